@@ -35,7 +35,7 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot
-from reconciler.scan.engine import Engine
+from reconciler.scan.engine_choice import Engine
 from reconciler.scan.scan import scan
 from reconciler.scan.spark_process import close
 

@@ -32,7 +32,7 @@ from reconciler.manifest.files import ClusterManifests, load
 from reconciler.model.outcome import Status
 from reconciler.model.progress import Progress
 from reconciler.pipeline import Run
-from reconciler.scan.engine import Engine, EngineName
+from reconciler.scan.engine_choice import Engine, EngineName
 
 TIMEOUT_S, START_TIMEOUT_S = 60.0, 300.0
 MAX_TRIPS = 10

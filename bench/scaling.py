@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from bench import results
 from bench.scan_cluster import COMMITS_PER_GROUP
-from reconciler.kafka.consumer_offsets import log_partition
-from reconciler.scan import chunking
+from reconciler.kafka.consumer_offsets_layout import log_partition
+from reconciler.scan.chunks import commit_chunks, log_chunks
 from reconciler.scan.task_rows import SCHEMAS
 
 FIGURES = Path(__file__).with_name("scan.json")
@@ -137,10 +137,10 @@ def _column(unit: UnitCosts, target: ClusterSize, cores: Sequence[int]) -> dict[
         "log": unit.record_us / 1e6 * target.records,
     }
     leaders = {number: number % target.brokers for number in range(target.log_partitions)}
-    log_tasks = len(chunking.log_chunks(dict.fromkeys(leaders, target.records // target.log_partitions), leaders))
+    log_tasks = len(log_chunks(dict.fromkeys(leaders, target.records // target.log_partitions), leaders))
     chunks = math.ceil(target.partitions / target.brokers / PER_CHUNK) * target.brokers
     commit_tasks = len(
-        chunking.commit_chunks(
+        commit_chunks(
             map(str, range(target.groups)),
             coordinator_of=lambda group: leaders[log_partition(group, target.log_partitions)],
         )

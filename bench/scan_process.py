@@ -36,9 +36,9 @@ from reconciler.model.garbage import gc_paused
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.plan import planner
-from reconciler.scan import chunking
-from reconciler.scan.chunking import Chunk
-from reconciler.scan.engine import Engine, EngineName
+from reconciler.scan import select
+from reconciler.scan.chunks import Chunk, commit_chunks, log_chunks, partition_chunks
+from reconciler.scan.engine_choice import Engine, EngineName
 from reconciler.scan.scan import scan
 from reconciler.scan.spark_process import close, start_spark
 from reconciler.scan.task_rows import Answer, ScanTask, read_chunk
@@ -184,9 +184,10 @@ def measure_chunks(servers: str, runs: int, manifests: str) -> dict[str, list[fl
     session = open_session(servers)
     request = scan_request(manifests)
     topics = list_topics(session)
-    topics = describe_topics(session, topics, chunking.select_topics(request, topics.topics))
+    topics = describe_topics(session, topics, select.select_topics(request, topics.topics))
+    selected = select.select_topics(request, topics.topics)
     groups = list_groups(session, hidden=True)
-    partition_requests = list(chunking.partition_requests(request, topics))
+    partition_requests = list(select.partition_requests(selected, topics))
     readers = {
         partition_request.topic: range(len(partition_request.partitions))
         for partition_request in partition_requests
@@ -194,11 +195,9 @@ def measure_chunks(servers: str, runs: int, manifests: str) -> dict[str, list[fl
     }
     task = scan_task(session.connection, readers)
     first_chunks: dict[str, Chunk] = {
-        "partition": chunking.partition_chunks(partition_requests, chunking.topics_to_count(request, topics), topics)[
-            0
-        ],
-        "commit": chunking.commit_chunks(chunking.commit_groups(request, groups))[0],
-        "record": chunking.log_chunks(log_sizes(servers))[0],
+        "partition": partition_chunks(partition_requests, select.topics_to_count(request, selected, topics), topics)[0],
+        "commit": commit_chunks(select.commit_groups(request, groups))[0],
+        "record": log_chunks(log_sizes(servers))[0],
     }
     costs: dict[str, list[float]] = {name: [] for name in first_chunks}
     for _ in range(runs + 1):

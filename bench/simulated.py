@@ -29,8 +29,9 @@ from bench.processes import memory_mib, run_module
 from bench.scan_cluster import DAY_MS, RECORDS_PER_PARTITION, group_name, topic_name
 from bench.scan_rows import MANIFESTS
 from bench.sizes import FULL, QUICK
+from reconciler import pipeline
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.consumer_offsets import log_partition
+from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.group_listing import GroupListing
 from reconciler.kafka.groups import Consumption
 from reconciler.kafka.offsets import OffsetsRequest, Watermarks
@@ -54,11 +55,11 @@ from reconciler.model.snapshot import (
 from reconciler.plan import limits, plan_file, planner, recheck
 from reconciler.report.plan import plan_report
 from reconciler.report.terminal import write_lines
-from reconciler.scan import engines, task_rows
+from reconciler.scan import read_chunks, task_rows
 from reconciler.scan import rows as answer_rows
 from reconciler.scan import scan as scan_module
-from reconciler.scan.chunking import Chunk
-from reconciler.scan.engine import Engine
+from reconciler.scan.chunks import Chunk
+from reconciler.scan.engine_choice import Engine
 from reconciler.scan.task_rows import Answer, ScanTask, decode, encode, read_chunk
 from reconciler.text.formatting import count
 
@@ -234,11 +235,12 @@ def measure(partitions: int, groups: int, commits: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="bench-simulated-") as folder, ExitStack() as stack:
         manifests = Path(folder) / "all.yaml"
         manifests.write_text(MANIFESTS % {"cluster_id": CLUSTER_ID, "servers": "127.0.0.1:9"}, encoding="utf-8")
-        for name in ("list_topics", "describe_topics", "list_groups", "retention_facts", "read_ends", "look_up"):
+        for name in ("list_topics", "describe_topics", "list_groups", "retention_facts", "read_ends"):
             stack.enter_context(patch.object(scan_module, name, steps.without(getattr(cluster, name))))
+        stack.enter_context(patch.object(pipeline, "look_up", steps.without(cluster.look_up)))
         for name in ("read_offsets", "read_consumption", "read_commit_log"):
             stack.enter_context(patch.object(task_rows, name, getattr(cluster, name)))
-        stack.enter_context(patch.object(engines, "read", partial(_read, steps, sizes)))
+        stack.enter_context(patch.object(read_chunks, "read", partial(_read, steps, sizes)))
         combine = steps.timed("rows of the answers", answer_rows.combine, after="snapshot")
         stack.enter_context(patch.object(scan_module, "combine", combine))
         stack.enter_context(patch.object(limits, "verdicts", steps.timed("limits", limits.verdicts)))
@@ -263,7 +265,7 @@ def _plan_and_recheck(steps: Steps, manifests: ClusterManifests, path: Path) -> 
         )
         return planned, planner.asked_lookups(planned.decisions)
 
-    planned, snapshot = scan_module.decide_with_lookups(_session(), snapshot, plan, lambda *_step: None)
+    planned, snapshot = pipeline.decide_with_lookups(_session(), snapshot, plan, lambda *_step: None)
     del snapshot
     steps.mark("plan file")
     plan_file.write(planned, path)
@@ -279,7 +281,7 @@ def _plan_and_recheck(steps: Steps, manifests: ClusterManifests, path: Path) -> 
         checked = recheck.recheck(planned, manifests.cluster, manifests.policies, manifests.waivers, snapshot)
         return checked, checked.asked
 
-    checked, _snapshot = scan_module.decide_with_lookups(_session(), snapshot, check, lambda *_step: None)
+    checked, _snapshot = pipeline.decide_with_lookups(_session(), snapshot, check, lambda *_step: None)
     steps.mark("")
     return {"decisions": len(planned.decisions), "actions": len(planned.actions), "rechecked": len(checked.remaining)}
 
@@ -304,7 +306,7 @@ def _read(
     chunks: Sequence[Chunk],
     **_options: object,
 ) -> list[Answer]:
-    """Answer each chunk with the task's own code, as `engines.read` does."""
+    """Answer each chunk with the task's own code, as `read_chunks.read` does."""
     steps.mark("chunks and what tasks share, pickled")
     pickled = [len(pickle.dumps(chunk)) for chunk in chunks]
     shared = len(pickle.dumps(task))

@@ -23,6 +23,7 @@ from reconciler.journal.journal import ActionJournal
 from reconciler.journal.release import Approval, ci_run, manifests_hash
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.journal_topic import JournalTopic, check_stamps
+from reconciler.kafka.records import look_up
 from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import git, secrets
 from reconciler.manifest.files import ClusterManifests
@@ -35,11 +36,11 @@ from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, Lookups, Unknown
 from reconciler.operations import OPERATIONS, Operation
 from reconciler.plan import limits, plan_file, planner, recheck, rules
+from reconciler.plan.expiry_and_cluster import check_cluster_id, check_usable
 from reconciler.plan.plan_file import SavedPlan
 from reconciler.plan.review import restrict_to
 from reconciler.plan.targets import matches
-from reconciler.scan import check_packages
-from reconciler.scan.engine import Engine, EngineName
+from reconciler.scan.engine_choice import Engine, EngineName, check_packages
 from reconciler.text.formatting import count
 
 T = TypeVar("T")
@@ -76,13 +77,11 @@ class Run(AbstractContextManager["Run"]):
         cluster = self.manifests.cluster
         self.progress(f"connecting to {cluster.metadata.name}")
         session = KafkaSession.open(secrets.resolve(cluster, timeout_s=self.timeout_s))
-        if session.cluster_id != cluster.spec.cluster_id:
+        try:
+            check_cluster_id(cluster, session.cluster_id, f"the brokers at {session.connection.servers} are")
+        except WrongCluster:
             session.close()
-            raise WrongCluster(
-                f"Cluster/{cluster.metadata.name} names cluster id {cluster.spec.cluster_id}, the brokers at "
-                f"{session.connection.servers} are {session.cluster_id}: nothing was done; correct "
-                f"bootstrapServers or clusterId in {cluster.declared_at}"
-            )
+            raise
         return session
 
     def open_journal(self, *, commit: str | None = None) -> ActionJournal:
@@ -160,7 +159,7 @@ def plan(
         )
         return planned, planner.asked_lookups(planned.decisions)
 
-    planned, snapshot = _look_up(run, snapshot, decide)
+    planned, snapshot = decide_with_lookups(run.session, snapshot, decide, run.progress)
     if modes == planner.ALL_MODES:  # a plan that no one reviews says nothing of later runs
         changes = () if manifests.base is None else rules.rule_changes(manifests.rules, manifests.base)
         continuous = rules.continuous_policies(manifests.rules, manifests.base)
@@ -194,71 +193,31 @@ def apply(
     runs before the first request. `needs_stamps`: as in `ApplyContext`. Raises WrongCluster, and
     PlanUnusable for a release of manifests that the plan was not calculated from.
     """
-    cluster = run.manifests.cluster
-    planned.check_usable(wall_clock_ms(), {f"{cluster.address} is": cluster.spec.cluster_id})
-    manifests_now = manifests_hash(run.manifests.files)
-    if release and manifests_now != manifests_hash(planned.source.manifests):
-        raise PlanUnusable(
-            f"--release: the manifests of {cluster.address} are not those that the plan was calculated from, so its "
-            "approval does not release them: nothing was done; plan these manifests (in a workflow of `init`, re-run all "
-            "its jobs), and have that plan approved"
-        )
+    cluster, own = run.manifests.cluster, tuple(operations)
+    check_usable(planned, wall_clock_ms(), {f"{cluster.address} is": cluster.spec.cluster_id})
+    if release:
+        _check_release(planned, run)
     action_journal = run.open_journal(commit=planned.source.commit)
-    digest = plan_file.digest(planned)
-    selected = tuple(operations)
     # Before the recheck: an old journal takes time, and the first request follows the recheck.
-    intents = {
-        address: intent
-        for address, intent in journal.interrupted_actions(
-            action_journal, digest, since_ms=planned.observed_at_ms
-        ).items()
-        if any(intent.operation == operation.OPERATION for operation in selected)
-    }
-    if intents:
-        run.progress(journal.progress_message(intents))
-    run.progress("rechecking every action")
+    interrupted = _interrupted_actions(planned, run, own, action_journal)
     clock = steady_clock()
     checked_at_ms = clock()
-    needed = _rechecked_part(planned, selected)
-    saved = {action.address: action for action in needed.actions}
-    # A plan has few subjects: the start of Spark would take longer than the reading.
-    engine = run.engine if run.engine.name is EngineName.INLINE else replace(run.engine, name=EngineName.AUTO)
-    manifests = run.manifests
-    request = replace(recheck.scan_request(needed, manifests.policies, checked_at_ms), commit_records=True)
-    snapshot = _scan(run, request, engine, checked_at_ms, action_journal)
-
-    def decide(snapshot: ClusterSnapshot) -> tuple[recheck.Recheck, Lookups]:
-        checked = recheck.recheck(needed, cluster, manifests.policies, manifests.waivers, snapshot)
-        return checked, checked.asked
-
-    checked, snapshot = _look_up(run, snapshot, decide)
+    checked, snapshot = _decide_again(_rechecked_part(planned, own), run, action_journal, checked_at_ms)
+    remaining = [action for action in checked.remaining if isinstance(action, own)]
+    ended = (outcome for outcome in checked.outcomes if isinstance(outcome.action, own))
+    unsent = [journal.annotate_interrupted(outcome, interrupted) for outcome in ended]
+    others = (action for action in planned.actions if not isinstance(action, own))
+    deferred = [Outcome(action=action, status=Status.DEFERRED, detail="left to another run") for action in others]
     refused = tuple(verdict.message for verdict in checked.limits if not verdict.passed)
-    remaining = tuple(action for action in checked.remaining if isinstance(action, selected))
-    rechecked = tuple(
-        journal.annotate_interrupted(outcome, intents)
-        for outcome in checked.outcomes
-        if isinstance(outcome.action, selected)
-    )
-    deferred = tuple(
-        Outcome(action=action, status=Status.DEFERRED, detail="left to another run")
-        for action in planned.actions
-        if not isinstance(action, selected)
-    )
     if refused or dry_run:
         detail = "a limit refuses the plan as it stands now" if refused else "dry run: would be sent"
-        outcomes = [Outcome(action=a, status=Status.NOT_ATTEMPTED, detail=detail) for a in remaining]
-        return _result(planned, run, (*rechecked, *outcomes, *deferred), refused=refused)
-    if release:
-        action_journal.record_release(manifests_now, run_id=run.run_id, at_ms=wall_clock_ms())
-    # the journal would otherwise show these actions as open for ever
-    ended_intents = [outcome for outcome in rechecked if outcome.action.address in intents]
-    with suppress(JournalUnavailable):  # the first intent will fail, too, and nothing is sent then
-        action_journal.record(ended_intents, run_id=run.run_id, plan_digest=digest, at_ms=wall_clock_ms())
+        kept = [Outcome(action=action, status=Status.NOT_ATTEMPTED, detail=detail) for action in remaining]
+        return _result(planned, run, [*unsent, *kept, *deferred], refused=refused)
     context = ApplyContext(
         gateway=KafkaGateway(run.session, cluster_id=planned.cluster_id),
         journal=action_journal,
         run_id=run.run_id,
-        plan_digest=digest,
+        plan_digest=plan_file.digest(planned),
         clock=clock,
         sleep=time.sleep,
         stop=run.stop,
@@ -272,20 +231,70 @@ def apply(
         tuning=tuning or Tuning(),
     )
     context.note_effects(checked.done)
-    if remaining:
-        run.progress(f"sending requests for {count(len(remaining), 'action')}")
-    sent = (_with_difference(outcome, saved) for outcome in send_actions(remaining, context))
-    outcomes = [*rechecked, *run.note_purges(sent), *deferred]
+    if release:
+        action_journal.record_release(manifests_hash(run.manifests.files), run_id=run.run_id, at_ms=wall_clock_ms())
+    _close_intents([outcome for outcome in unsent if outcome.action.address in interrupted], context)
+    outcomes = [*unsent, *_send(remaining, planned, run, context), *deferred]
     nothing_written = not any(map(results.may_have_written, outcomes))
     code = ExitCode.INTERRUPTED if run.stop() and nothing_written else results.exit_code(outcomes)
     return _result(planned, run, outcomes, code=code)
 
 
-def _with_difference(outcome: Outcome, saved: Mapping[Address, Action]) -> Outcome:
-    """Return the outcome, with what the plan asked for where the manifests and facts of now ask for less."""
-    sent, planned = outcome.action.request(), saved[outcome.action.address].request()
-    less = [f"{name} {value}, {planned[name]} in the plan" for name, value in sent.items() if value != planned[name]]
-    return replace(outcome, detail="; ".join([outcome.detail, *less])) if less else outcome
+def _check_release(planned: Plan, run: Run) -> None:
+    if manifests_hash(run.manifests.files) != manifests_hash(planned.source.manifests):
+        raise PlanUnusable(
+            f"--release: the manifests of {run.manifests.cluster.address} are not those that the plan was calculated "
+            "from, so its approval does not release them: nothing was done; plan these manifests (in a workflow of "
+            "`init`, re-run all its jobs), and have that plan approved"
+        )
+
+
+def _interrupted_actions(
+    planned: Plan, run: Run, operations: tuple[type[Operation], ...], action_journal: ActionJournal
+) -> Mapping[Address, JournalEntry]:
+    """Return the intents without an outcome that earlier runs of the plan left, of these operations."""
+    names = {operation.OPERATION for operation in operations}
+    digest, since_ms = plan_file.digest(planned), planned.observed_at_ms
+    opened = journal.interrupted_actions(action_journal, digest, since_ms=since_ms).items()
+    intents = {address: intent for address, intent in opened if intent.operation in names}
+    if intents:
+        run.progress(journal.progress_message(intents))
+    return intents
+
+
+def _decide_again(
+    needed: Plan, run: Run, action_journal: ActionJournal, now_ms: int
+) -> tuple[recheck.Recheck, ClusterSnapshot]:
+    """Decide the actions of the plan with the manifests and the facts of now."""
+    run.progress("rechecking every action")
+    manifests = run.manifests
+    # A plan has few subjects: the start of Spark would take longer than the reading.
+    engine = run.engine if run.engine.name is EngineName.INLINE else replace(run.engine, name=EngineName.AUTO)
+    request = replace(recheck.scan_request(needed, manifests.policies, now_ms), commit_records=True)
+
+    def decide(snapshot: ClusterSnapshot) -> tuple[recheck.Recheck, Lookups]:
+        checked = recheck.recheck(needed, manifests.cluster, manifests.policies, manifests.waivers, snapshot)
+        return checked, checked.asked
+
+    snapshot = _scan(run, request, engine, now_ms, action_journal)
+    return decide_with_lookups(run.session, snapshot, decide, run.progress)
+
+
+def _close_intents(ended: Sequence[Outcome], context: ApplyContext) -> None:
+    """Record how actions ended that an interrupted run began: they would stay open for ever."""
+    with suppress(JournalUnavailable):  # the first intent will fail, too, and nothing is sent then
+        context.journal.record(ended, run_id=context.run_id, plan_digest=context.plan_digest, at_ms=wall_clock_ms())
+
+
+def _send(actions: Sequence[Action], planned: Plan, run: Run, context: ApplyContext) -> Iterator[Outcome]:
+    """Yield one outcome for each action, with what the plan asked for where less was sent."""
+    saved = {action.address: action.request() for action in planned.actions}
+    if actions:
+        run.progress(f"sending requests for {count(len(actions), 'action')}")
+    for outcome in run.note_purges(send_actions(actions, context)):
+        asked, sent = saved[outcome.action.address], outcome.action.request()
+        less = [f"{name} {value}, {asked[name]} in the plan" for name, value in sent.items() if value != asked[name]]
+        yield replace(outcome, detail="; ".join([outcome.detail, *less])) if less else outcome
 
 
 def _rechecked_part(planned: Plan, operations: tuple[type[Operation], ...]) -> Plan:
@@ -343,11 +352,8 @@ def journal_entries(run: Run, *, address: str | None = None) -> Iterator[Journal
 def plan_restore(run: Run, removal: Removal) -> RestorePlan:
     """Return which offsets of a removal may be written back now. Reads only. Raises WrongCluster."""
     cluster = run.manifests.cluster
-    if removal.cluster_id not in (None, cluster.spec.cluster_id):
-        raise WrongCluster(
-            f"the results are of cluster id {removal.cluster_id}, Cluster/{cluster.metadata.name} is "
-            f"{cluster.spec.cluster_id}: nothing was done; choose the right manifests or results"
-        )
+    if removal.cluster_id is not None:
+        check_cluster_id(cluster, removal.cluster_id, "the results are of")
     run.progress("checking the group and its partitions")
     return restore.plan(removal, KafkaGateway(run.session, cluster_id=cluster.spec.cluster_id))
 
@@ -380,12 +386,12 @@ def _scan(
 ) -> ClusterSnapshot:
     """Scan, and connect while Spark starts. `action_journal` None: the journal of the cluster.
 
-    Raises ScanFailed in an installation without the extra `scan`.
+    Raises ScanFailed in an installation without the packages of the engine.
     """
-    check_packages()
-    from reconciler.scan import engines, scan
+    check_packages(request, engine)
+    from reconciler.scan import read_chunks, scan
 
-    with engines.started(request, engine):
+    with read_chunks.started(request, engine):
         session = run.session
         last_purges: Mapping[TopicPartition, int] | Unknown = NOT_ASKED
         clocks = [part.every_ms for part in request.topics if part.every_ms is not None]
@@ -401,12 +407,26 @@ def _scan(
         )
 
 
-def _look_up(
-    run: Run, snapshot: ClusterSnapshot, decide: Callable[[ClusterSnapshot], tuple[T, Lookups]]
+def decide_with_lookups(
+    session: KafkaSession,
+    snapshot: ClusterSnapshot,
+    decide: Callable[[ClusterSnapshot], tuple[T, Lookups]],
+    progress: Progress,
 ) -> tuple[T, ClusterSnapshot]:
-    from reconciler.scan import scan
+    """Decide, and again with answers while decisions ask about records. Returns what they rest on, too.
 
-    return scan.decide_with_lookups(run.session, snapshot, decide, run.progress)
+    Ends, because no lookup is asked twice. In this process: decisions ask about few records.
+    """
+    decided, asked = decide(snapshot)
+    while asked:
+        progress(f"looking up records of {count(len(asked), 'partition')}")
+        partitions = dict(snapshot.partitions)
+        for (partition, lookup), answer in look_up(session, asked, snapshot.partitions).items():
+            facts = partitions[partition]
+            partitions[partition] = replace(facts, lookups={**facts.lookups, lookup: answer})
+        snapshot = replace(snapshot, partitions=partitions)
+        decided, asked = decide(snapshot)
+    return decided, snapshot
 
 
 def _last_purges(

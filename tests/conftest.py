@@ -16,7 +16,7 @@ from hypothesis import settings
 
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
 from reconciler.companions.sandbox.registry import status
-from reconciler.scan.engine import Engine
+from reconciler.scan.engine_choice import Engine
 from reconciler.scan.spark_process import close
 from reconciler.text import redact
 from tests.repeats import LONG

@@ -6,12 +6,13 @@ beyond its end. Its own words about metadata would prove nothing.
 
 import struct
 from collections.abc import Iterator, Mapping
+from functools import partial
 from io import BytesIO
 
 from confluent_kafka import Consumer, TopicPartition
 from kafka import KafkaAdminClient
 from kafka import TopicPartition as Partition
-from kafka.errors import NoError
+from kafka.errors import KafkaError, NoError
 from kafka.structs import OffsetAndMetadata
 
 from reconciler.companions.sandbox.client import DebugLogger, consumer_properties, wait_until
@@ -30,15 +31,19 @@ def commit(servers: str, groups: Mapping[str, Offsets]) -> None:
             request = {
                 Partition(*at): OffsetAndMetadata(offset, metadata, -1) for at, (offset, metadata) in offsets.items()
             }
-            wait_until(
-                lambda group=group, request=request: (  # type: ignore[misc]
-                    set(admin.alter_group_offsets(group, request).values()) == {NoError}
-                ),
-                30,
-                f"the commits of {group}",
-            )
+            wait_until(partial(_is_committed, admin, group, request), 30, f"the commits of {group}")
     finally:
         admin.close()
+
+
+def _is_committed(admin: KafkaAdminClient, group: str, request: Mapping[Partition, OffsetAndMetadata]) -> bool:
+    """Whether every offset was taken. A new cluster has no coordinator yet, and a moving one names another."""
+    try:
+        return set(admin.alter_group_offsets(group, request).values()) == {NoError}
+    except KafkaError as error:
+        if not error.retriable:
+            raise
+        return False
 
 
 def logged_commits(servers: str) -> dict[str, dict[tuple[str, int], tuple[int, bytes]]]:

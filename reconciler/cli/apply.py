@@ -21,6 +21,7 @@ from reconciler.model.plan import Plan
 from reconciler.operations import OPERATIONS, Operation
 from reconciler.pipeline import ApplyResult
 from reconciler.plan import plan_file
+from reconciler.plan.expiry_and_cluster import check_usable
 from reconciler.text.escape import quoted
 
 
@@ -143,7 +144,7 @@ def _check_plan(plan: Plan, expect_digest: str | None, results: Path | None) -> 
             f"the plan's digest is {digest}, and --expect-digest is {expect_digest or 'empty'}: nothing was done; apply the "
             f"plan that was approved"
         )
-    plan.check_usable(wall_clock_ms(), {})
+    check_usable(plan, wall_clock_ms(), {})
     if plan.refused:
         raise Refused("; ".join(verdict.message for verdict in plan.refused))
     if results is not None:

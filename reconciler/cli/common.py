@@ -30,7 +30,7 @@ from reconciler.report.markdown import write_pages
 from reconciler.report.results import results_report
 from reconciler.report.terminal import write_lines
 from reconciler.report.tree import Report
-from reconciler.scan.engine import Engine, EngineName
+from reconciler.scan.engine_choice import Engine, EngineName
 from reconciler.text.escape import display_name
 
 CONNECTION = "RECONCILER_CONNECTION"

@@ -100,7 +100,7 @@ def _versions() -> str:
     try:
         spark = f"PySpark {metadata.version('pyspark')}"
     except metadata.PackageNotFoundError:
-        spark = "no PySpark (scans need the extra `scan`)"
+        spark = "no PySpark (--engine inline needs none)"
     return f"reconciler {__version__}, Python {platform.python_version()}, {spark}, {describe_java()}"
 
 

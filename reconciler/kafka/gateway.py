@@ -88,12 +88,7 @@ class KafkaGateway:
         deadline = self.session.deadline()
         try:
             return read_groups(
-                self.session,
-                requested,
-                cluster_id=self._cluster_id,
-                deadline=deadline,
-                removed=removed,
-                hidden=hidden,
+                self.session, requested, cluster_id=self._cluster_id, deadline=deadline, removed=removed, hidden=hidden
             )
         except _FAILURES as error:
             return {group: unknown_group(group, Unknown(str(error))) for group in requested}

@@ -15,7 +15,8 @@ from typing import Any
 from confluent_kafka.admin import AdminClient
 
 from reconciler.errors import ClusterUnreachable
-from reconciler.kafka.consumer_offsets import log_partition, read_commit_log
+from reconciler.kafka.consumer_offsets import read_commit_log
+from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.coordinators import (
     LOG_PARTITIONS,
     NAMELESS,
@@ -272,13 +273,7 @@ def _summary(commits: Sequence[Commit]) -> dict[str, Any]:
 def unknown_group(group: str, reason: Unknown) -> GroupFacts:
     """A group of which no fact could be read."""
     return GroupFacts(
-        group=group,
-        listed=reason,
-        type=reason,
-        state=reason,
-        commits=reason,
-        commit_topics=reason,
-        fingerprint=reason,
+        group=group, listed=reason, type=reason, state=reason, commits=reason, commit_topics=reason, fingerprint=reason
     )
 
 
@@ -308,11 +303,7 @@ def _with_commits(
     summary = _summary([(topic, number, offset) for topic, number, offset, _ in offsets])
     identified = tuple(
         CommittedOffset(
-            topic=topic,
-            topic_id=topic_ids.get(topic),
-            partition=number,
-            offset=offset,
-            leader_epoch=leader_epoch,
+            topic=topic, topic_id=topic_ids.get(topic), partition=number, offset=offset, leader_epoch=leader_epoch
         )
         for topic, number, offset, leader_epoch in offsets
     )

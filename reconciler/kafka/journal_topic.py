@@ -29,12 +29,7 @@ _POLL_S = 0.2
 _PARTITION = 0
 """All lines go there, so that they have one order; earlier versions used all partitions."""
 _STAMPS, _BY_BROKERS = "message.timestamp.type", "LogAppendTime"
-_CONFIGS = {
-    "cleanup.policy": "delete",
-    "retention.ms": "-1",
-    "retention.bytes": "-1",
-    _STAMPS: _BY_BROKERS,
-}
+_CONFIGS = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1", _STAMPS: _BY_BROKERS}
 _REPLICAS = 3
 _RISKS = {
     "cleanup.policy": "it forgets entries, and is not trusted",

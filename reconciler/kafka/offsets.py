@@ -14,15 +14,7 @@ from confluent_kafka import IsolationLevel, KafkaError
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from reconciler.kafka.futures import (
-    FINAL,
-    GONE,
-    Deadline,
-    batched,
-    error_columns,
-    failed_with,
-    failure_of,
-)
+from reconciler.kafka.futures import FINAL, GONE, Deadline, batched, error_columns, failed_with, failure_of
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import Cause, LookupKind, PartitionFacts, RecordLookup, RecordStamp, Unknown

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from reconciler.manifest.yaml import Document, ManifestError, Span, lines_of, read
+from reconciler.manifest.yaml import Document, ManifestError, TextRange, lines_of, read
 from reconciler.model.names import SourceLocation
 from reconciler.policies.client_properties import holds_credentials, is_reference, is_secret_property
 from reconciler.text.suggest import did_you_mean
@@ -105,7 +105,7 @@ class SourceFile:
         """The documents of the file; an incomplete one is the last."""
         return read(self.text)
 
-    def location(self, span: Span) -> SourceLocation:
+    def location(self, span: TextRange) -> SourceLocation:
         return SourceLocation(self.path, span.line, span.column)
 
     def diagnostic(self, error: ManifestError, address: str, related: Iterable[Related] = ()) -> Diagnostic:
@@ -137,7 +137,7 @@ class SourceFile:
         return [redact(line) for line in lines]
 
 
-def _secrets(document: Document) -> Iterable[Span]:
+def _secrets(document: Document) -> Iterable[TextRange]:
     pending = [*document.dropped, *([("<<", document.root)] if document.root else [])]
     while pending:
         key, node = pending.pop()
@@ -148,7 +148,7 @@ def _secrets(document: Document) -> Iterable[Span]:
             pending.extend((name, child) for name, (_, child) in node.entries.items())
 
 
-def _mask(lines: list[str], span: Span) -> None:
+def _mask(lines: list[str], span: TextRange) -> None:
     for number in range(span.line, min(span.end_line, len(lines)) + 1):
         line = lines[number - 1]
         start = span.column - 1 if number == span.line else 0

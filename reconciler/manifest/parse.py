@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from reconciler import policies
 from reconciler.manifest.diagnostics import Diagnostic, Related, SourceFile, suggestion
-from reconciler.manifest.yaml import INVALID, Document, ManifestError, Node, Span
+from reconciler.manifest.yaml import INVALID, Document, ManifestError, Node, TextRange
 from reconciler.policies.base import Envelope
 from reconciler.policies.cluster import Cluster
 from reconciler.policies.validation import FieldPath, ValidationIssue
@@ -185,12 +185,12 @@ class ParsedManifest:
         node = key if on_key or issue.on_key or about_mapping else node
         span = node.span
         if node.entries and span.end_line > span.line:  # of a block, its first character
-            span = Span(span.line, span.column, span.line, span.column + 1)
+            span = TextRange(span.line, span.column, span.line, span.column + 1)
         hint = issue.hint or example(self.model, path)
         context = path if about_mapping else path[:-1]
         self.document.errors.append(ManifestError(issue.code, issue.message, span, hint, context))
 
-    def _span(self, path: FieldPath) -> Span:
+    def _span(self, path: FieldPath) -> TextRange:
         """Return the span of the value at `path`. A list or mapping has that of its key."""
         key, node = self._find(path)
         return key.span if node.entries else node.span

@@ -46,10 +46,7 @@ def _any_manifest(models: Mapping[str, Any]) -> dict[str, Any]:
             "kind": {"description": "Which kind of manifest this is.", "enum": names, "examples": names},
         },
         "allOf": [
-            {
-                "if": {"properties": {"kind": {"const": name}}, "required": ["kind"]},
-                "then": {"$ref": f"#/$defs/{name}"},
-            }
+            {"if": {"properties": {"kind": {"const": name}}, "required": ["kind"]}, "then": {"$ref": f"#/$defs/{name}"}}
             for name in names
         ],
     }

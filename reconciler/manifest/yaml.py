@@ -57,7 +57,7 @@ _CONSTANTS: dict[str, Any] = {
 }
 
 
-class Span(NamedTuple):
+class TextRange(NamedTuple):
     """From (line, column) up to, not including, (end_line, end_column); 1-based, in characters."""
 
     line: int
@@ -75,7 +75,7 @@ class Node:
     """
 
     value: Any
-    span: Span
+    span: TextRange
     text: str = ""
     plain: bool = False
     entries: dict[str, tuple["Node", "Node"]] = field(default_factory=dict)
@@ -91,10 +91,10 @@ class ManifestError:
 
     code: str
     message: str
-    span: Span
+    span: TextRange
     hint: str
     path: FieldPath = ()
-    related: tuple[tuple[Span, str], ...] = ()
+    related: tuple[tuple[TextRange, str], ...] = ()
 
 
 @dataclass(slots=True)
@@ -154,7 +154,7 @@ class _Reader:
             # The stand-in keeps all positions, so the rest of the file is read as well.
             text = _NOT_ASCII_TEXT.sub(lambda match: _STAND_IN if is_invisible(match[0]) else match[0], text)
         self.events = YAML(typ="safe", pure=True).parse(text)
-        self.position = Span(1, 1, 1, 1)
+        self.position = TextRange(1, 1, 1, 1)
         self.document = Document()
         self.documents = [self.document]
         self.path: list[str | int] = []
@@ -211,11 +211,11 @@ class _Reader:
             self.document.errors.append(replace(self.invisible.pop(0), path=tuple(self.path[1:])))
         return event
 
-    def _error(self, code: str, message: str, span: Span, hint: str, *related: tuple[Span, str]) -> None:
+    def _error(self, code: str, message: str, span: TextRange, hint: str, *related: tuple[TextRange, str]) -> None:
         self.document.errors.append(ManifestError(code, message, span, hint, tuple(self.path[1:]), related))
 
     def _refuse_directive(self, number: int) -> None:
-        span = Span(number + 1, 1, number + 1, len(self.lines[number]) + 1)
+        span = TextRange(number + 1, 1, number + 1, len(self.lines[number]) + 1)
         self._error("M102", "a directive", span, "remove it: manifests are YAML 1.2")
 
     def _read_node(self, event: Any, name: str | int) -> Node:
@@ -278,7 +278,7 @@ class _Reader:
         mapping.entries[name] = (key, value)
         mapping.value[key.value if is_integer else name] = value.value
 
-    def _scalar(self, event: Any, span: Span) -> Node:
+    def _scalar(self, event: Any, span: TextRange) -> Node:
         text = event.value
         node = Node(text, span, text, plain=event.style is None and event.ctag is None)
         if node.plain:
@@ -291,9 +291,9 @@ class _Reader:
         return node
 
 
-def _span(start: Any, end: Any) -> Span:
+def _span(start: Any, end: Any) -> TextRange:
     """Return the span between two marks of the YAML parser, which count from 0."""
-    return Span(start.line + 1, start.column + 1, end.line + 1, end.column + 1)
+    return TextRange(start.line + 1, start.column + 1, end.line + 1, end.column + 1)
 
 
 def _invisible_characters(lines: list[str]) -> Iterator[ManifestError]:
@@ -303,5 +303,5 @@ def _invisible_characters(lines: list[str]) -> Iterator[ManifestError]:
                 point, column = ord(match[0]), match.start() + 1
                 escape = f"\\u{point:04X}" if point <= 0xFFFF else f"\\U{point:08X}"
                 hint = f'remove it, or write "{escape}" in double quotes, which a reviewer can see'
-                span = Span(number, column, number, column + 1)
+                span = TextRange(number, column, number, column + 1)
                 yield ManifestError("M108", f"an invisible character, U+{point:04X}", span, hint)

@@ -2,22 +2,17 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
 from operator import attrgetter
 
-from reconciler.errors import PlanUnusable, WrongCluster
 from reconciler.model.action import Action
 from reconciler.model.bounds import OMIT_DEFAULT, EpochMs, InstantMs, NonEmpty
 from reconciler.model.names import Address, SourceLocation, TopicPartition, format_address
 from reconciler.model.snapshot import RecordLookup
 from reconciler.text.escape import quoted
-from reconciler.text.formatting import approximate_duration, format_instant
-
-CLOCKS_APART_MAX_MS = 60_000
-"""How far in the future a plan's scan may lie: clocks of machines differ by seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,30 +223,6 @@ class Plan:
 
     def has_expired(self, now_ms: int) -> bool:
         return now_ms >= self.expires_at_ms
-
-    def check_usable(self, now_ms: int, cluster_ids: Mapping[str, str]) -> None:
-        """Raise WrongCluster or PlanUnusable for a plan that may not be applied now.
-
-        `cluster_ids`: cluster ids of now, by who says so, such as `the brokers are`. A plan is of one
-        cluster, has not expired, and its scan lies at most a minute in the future.
-        """
-        for source, cluster_id in cluster_ids.items():
-            if cluster_id != self.cluster_id:
-                raise WrongCluster(
-                    f"the plan is for cluster id {self.cluster_id}, {source} {cluster_id}: nothing was done; choose the "
-                    "right manifests or plan again"
-                )
-        if self.has_expired(now_ms):
-            raise PlanUnusable(
-                f"the plan expired at {format_instant(self.expires_at_ms)}, and now it is {format_instant(now_ms)}: "
-                "nothing was done; plan again"
-            )
-        if (ahead_ms := self.observed_at_ms - now_ms) > CLOCKS_APART_MAX_MS:
-            raise PlanUnusable(
-                f"the plan's scan is stamped {format_instant(self.observed_at_ms)}, {approximate_duration(ahead_ms)} after "
-                f"the clock of this machine ({format_instant(now_ms)}): nothing was done; set the clock that is wrong, "
-                "then plan again"
-            )
 
     @property
     def refused(self) -> tuple[LimitVerdict, ...]:

@@ -5,7 +5,7 @@ exist.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from reconciler.model.selector import Selector
 
@@ -66,12 +66,6 @@ class ScanRequest:
     """Records of the whole cluster."""
     commit_records: bool = False
     """The newest record of each commit of the groups whose activity is requested."""
-
-    def naming(self, groups: Iterable[str]) -> "ScanRequest":
-        """Return the request with these groups named where a part of it names all groups."""
-        names = frozenset(groups)
-        topics = (replace(need, named_groups=names) if need.all_groups else need for need in self.topics)
-        return replace(self, topics=tuple(topics))
 
     @property
     def offsets(self) -> bool:

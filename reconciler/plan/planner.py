@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from reconciler.errors import UsageError, WrongCluster
+from reconciler.errors import UsageError
 from reconciler.model.action import Mode
 from reconciler.model.block_reason import SILENT, BlockReason
 from reconciler.model.garbage import gc_paused
@@ -27,6 +27,7 @@ from reconciler.operations import Operation
 from reconciler.operations.touchable import Protection
 from reconciler.plan import limits
 from reconciler.plan.conflicts import ConflictIndex
+from reconciler.plan.expiry_and_cluster import check_cluster_id
 from reconciler.plan.targets import find_targets, restrict_request, with_parents
 from reconciler.plan.unmatched import unmatched, unmatched_guards
 from reconciler.policies import Policy
@@ -89,11 +90,7 @@ def plan(
 
     Raises WrongCluster for facts of another cluster, UsageError for a target without any decision.
     """
-    if snapshot.cluster_id != cluster.spec.cluster_id:
-        raise WrongCluster(
-            f"{cluster.address} names cluster id {cluster.spec.cluster_id}, the facts are of {snapshot.cluster_id}: "
-            f"nothing was planned; correct bootstrapServers or clusterId in {cluster.declared_at}"
-        )
+    check_cluster_id(cluster, snapshot.cluster_id, "the facts are of")
     policies = list(policies)
     targeted = find_targets(targets, policies)
     addresses = _asked(targeted, candidates)

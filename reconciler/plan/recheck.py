@@ -19,6 +19,7 @@ from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot, Lookups
 from reconciler.operations import Operation
 from reconciler.plan import limits, planner
+from reconciler.plan.expiry_and_cluster import check_usable
 from reconciler.plan.targets import with_parents
 from reconciler.policies import Policy
 from reconciler.policies.cluster import Cluster
@@ -88,7 +89,7 @@ def recheck(
     """
     operations = [action for action in saved.actions if isinstance(action, Operation)]
     cluster_ids = {"the brokers are": snapshot.cluster_id, f"{cluster.address} names": cluster.spec.cluster_id}
-    saved.check_usable(snapshot.observed_at_ms, cluster_ids)
+    check_usable(saved, snapshot.observed_at_ms, cluster_ids)
     _check_subjects(operations)
     asked = frozenset(action.address for action in operations)
     _selections, decided = planner.decide(cluster, policies, snapshot, addresses=asked)

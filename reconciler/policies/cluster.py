@@ -47,10 +47,7 @@ def _limit_field(limit: Limit) -> tuple[Any, Any]:
 
 _LIMIT_FIELDS: dict[str, Any] = {limit.field: _limit_field(limit) for limit in LIMITS}
 Limits: type[BaseModel] = create_model(
-    "Limits",
-    __config__=ManifestModel.model_config,
-    __doc__="Most that one plan may do, by limit.",
-    **_LIMIT_FIELDS,
+    "Limits", __config__=ManifestModel.model_config, __doc__="Most that one plan may do, by limit.", **_LIMIT_FIELDS
 )
 
 

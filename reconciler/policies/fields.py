@@ -70,7 +70,7 @@ def _selector(value: Any) -> Selector:
     if not value:
         raise invalid("M116", "empty text", _SELECTOR_HINT)
     if error := selector_error(value):
-        raise invalid("M123", *error)
+        raise invalid(*error)
     return Selector(value)
 
 

@@ -24,10 +24,7 @@ from reconciler.text.formatting import broker_ids
 
 _SPEC_SCHEMA: dict[str, Any] = {
     "if": {"properties": {"election": {"const": "unclean"}}, "required": ["election"]},
-    "then": {
-        "required": ["partitions"],
-        "not": {"anyOf": [{"required": ["topics"]}, {"required": ["exceptTopics"]}]},
-    },
+    "then": {"required": ["partitions"], "not": {"anyOf": [{"required": ["topics"]}, {"required": ["exceptTopics"]}]}},
     "else": {"required": ["topics"], "not": {"required": ["partitions"]}},
 }
 

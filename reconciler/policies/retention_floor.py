@@ -5,9 +5,8 @@ the scan: a second rule can only keep more. Then come the consumers that would m
 clock of `every`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
@@ -16,48 +15,24 @@ from reconciler.model.block_reason import SILENT, BlockReason, contradiction, kn
 from reconciler.model.names import TopicPartition
 from reconciler.model.plan import Decision, Satisfied, Waiting
 from reconciler.model.scan_request import ScanRequest, TopicRequest
-from reconciler.model.snapshot import (
-    NOT_ASKED,
-    ClusterSnapshot,
-    ConsumerPosition,
-    GroupState,
-    KeptForever,
-    PartitionFacts,
-    TopicFacts,
-    Unknown,
-)
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, KeptForever, PartitionFacts, TopicFacts, Unknown
 from reconciler.operations import Operation
-from reconciler.operations.consumers import (
-    describe_pending,
-    find_lagging,
-    group_excluder,
-    traces_of_unlisted_readers,
-    unknown_consumers,
-    verified_offset,
-    verified_positions,
-)
-from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
+from reconciler.operations.consumers import group_excluder, unknown_consumers, verified_offset
+from reconciler.operations.delete_records import DeleteRecords, LagPolicy, ObservedPartition, Preconditions
 from reconciler.operations.delete_records.deletion import observe_partition
 from reconciler.operations.delete_records.rule import purge_wait
-from reconciler.operations.idle_groups import state_elsewhere, topics_of_streams
-from reconciler.operations.offsets_without_records import next_record
 from reconciler.operations.touchable import check_not_kept_forever, check_records_deletable, listed_topic
 from reconciler.policies import fields
 from reconciler.policies.base import Guards, ManifestModel, Policy, Subjects, first_pattern, reviewed_only_schema
+from reconciler.policies.floor_consumers import FloorConsumers, names_of
 from reconciler.policies.timestamps import Hold, TimeRule, check_ages, find_hold
 from reconciler.policies.validation import FieldPath, ValidationIssue
 from reconciler.text.escape import quoted
-from reconciler.text.formatting import count, first_few, format_duration, format_instant
+from reconciler.text.formatting import format_duration, format_instant
 
 DEFAULT_EVERY_MS = 30_000
 """Kafka Streams' `repartition.purge.interval.ms`."""
 
-_HELD_BY_MAX = 20
-"""Groups that a decision names as holding a partition back. A plan of many partitions repeats them."""
-_END_TRANSACTION = (
-    "wait for the end of the transaction; kafka-transactions.sh find-hanging --topic __consumer_offsets shows one that "
-    "hangs, and abort ends it; or name the group in exceptGroups"
-)
 _NAME_OF_NO_GROUP = "\N{SNOWMAN} no group has this name"
 """A pattern that matches it matches every name."""
 
@@ -112,11 +87,6 @@ class Keep(ManifestModel):
         examples=[["billing", "shipping"]],
         description="Records that one of these groups has not read: those from its committed offset on.",
     )
-
-    @property
-    def has_times(self) -> bool:
-        """Whether a rule is about timestamps."""
-        return self.newer_than is not None or self.since is not None
 
     def _issues(self) -> Iterator[ValidationIssue]:
         if all(rule is None for name, rule in self if name != "topic_id"):
@@ -343,10 +313,7 @@ class FloorEvaluator:
         self.policy = policy
         self.keep = spec.keep
         self.snapshot = snapshot
-        self.is_excluded = group_excluder(spec.except_groups or ())
-        self.unknown_consumers = unknown_consumers(snapshot, self.is_excluded)
         self.unknown_with_excluded = unknown_consumers(snapshot, lambda _group: False)
-        self.caveat = cache(self._caveat)
         self.has_transactions = TRANSACTIONS in snapshot.topics or snapshot.topics_incomplete is not None
         self.guard = Preconditions(
             consumers=spec.consumers,
@@ -354,17 +321,7 @@ class FloorEvaluator:
             except_groups=tuple(sorted(selector.text for selector in spec.except_groups or ())),
             every_ms=policy.every_ms,
         )
-
-    @cached_property
-    def streams(self) -> Mapping[str, str]:
-        """A topic of Kafka Streams for each group that has one."""
-        return topics_of_streams(self.snapshot.topics, self.snapshot.groups)
-
-    @cached_property
-    def traces(self) -> str:
-        """Topics and groups of programs that may read without a consumer group, in words."""
-        traces = traces_of_unlisted_readers(self.snapshot)
-        return f"; traces of readers that Kafka does not list: {first_few(traces)}" if traces else ""
+        self.consumers = FloorConsumers(self.guard, group_excluder(spec.except_groups or ()), snapshot)
 
     def decide(self, partition: TopicPartition) -> Decision:
         """Return what the rules, the consumers and the clock say of one partition."""
@@ -384,7 +341,8 @@ class FloorEvaluator:
             pinned = f"the manifest's offsets are for {keep.topic_id}"
             raise BlockReason("B209", f"{partition.topic} has topic id {observed.topic_id}, {pinned}")
         from_offset = None if keep.from_offset is None else keep.from_offset[partition.partition]
-        may_be_held = observed.high_watermark > end and keep.has_times and keep.unread_by is None
+        has_times = keep.newer_than is not None or keep.since is not None
+        may_be_held = observed.high_watermark > end and has_times and keep.unread_by is None
         if end <= log_start and not may_be_held and (from_offset is None or from_offset <= end):
             return Satisfied(address, f"the log starts at {log_start}, and what is committed ends at {end}")
         rules = list(self._rules(facts, observed))
@@ -397,9 +355,9 @@ class FloorEvaluator:
             if hold.overdue:
                 raise BlockReason("B217", hold.words, next_step=hold.next_step)
             return Waiting(address=address, declared_at=policy.declared_at, reason=hold.words)
-        target = self._respect_consumers(lowest.offset, facts, observed)
+        target = self.consumers.respect(lowest.offset, facts, observed)
         before_offset, accepted, lagging = target.before_offset, target.accepted, target.holding
-        words, next_step = self._advice(lagging) if lagging else ("", "")
+        words, next_step = self.consumers.advice(lagging) if lagging else ("", "")
         needs = "still needs everything from"
         clamp = (f"group {quoted(lagging[0].group)} {needs} {before_offset}{words}",) if lagging else ()
         higher = (f"{rule.name} alone: {rule.offset}" for rule in rules if rule is not lowest)
@@ -410,7 +368,7 @@ class FloorEvaluator:
         reason = "; ".join((lowest.words, *higher, *clamp, *kept, *held))
         if before_offset <= log_start:
             # Only a clamp lowers the target: nothing may go until these groups have read more.
-            held_by = _names(reader for reader in lagging if reader.committed <= log_start)
+            held_by = names_of(reader for reader in lagging if reader.committed <= log_start)
             if log_start < min(rule.before for rule in rules):
                 raise BlockReason("B204", reason, next_step=next_step, held_by=held_by)
             return Waiting(address=address, declared_at=policy.declared_at, reason=reason, held_by=held_by)
@@ -436,7 +394,7 @@ class FloorEvaluator:
             and self.unknown_with_excluded.of(partition.topic) is None,
             # A fixed floor always counts as drift, a moving one once it was due `driftAfter` ago.
             drift=log_start < min(before_offset, *(rule.before for rule in rules)),
-            caveat=self.caveat(partition.topic),
+            caveat=self.consumers.caveat(partition.topic),
             may_have_gaps=self._may_have_gaps(observed, topic),
         )
 
@@ -448,60 +406,6 @@ class FloorEvaluator:
         policy = NOT_ASKED if topic is None else topic.cleanup_policy
         is_compacted = isinstance(policy, Unknown) or "compact" in policy
         return is_compacted or self.has_transactions or observed.last_stable_offset < observed.high_watermark
-
-    def _caveat(self, topic: str) -> str:
-        """Return why no consumer of a topic can hold its floor back; empty: at least one can."""
-        facts, rule = self.snapshot.topics.get(topic), self.guard.consumers
-        consumers = NOT_ASKED if facts is None else facts.consumers
-        if self.guard.named:
-            return ""
-        if isinstance(consumers, Unknown):
-            return f"whether any consumer guards it is not known: {consumers.reason}"
-        if not consumers:
-            reason = "no consumer is known"
-        elif rule is LagPolicy.IGNORE:
-            reason = f"{count(len(consumers), 'known consumer')} may be behind"
-        elif all(map(self.is_excluded, consumers)):
-            reason = f"exceptGroups names {'the' if len(consumers) == 1 else 'all'} {count(len(consumers), 'known consumer')}"
-        else:
-            return ""
-        return f'{reason}: "consumers: {rule}" guards nobody here{self.traces}'
-
-    def _lag_block(self, lagging: Sequence[ConsumerPosition], floor: int, next_record: int, note: str) -> BlockReason:
-        """Return the block of groups behind the floor, the last one first. `next_record`: the first it would skip."""
-        last, more_groups = lagging[0], len(lagging) - 1
-        at = "has no position here, but reads the topic," if last.implied else f"is at {last.committed}"
-        if last.refuted is not None:
-            at = f"has committed {last.refuted}, which is no offset of this log, so it restarts at {last.committed}"
-        words, next_step = self._advice(lagging)
-        more = (
-            f"; {count(more_groups, 'more group')} {'is' if more_groups == 1 else 'are'} behind" if more_groups else ""
-        )
-        skipped = f"would skip {floor - next_record:,} records below {floor}"
-        reason = f"group {quoted(last.group)} {at} and {skipped}{words}{more}{note}"
-        return BlockReason("B204", reason, next_step=next_step, held_by=_names(lagging))
-
-    def _advice(self, lagging: Sequence[ConsumerPosition]) -> tuple[str, str]:
-        """Return what else is known of the last group, and what to do next.
-
-        A group with members is in use, and one whose application keeps state elsewhere is idle on
-        purpose: neither is proposed for removal.
-        """
-        if transaction := describe_pending(lagging[0]):
-            return transaction, _END_TRANSACTION
-        groups, topics = self.snapshot.groups, self.streams
-        facts = {reader.group: groups.get(reader.group) for reader in lagging}
-        kept = {
-            group: state_elsewhere(group, NOT_ASKED if of_group is None else of_group.type, topics.get(group))
-            for group, of_group in facts.items()
-        }
-        clamp = "" if self.guard.consumers is LagPolicy.CLAMP else "say consumers: clamp, "
-        if (elsewhere := kept[lagging[0].group]) is not None:
-            return f"; {elsewhere[0]}", f"{elsewhere[1]}, {clamp}or name it in exceptGroups"
-        are_idle = all(of_group is not None and of_group.state is GroupState.EMPTY for of_group in facts.values())
-        if are_idle and not any(kept.values()):
-            return "", f"let it catch up, {clamp}name it in exceptGroups, or remove it if nothing uses it"
-        return "", f"let it catch up, {clamp}or name it in exceptGroups"
 
     def _find_hold(
         self, lowest: RuleOffset, rules: Sequence[RuleOffset], facts: PartitionFacts, observed: ObservedPartition
@@ -560,7 +464,7 @@ class FloorEvaluator:
             known_readers = known(facts.readers, "the groups that read", facts.partition)
             readers = {reader.group: reader for reader in known_readers}
             topic_id, high_watermark = observed.topic_id, observed.high_watermark
-            silence = self.unknown_consumers.of(facts.partition.topic)
+            silence = self.consumers.unknown.of(facts.partition.topic)
             if silence is not None and silence.code == SILENT and not readers.keys() >= set(keep.unread_by):
                 raise silence.with_traceback(None)  # a silent broker may know the position that is missing
             position, group = min(
@@ -570,45 +474,6 @@ class FloorEvaluator:
             offset, name = min(position, end), f"unreadBy {quoted(group)}"
             words = f"unreadBy: group {quoted(group)} has read up to {text(position)}"
             yield RuleOffset(offset, min(offset, capped(lagging_ms)), name, words)
-
-    def _respect_consumers(self, floor: int, facts: PartitionFacts, observed: ObservedPartition) -> "FloorTarget":
-        """Return how far the floor may rise. Raises BlockReason."""
-        if (unknown := self.unknown_consumers.of(facts.partition.topic)) is not None:
-            raise unknown.with_traceback(None)  # raised for many partitions
-        readers = known(facts.readers, "the groups that read", facts.partition)
-        readers_below = known(facts.readers_below, "the groups that read", facts.partition)
-        if floor > readers_below:
-            reason = f"the scan read positions below offset {readers_below} only, and the floor is {floor}"
-            raise BlockReason("B213", reason, unread=True)
-        positions = verified_positions(readers, observed.topic_id, observed.log_start, observed.high_watermark)
-        behind = find_lagging(positions, floor, frozenset(self.guard.named))
-        lagging = [reader for reader in behind if not self.is_excluded(reader.group)]
-        holding = [] if self.guard.consumers is LagPolicy.IGNORE else lagging
-        holding.sort(key=lambda reader: (reader.committed, reader.group))
-        target = read_from = floor
-        if holding:
-            read_from = max(holding[0].committed, observed.log_start)
-            target, note = next_record(facts, read_from, floor)
-            if target == floor:
-                holding = []
-            elif self.guard.consumers is LagPolicy.BLOCK:
-                raise self._lag_block(holding, floor, target, note)
-        accepted = (AcceptedLag(reader.group, reader.committed) for reader in behind if reader.committed < read_from)
-        return FloorTarget(target, tuple(sorted(accepted)), holding, target - read_from)
-
-
-@dataclass(frozen=True, slots=True)
-class FloorTarget:
-    """How far a floor may rise.
-
-    `accepted`: groups that may skip records. `holding`: those of a clamp, the last one first.
-    `empty_tail`: offsets below `before_offset` that hold no record, so that a group there has read all.
-    """
-
-    before_offset: int
-    accepted: tuple[AcceptedLag, ...]
-    holding: Sequence[ConsumerPosition]
-    empty_tail: int
 
 
 def _offset_at(facts: PartitionFacts, instant_ms: int, end: int) -> int | None:
@@ -622,9 +487,3 @@ def _offset_at(facts: PartitionFacts, instant_ms: int, end: int) -> int | None:
         what = f"offset {answer} of {facts.partition} for {format_instant(instant_ms)} (end {end})"
         raise contradiction(what)
     return answer
-
-
-def _names(readers: Iterable[ConsumerPosition]) -> tuple[str, ...]:
-    """Return the groups that hold a partition back; none where too many do to remove them all."""
-    names = sorted({reader.group for reader in readers})
-    return tuple(names) if len(names) <= _HELD_BY_MAX else ()

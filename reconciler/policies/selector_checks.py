@@ -1,11 +1,12 @@
-"""Refuses selectors with two readings, and slow regular expressions.
+"""Refuses selectors with two readings, and regular expressions that RE2 does not have.
 
-A pattern of `protect` that matches nothing looks just like one that protects. Names come from the
-cluster, any client may create one, and Python's matcher backtracks.
+A pattern of `protect` that matches nothing looks just like one that protects.
 """
 
 import re
 import warnings
+
+from reconciler.model.selector import Selector
 
 MAX_LENGTH = 500
 """Characters of a selector."""
@@ -13,21 +14,41 @@ MAX_LENGTH = 500
 _BRACES = re.compile(r"\{[^{}]*,[^{}]*\}")
 _GLOB_SET = re.compile(r"\[(!?)(\]?[^\]]*)(\]?)")
 _RANGE = re.compile("(.)-(.)", re.DOTALL)
-_REGEX_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]?|\(\?P=|\(\?\(|.", re.DOTALL)
-_BACK_REFERENCE = re.compile(r"\\[1-9]|\(\?P=|\(\?\(")
-_REPETITIONS = frozenset("*+{")
-_MAX_REPETITIONS = 4
-"""Each repetition is one more power of the name's length: five can take minutes."""
-_MAX_WAYS = 4_096
-"""Each `?` doubles the ways to read a name, and a group of three words triples them."""
+_REGEX_TOKEN = re.compile(r"\\.|\{,[0-9]*\}|.", re.DOTALL)
+_BACK_REFERENCES = frozenset(f"\\{digit}" for digit in range(1, 10))
+_LOOKAROUND = "select more, and name in exceptTopics or exceptGroups what must not be selected"
+_POSSESSIVE = "write the repetition without the second +"
+_REPEATED = "write one alternative for each text that may be repeated"
+_REWRITES = {
+    "(?=": _LOOKAROUND,
+    "(?!": _LOOKAROUND,
+    "(?<=": _LOOKAROUND,
+    "(?<!": _LOOKAROUND,
+    "(?P": _REPEATED,
+    "(?(": "write one alternative for each of the two cases",
+    "(?>": "write (?:…)",
+    "(?#": "write the comment in a line of its own in the manifest",
+    "(?x": "write the expression without spaces",
+    "++": _POSSESSIVE,
+    "*+": _POSSESSIVE,
+    "?+": _POSSESSIVE,
+    "\\Z": "leave it out: the whole name must match",
+    "\\u": "write the character itself",
+}
+"""How to write in RE2 what only Python's `re` has, which earlier versions used."""
 
 
-def selector_error(text: str) -> tuple[str, str] | None:
-    """Return what is wrong with a selector, and a hint; None: it has one meaning."""
+def selector_error(text: str) -> tuple[str, str, str] | None:
+    """Return the code, the problem and a hint; None: the selector has one meaning."""
+    if text.startswith("regex:") and len(text) <= MAX_LENGTH:
+        return _regex_error(text)
+    error = _name_error(text)
+    return error and ("M123", *error)
+
+
+def _name_error(text: str) -> tuple[str, str] | None:
     if len(text) > MAX_LENGTH:
         return f"a selector of {len(text)} characters", f"at most {MAX_LENGTH}"
-    if text.startswith("regex:"):
-        return _regex_error(text.removeprefix("regex:"))
     if text.lower().startswith("regex:"):
         return f"`{text[:6]}` begins no regular expression", "write regex:"
     if not re.search(r"[*?[]", text):
@@ -55,54 +76,25 @@ def _glob_error(text: str) -> tuple[str, str] | None:
     return None
 
 
-def _regex_error(pattern: str) -> tuple[str, str] | None:
-    if not pattern:
-        return "empty selector", "a name, a glob or regex:…"
-    if _can_backtrack(pattern):
-        hint = "no repeated group with a choice or a repetition in it, no back reference, at most four repetitions"
-        return "a regular expression that may take forever on some name", hint
+def _regex_error(text: str) -> tuple[str, str, str] | None:
+    pattern = text.removeprefix("regex:")
+    for part in _REGEX_TOKEN.findall(pattern):
+        if part.startswith("{,"):  # re: up to this number
+            return "M123", f"RE2 reads `{part}` as text", f"write {{0{part[1:]}"
+        if part in _BACK_REFERENCES:  # RE2 refuses \1, and reads \12 as a newline
+            return "M124", f"RE2 has no back references such as `{part}`", _REPEATED
     try:
+        Selector(text)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             re.compile(pattern)
-    except Warning as warning:  # re warns if a later version will read the same text differently
-        return f"a regular expression with two readings: {warning}", "escape it"
-    except (re.error, RecursionError, OverflowError) as error:
-        return f"not a regular expression: {error}", "as Python's re"
+    except Warning as warning:  # [[a], [a&&b] and [a--b] are operations on sets elsewhere
+        return "M123", f"a regular expression with two readings: {warning}", "escape it"
+    except (re.error, RecursionError, OverflowError):
+        return None  # RE2 has what re has not, such as \pL
+    except ValueError as error:
+        part = str(error).rpartition(": ")[2]
+        if part in _REWRITES:
+            return "M124", f"RE2 does not have `{part}`", _REWRITES[part]
+        return "M123", str(error), "a name, a glob or regex:… in the syntax of RE2"
     return None
-
-
-def _can_backtrack(pattern: str) -> bool:
-    """Whether matching may take very long on some name.
-
-    So may a repeated group that repeats or has a choice in it, a back reference, more than four
-    repetitions, and more than 4,096 ways through choices and `?` (a quarter of that for each
-    repetition). The check reads text, so it also refuses some harmless expressions.
-    """
-    repetitions, ways = 0, 1
-    groups: list[bool] = []  # per open group: whether it holds a repetition or a choice
-    choices: list[int] = []  # per open group: their number
-    risky = False  # of the group that the previous part closed
-    previous = ""
-    for part in _REGEX_TOKEN.findall(pattern):
-        repeats = part in _REPETITIONS
-        if (repeats and risky) or _BACK_REFERENCE.match(part):
-            return True
-        risky = False
-        # After `(` a `?` begins an extension, after a repetition it makes that lazy.
-        optional = part == "?" and previous not in {"(", "*", "+", "}", "?"}
-        repetitions += repeats
-        ways *= 1 + optional
-        if part == "(":
-            groups.append(False)
-            choices.append(1)
-        elif part == ")" and groups:
-            risky = groups.pop()
-            ways *= choices.pop()
-            if groups:
-                groups[-1] |= risky
-        elif groups:
-            groups[-1] |= repeats or optional or part == "|"
-            choices[-1] += part == "|"
-        previous = part
-    return repetitions > _MAX_REPETITIONS or ways > _MAX_WAYS >> 2 * repetitions

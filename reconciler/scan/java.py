@@ -86,15 +86,15 @@ def spark_home() -> Path:
     return Path(spec.origin).parent
 
 
-def start_java(java: Path, home: Path, flags: Sequence[str], folder: Path) -> "Gateway":
+def start_java(java: Path, home: Path, flags: Sequence[str], folder: Path) -> "JvmGateway":
     """Start the JVM directly, with the class path of Spark's launcher: an archive of classes fits one only."""
     jars = home / "jars"
     class_path = [home / "conf", *sorted(jars.glob("slf4j-api-*.jar")), jars / "*"]
     command = [str(java), "-cp", os.pathsep.join(map(str, class_path)), *_FLAGS, *flags, _MAIN_CLASS]
-    return Gateway(command, {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}, folder)
+    return JvmGateway(command, {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}, folder)
 
 
-def start_submit(home: Path, properties: Mapping[str, str], folder: Path) -> "Gateway":
+def start_submit(home: Path, properties: Mapping[str, str], folder: Path) -> "JvmGateway":
     """Start the JVM with spark-submit, and its properties in a file until it listens.
 
     Other users can read a command line, but not this file. PYSPARK_SUBMIT_ARGS counts, too.
@@ -110,7 +110,7 @@ def start_submit(home: Path, properties: Mapping[str, str], folder: Path) -> "Ga
     file.touch(mode=0o600)
     file.write_bytes(before + format_properties(properties))
     command = [str(home / "bin" / "spark-submit"), _FILE, str(file), *defaults, *words]
-    return Gateway(command, os.environ | {"SPARK_HOME": str(home), "SPARK_CONNECT_MODE": "0"}, folder)
+    return JvmGateway(command, os.environ | {"SPARK_HOME": str(home), "SPARK_CONNECT_MODE": "0"}, folder)
 
 
 def format_properties(properties: Mapping[str, str]) -> bytes:
@@ -123,16 +123,14 @@ def format_properties(properties: Mapping[str, str]) -> bytes:
     return "".join(lines).encode(errors="surrogateescape")
 
 
-class Gateway:
+class JvmGateway:
     """A JVM for pyspark. It ends when its standard input is closed, as with this process."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
         self._info = folder / _INFO_FILE
         self._properties = folder / _PROPERTIES_FILE
         self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            env={**environment, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._info)},
+            command, stdin=subprocess.PIPE, env={**environment, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._info)}
         )
 
     def connect(self) -> None:

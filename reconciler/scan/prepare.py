@@ -15,8 +15,8 @@ from pathlib import Path
 from reconciler import class_archive
 from reconciler.errors import ReconcilerError, ScanFailed
 from reconciler.kafka.connect import Connection
-from reconciler.scan.chunking import Chunk
-from reconciler.scan.engine import Engine
+from reconciler.scan.chunks import Chunk
+from reconciler.scan.engine_choice import Engine
 from reconciler.scan.java import find_java, spark_home
 from reconciler.scan.spark_process import ClassicContext
 from reconciler.scan.task_rows import ScanTask

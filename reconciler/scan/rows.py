@@ -16,7 +16,7 @@ import pyarrow as pa
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import CommittedOffset, PendingCommit
-from reconciler.scan.chunking import select_groups
+from reconciler.scan.select import select_groups
 from reconciler.scan.task_rows import SCHEMAS, Answer, Ends, ScanTask, is_at_end
 
 Row = Mapping[str, Any]
@@ -48,7 +48,7 @@ class Position(NamedTuple):
     pending: PendingCommit | None = None
 
 
-class Origin(NamedTuple):
+class CommitOrigin(NamedTuple):
     """A commit of the commit log with the topic id that it is for; None: the broker wrote none."""
 
     group: str
@@ -71,7 +71,7 @@ class Rows:
     topics: Mapping[str, Row]
     runs: Sequence[Row]
     readers: Mapping[tuple[str, int], Sequence[Position]] = field(default_factory=dict)
-    origins: Mapping[tuple[str, int], Sequence[Origin]] = field(default_factory=dict)
+    origins: Mapping[tuple[str, int], Sequence[CommitOrigin]] = field(default_factory=dict)
     commits: Mapping[str, Mapping[TopicPartition, CommittedOffset]] = field(default_factory=dict)
     consumers: Mapping[str, Collection[str]] = field(default_factory=dict)
 
@@ -81,9 +81,9 @@ def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str,
     partitions: defaultdict[str, dict[int, PartitionRow]] = defaultdict(dict)
     for topic, number, *offsets in _records(answers, "partitions", "topic", "partition", *PartitionRow._fields):
         partitions[topic][number] = PartitionRow(*offsets)
-    origins: defaultdict[tuple[str, int], list[Origin]] = defaultdict(list)
-    for topic, number, *origin in _records(answers, "origins", "topic", "partition", *Origin._fields):
-        origins[topic, number].append(Origin(*origin))
+    origins: defaultdict[tuple[str, int], list[CommitOrigin]] = defaultdict(list)
+    for topic, number, *origin in _records(answers, "origins", "topic", "partition", *CommitOrigin._fields):
+        origins[topic, number].append(CommitOrigin(*origin))
     pending: defaultdict[tuple[str, str], dict[int, PendingCommit]] = defaultdict(dict)
     for topic, group, number, *waiting in _records(answers, "pending", "topic", "group", "partition", *_PENDING):
         pending[topic, group][number] = PendingCommit(*waiting)
@@ -143,7 +143,7 @@ def _values(column: pa.Array) -> Iterable[Any]:
     return (None if index is None else texts[index] for index in encoded.indices.to_pylist())
 
 
-def _matters(row: PartitionRow | None, committed: int | None, group: str, origins: Iterable[Origin]) -> bool:
+def _matters(row: PartitionRow | None, committed: int | None, group: str, origins: Iterable[CommitOrigin]) -> bool:
     """Whether a position on the partition holds records back, or proves nothing."""
     if row is None or not is_at_end(row.log_start, row.last_stable_offset, row.high_watermark, committed):
         return True

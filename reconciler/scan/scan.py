@@ -5,16 +5,13 @@ This process lists topics and groups while Spark starts. Tasks read the other fa
 
 import logging
 import time
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from reconciler.kafka import futures
-from reconciler.kafka.group_listing import GroupListing, list_groups
+from reconciler.kafka.group_listing import GroupListing, list_groups, with_members
 from reconciler.kafka.offsets import read_ends, read_stable_ends, read_watermarks, requests_by_leader
-from reconciler.kafka.records import look_up
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.silence import silent_brokers
 from reconciler.kafka.topics import (
@@ -32,21 +29,16 @@ from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import (
     NOT_ASKED,
     ClusterSnapshot,
-    Lookups,
     PartitionFacts,
-    RecordLookup,
-    RecordStamp,
     Unknown,
 )
-from reconciler.scan import chunking, engines, snapshot_builder
-from reconciler.scan.chunking import Chunk, PartitionRequest
-from reconciler.scan.engine import Engine
+from reconciler.scan import read_chunks, select, snapshot_builder
+from reconciler.scan.chunks import Chunk, commit_chunks, divide_jobs, log_chunks, partition_chunks
+from reconciler.scan.engine_choice import Engine
 from reconciler.scan.rows import Rows, combine, compare_in_tasks
+from reconciler.scan.select import PartitionRequest
 from reconciler.scan.snapshot_builder import CommitLog
 from reconciler.scan.task_rows import Answer, ScanTask
-from reconciler.text.formatting import count
-
-T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 
@@ -84,16 +76,16 @@ def scan(
     ClusterUnreachable if no broker answers, ScanFailed if Spark cannot run. Ctrl-C ends the scan and
     Spark.
     """
-    with engines.started(request, engine):
+    with read_chunks.started(request, engine):
         with gc_paused():
             listings = _list(request, session, progress)
             chunks, task, limit_s = _divide(request, session, listings)
         answers: list[Answer] = []
-        for job in chunking.divide_jobs(chunks, task.readers, listings.log.sizes):
+        for job in divide_jobs(chunks, task.readers, listings.log.sizes):
             if answers:
                 with gc_paused():
                     task = compare_in_tasks(task, answers)
-            answers += engines.read(request, engine, session, task, job, limit_s=limit_s, progress=progress)
+            answers += read_chunks.read(request, engine, session, task, job, limit_s=limit_s, progress=progress)
     with gc_paused():
         rows = combine(answers, request, task.named)
         snapshot = _snapshot(request, session, listings, rows, observed_at_ms, last_purges)
@@ -117,10 +109,11 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
     groups = futures.submit(lambda: list_groups(session, hidden=True) if with_groups else not_listed)
     listed = list_topics(session)
     log = futures.submit(lambda: describe_log(session, listed) if with_groups else CommitLog(missing=NOT_ASKED))
-    names = set(chunking.select_topics(request, listed.topics)) | chunking.exact_topics(request)
-    topics = describe_topics(session, listed, names)
-    # No task needs the policies, so the scan waits for them after the tasks.
-    retention = futures.submit(lambda: retention_facts(session, chunking.topics_with_policy(request, topics)))
+    topics = describe_topics(session, listed, select.topics_to_describe(request, listed.topics))
+    selected = select.select_topics(request, topics.topics)
+    counted = select.topics_to_count(request, selected, topics)
+    # Compacted topics are no part of the cluster's records. The scan waits for the policies after the tasks.
+    retention = futures.submit(lambda: retention_facts(session, select.topics_with_offsets(selected) | counted))
     commit_log = log.result()
     group_listing = groups.result()
     if group_listing.incomplete is None:
@@ -129,8 +122,8 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
         topics=topics,
         groups=group_listing,
         retention=retention,
-        partition_requests=tuple(chunking.partition_requests(request.naming(group_listing.groups), topics)),
-        counted=chunking.topics_to_count(request, topics),
+        partition_requests=tuple(select.partition_requests(selected, topics, group_listing.groups)),
+        counted=counted,
         log=commit_log,
         # Without types, only the log shows that all groups are classic.
         reads_log=request.commit_log or group_listing.without_types,
@@ -175,11 +168,12 @@ def _divide(
     log_sizes = listings.log.sizes if listings.reads_log else {}
     # The slow chunks first, so that no single task ends late.
     chunks: tuple[Chunk, ...] = (
-        *chunking.log_chunks(log_sizes, listings.log.leaders),
-        *chunking.partition_chunks(listings.partition_requests, listings.counted, listings.topics),
-        *chunking.commit_chunks(
-            () if no_commits else chunking.commit_groups(request, listings.groups),
-            chunking.groups_with_members(request, listings.groups),
+        *log_chunks(log_sizes, listings.log.leaders),
+        *partition_chunks(listings.partition_requests, listings.counted, listings.topics),
+        *commit_chunks(
+            () if no_commits else select.commit_groups(request, listings.groups),
+            # A member may have no commit.
+            with_members(listings.groups.groups) if request.readers else (),
             coordinator_of=listings.log.coordinator_of,
         ),
     )
@@ -205,7 +199,9 @@ def _divide(
             topic: topic_id for topic in readers if isinstance(topic_id := listings.topics.topics[topic].topic_id, str)
         },
         named=named,
-        with_commits=chunking.groups_with_commits(request, listings.groups),
+        with_commits=select.select_groups(
+            (part for part in request.groups if part.activity and request.commit_records), listings.groups.groups
+        ),
         stable_ends=listings.log.stable_ends,
         # One bound for all chunks, so that no chunk waits anew for a silent broker. It includes the
         # reading time: late chunks once had five seconds left.
@@ -248,29 +244,6 @@ def _snapshot(
         readers_incomplete=snapshot_builder.readers_incomplete(request, listings.groups, rows, log),
         cluster_records=snapshot_builder.cluster_records(request, topics.values()),
     )
-
-
-def decide_with_lookups(
-    session: KafkaSession,
-    snapshot: ClusterSnapshot,
-    decide: Callable[[ClusterSnapshot], tuple[T, Lookups]],
-    progress: Progress,
-) -> tuple[T, ClusterSnapshot]:
-    """Decide, and again with answers while decisions ask about records. Returns what they rest on, too.
-
-    Ends, because no lookup is asked twice. In this process: decisions ask about few records.
-    """
-    decided, asked = decide(snapshot)
-    while asked:
-        progress(f"looking up records of {count(len(asked), 'partition')}")
-        answers: defaultdict[TopicPartition, dict[RecordLookup, RecordStamp | Unknown | None]] = defaultdict(dict)
-        for (partition, lookup), answer in look_up(session, asked, snapshot.partitions).items():
-            answers[partition][lookup] = answer
-        facts = {name: snapshot.partitions[name] for name in answers}
-        answered = {name: replace(of, lookups={**of.lookups, **answers[name]}) for name, of in facts.items()}
-        snapshot = replace(snapshot, partitions={**snapshot.partitions, **answered})
-        decided, asked = decide(snapshot)
-    return decided, snapshot
 
 
 def refresh_watermarks(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from reconciler.kafka.consumer_offsets import log_partition
+from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.group_listing import GroupListing
 from reconciler.kafka.groups import NO_COMMIT_YET
 from reconciler.kafka.silence import describe_silence
@@ -25,8 +25,8 @@ from reconciler.model.snapshot import (
     TopicFacts,
     Unknown,
 )
-from reconciler.scan.chunking import PartitionRequest, commit_groups, select_groups
-from reconciler.scan.rows import LISTED_TYPES, Origin, PartitionRow, Position, Row, Rows
+from reconciler.scan.rows import LISTED_TYPES, CommitOrigin, PartitionRow, Position, Row, Rows
+from reconciler.scan.select import PartitionRequest, commit_groups, select_groups
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import first_few
 
@@ -178,13 +178,13 @@ def _values(row: Row, columns: Iterable[str], unread: Unknown) -> Iterator[Any]:
 def _readers(
     request: PartitionRequest,
     positions: Iterable[Position],
-    origins: Iterable[Origin],
+    origins: Iterable[CommitOrigin],
     log_start: int | Unknown,
     log: CommitLog,
 ) -> tuple[ConsumerPosition, ...] | Unknown:
     if not request.readers and not request.named:
         return NOT_ASKED
-    origins_of: defaultdict[str, list[Origin]] = defaultdict(list)
+    origins_of: defaultdict[str, list[CommitOrigin]] = defaultdict(list)
     for origin in origins:
         origins_of[origin.group].append(origin)
     readers = []
@@ -208,7 +208,7 @@ def _readers(
     return tuple(sorted(readers, key=lambda position: position.group))
 
 
-def _origin(group: str, committed: int, origins: Sequence[Origin], log: CommitLog) -> str | Unknown | None:
+def _origin(group: str, committed: int, origins: Sequence[CommitOrigin], log: CommitLog) -> str | Unknown | None:
     unread = log.reason_for(group)
     if unread is not None:
         return unread

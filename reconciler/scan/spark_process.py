@@ -35,14 +35,14 @@ from reconciler.errors import ScanFailed
 from reconciler.kafka.child import Child, PipeEnd, serve
 from reconciler.model.progress import Progress
 from reconciler.scan import code_archive
-from reconciler.scan.engine import Engine, EngineName, without_secrets
+from reconciler.scan.engine_choice import Engine, EngineName, without_secrets
 from reconciler.scan.java import find_java, spark_home, start_java, start_submit
 from reconciler.text.redact import add_references, redact
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from reconciler.scan.chunking import Chunk
+    from reconciler.scan.chunks import Chunk
     from reconciler.scan.task_rows import ScanTask
 
 Result = TypeVar("Result")

@@ -11,7 +11,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any
 
@@ -27,7 +27,7 @@ from reconciler.kafka.offsets import HIGH_WATERMARK, STABLE_END, OffsetsRequest,
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.garbage import gc_paused
 from reconciler.references import UnresolvedReference
-from reconciler.scan.chunking import Chunk
+from reconciler.scan.chunks import Chunk
 from reconciler.scan.columns import columns
 
 SCHEMAS: Mapping[str, pa.Schema] = {
@@ -127,32 +127,16 @@ class ScanTask:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # What grows with the cluster is unpickled once per process: each of many tasks would repeat it.
-        by_topic = pickle.dumps((self.readers, self.topic_ids, self.named, self.ends, self.origins, self.with_commits))
-        return _task, (self.connection, self.cluster_id, by_topic, self.stable_ends, self.until_s, self.log_limit_s)
+        values = {part.name: getattr(self, part.name) for part in fields(self)}
+        by_topic = pickle.dumps({name: values.pop(name) for name in _GROWING})
+        return _task, (values, by_topic)
 
 
-def _task(
-    connection: Connection,
-    cluster_id: str | None,
-    by_topic: bytes,
-    stable_ends: Mapping[int, int],
-    until_s: float,
-    log_limit_s: float,
-) -> ScanTask:
-    readers, topic_ids, named, ends, origins, with_commits = _unpickle(by_topic)
-    return ScanTask(
-        connection=connection,
-        cluster_id=cluster_id,
-        readers=readers,
-        topic_ids=topic_ids,
-        named=named,
-        until_s=until_s,
-        log_limit_s=log_limit_s,
-        ends=ends,
-        origins=origins,
-        with_commits=with_commits,
-        stable_ends=stable_ends,
-    )
+_GROWING = ("readers", "topic_ids", "named", "ends", "origins", "with_commits")
+
+
+def _task(values: Mapping[str, Any], by_topic: bytes) -> ScanTask:
+    return ScanTask(**values, **_unpickle(by_topic))
 
 
 @lru_cache(maxsize=1)

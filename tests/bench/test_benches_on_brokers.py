@@ -17,7 +17,7 @@ from bench.scan_rows import SPARK_MASTER, Bench
 from bench.sizes import TOY
 from reconciler.companions.sandbox.client import admin_client
 from reconciler.companions.sandbox.cluster import Cluster
-from reconciler.scan.engine import Engine
+from reconciler.scan.engine_choice import Engine
 from tests import kafka_client
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]

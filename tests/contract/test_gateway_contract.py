@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from reconciler.companions.sandbox.client import wait_until
-from reconciler.kafka.consumer_offsets import log_partition
+from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election
 from reconciler.model.snapshot import GroupState, GroupType, PartitionFacts, PendingCommit, Unknown

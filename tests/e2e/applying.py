@@ -23,6 +23,7 @@ from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
 from reconciler.journal.entry import JournalEntry
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
+from tests.build import head
 from tests.command import command, environment, reconciler
 from tests.toolbox import list_groups, log_start_offsets, partition_leaders
 
@@ -110,29 +111,21 @@ def create_and_plan(cluster: Cluster, folder: Path, *, cluster_spec: str = "") -
     (folder / "manifests").mkdir()
     (folder / "manifests" / "all.yaml").write_text(
         f"""\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: local}}
+{head("Cluster", "local")}
 spec:
   clusterId: {CLUSTER_ID}
   bootstrapServers: {json.dumps(servers.split(","))}
   limits: {{groups: {GROUPS}, groupsPercent: 100, recordsPercentPerTopic: 100, recordsPercent: 100}}
 {cluster_spec}---
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {{name: floors}}
+{head("RetentionFloor", "floors")}
 spec:
   topics: [{scenario.topic}]
   keep: {{fromOffset: {{{floors}}}}}
 ---
-apiVersion: reconciler/v1
-kind: GroupRemoval
-metadata: {{name: dead}}
+{head("GroupRemoval", "dead")}
 spec: {{groups: {json.dumps(scenario.dead)}, idleFor: 0s}}
 ---
-apiVersion: reconciler/v1
-kind: LeaderPolicy
-metadata: {{name: leaders}}
+{head("LeaderPolicy", "leaders")}
 spec: {{topics: [{scenario.topic}]}}
 """
     )

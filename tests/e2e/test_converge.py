@@ -4,7 +4,6 @@ Kafka's own tools show the effects.
 """
 
 import itertools
-import json
 import threading
 import time
 from collections.abc import Iterator
@@ -17,13 +16,14 @@ import pytest
 from reconciler import pipeline
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.companions.sandbox.cluster import Cluster
 from reconciler.manifest import files
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
 from reconciler.model.plan import Waiting
 from reconciler.pipeline import Run
-from reconciler.scan.engine import Engine
+from reconciler.scan.engine_choice import Engine
+from tests.build import cluster_manifest, head
 from tests.golden.wording import mentions
 from tests.repeats import repeats
 from tests.toolbox import committed_offsets, log_start_offsets
@@ -68,25 +68,15 @@ def test_purges_keep_their_interval_and_unread_records(
     client.produce(cluster.bootstrap_servers, merge_topic, {0: [Record(b"x")] * 100})
     (tmp_path / "set.yaml").write_text(
         f"""\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: local}}
-spec:
-  clusterId: {CLUSTER_ID}
-  bootstrapServers: {json.dumps(cluster.bootstrap_servers.split(","))}
----
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {{name: stream}}
+{cluster_manifest(cluster.bootstrap_servers, limits="")}---
+{head("RetentionFloor", "stream")}
 mode: continuous
 spec:
   topics: [{topic}]
   keep: {{unreadBy: [{group}]}}
   every: {EVERY_MS // 1000}s
 ---
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {{name: merged}}
+{head("RetentionFloor", "merged")}
 spec:
   topics: [{merge_topic}]
   keep: {{last: 10}}
@@ -133,17 +123,8 @@ def test_a_loop_remembers_its_purges_and_needs_no_journal_for_it(
     client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
     (tmp_path / "set.yaml").write_text(
         f"""\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: local}}
-spec:
-  clusterId: {CLUSTER_ID}
-  bootstrapServers: {json.dumps(cluster.bootstrap_servers.split(","))}
-  limits: {{recordsPercentPerTopic: 100, recordsPercent: 100}}
----
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {{name: paced}}
+{cluster_manifest(cluster.bootstrap_servers, limits="recordsPercentPerTopic: 100, recordsPercent: 100")}---
+{head("RetentionFloor", "paced")}
 mode: continuous
 spec:
   topics: [{topic}]

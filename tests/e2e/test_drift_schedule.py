@@ -3,7 +3,6 @@
 Drift prints nothing while converge keeps up.
 """
 
-import json
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -20,12 +19,13 @@ from reconciler import pipeline
 from reconciler.cli.app import run as command_line
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Topic
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.companions.sandbox.cluster import Cluster
 from reconciler.manifest import files
 from reconciler.model.plan import Plan
 from reconciler.pipeline import Run
 from reconciler.plan.drift import DriftReport, parse
-from reconciler.scan.engine import Engine, EngineName
+from reconciler.scan.engine_choice import Engine, EngineName
+from tests.build import cluster_manifest, head
 from tests.repeats import repeats
 
 pytestmark = [pytest.mark.brokers]
@@ -82,9 +82,7 @@ def constant_traffic(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.Monke
     policies = "".join(
         f"""\
 ---
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {{name: {name}}}
+{head("RetentionFloor", name)}
 mode: continuous
 spec: {{topics: [{topics[name]}], keep: {{{keep}}}, every: 1s, driftAfter: {DRIFT_AFTER_S}s}}
 """
@@ -92,14 +90,7 @@ spec: {{topics: [{topics[name]}], keep: {{{keep}}}, every: 1s, driftAfter: {DRIF
     )
     (tmp_path / "set.yaml").write_text(
         f"""\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: local}}
-spec:
-  clusterId: {CLUSTER_ID}
-  bootstrapServers: {json.dumps(cluster.bootstrap_servers.split(","))}
-  limits: {{recordsPercent: 100, recordsPercentPerTopic: 100}}
-{policies}"""
+{cluster_manifest(cluster.bootstrap_servers, limits="recordsPercent: 100, recordsPercentPerTopic: 100")}{policies}"""
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RECONCILER_ENGINE", "auto")

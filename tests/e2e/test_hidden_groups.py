@@ -17,11 +17,12 @@ import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.companions.sandbox.cluster import Cluster
 from reconciler.companions.sandbox.tools import run_tool
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.session import KafkaSession
+from tests.build import write_manifests
 from tests.command import reconciler
 from tests.e2e.raw_groups import join_group, join_streams_group, leave_streams_group
 from tests.toolbox import run_kafka_tool
@@ -78,17 +79,7 @@ def hidden_groups(cluster: Cluster) -> Iterator[HiddenGroups]:
 
 def write_plan(folder: Path, cluster: Cluster, policies: str) -> dict[str, Any]:
     """The plan file of the command line for these policies."""
-    (folder / "manifests").mkdir(exist_ok=True)
-    (folder / "manifests" / "all.yaml").write_text(f"""\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: local}}
-spec:
-  clusterId: {CLUSTER_ID}
-  bootstrapServers: {json.dumps(cluster.bootstrap_servers.split(","))}
-  limits: {{groupsPercent: 100, recordsPercentPerTopic: 100, recordsPercent: 100}}
----
-{policies}""")
+    write_manifests(folder, cluster.bootstrap_servers, policies)
     result = reconciler(folder, "plan", "--out", "plan.json", "--full")
     assert result.returncode == 0, result.stderr
     plan: dict[str, Any] = json.loads((folder / "plan.json").read_text())

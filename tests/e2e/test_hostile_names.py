@@ -15,16 +15,17 @@ from uuid import uuid4
 
 import pyarrow.dataset
 import pytest
-from tests.unit.report.test_html import read
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
 from reconciler.model.names import Address, format_address
 from reconciler.text.escape import quoted
+from tests.build import head, write_manifests
 from tests.command import output
 from tests.e2e.raw_groups import commit, delete
 from tests.strategies.plans import LONG, NASTY
+from tests.unit.companions.html.test_html import read
 from tests.unit.report.test_renderers_are_harmless import assert_harmless_markdown
 
 pytestmark = pytest.mark.brokers
@@ -91,27 +92,19 @@ def create_hostile_groups(cluster: Cluster, folder: Path) -> HostileGroups:
     # A manifest cannot name an id exactly that is very long or looks like a glob.
     exact = [name for name in behind if len(name) < 500 and not set("*?[") & set(name)]
     (folder / "manifests" / "all.yaml").write_text(f"""\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: local}}
+{head("Cluster", "local")}
 spec:
   clusterId: {CLUSTER_ID}
   bootstrapServers: {servers}
   limits: {{groups: 1000, groupsPercent: 100, recordsPercent: 100, recordsPercentPerTopic: 100}}
 ---
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {{name: floor}}
+{head("RetentionFloor", "floor")}
 spec: {{topics: [{topic}], partitions: [0], keep: {{newerThan: 7d}}, consumers: ignore}}
 ---
-apiVersion: reconciler/v1
-kind: GroupRemoval
-metadata: {{name: dead}}
+{head("GroupRemoval", "dead")}
 spec: {{groups: ["regex:(?s).*{dead}"], idleFor: 1s, expectAtMost: 1000}}
 ---
-apiVersion: reconciler/v1
-kind: GroupRemoval
-metadata: {{name: recent}}
+{head("GroupRemoval", "recent")}
 spec: {{groups: {json.dumps([*exact, f"regex:(?s).*{live}"])}, idleFor: 30d, expectAtMost: 1000}}
 """)
     time.sleep(1.5)  # idleFor: 1s
@@ -250,26 +243,17 @@ def test_an_id_that_the_client_cannot_represent_is_not_changed(cluster: Cluster,
     client.commit(servers, f"harmless-{mark}", {(topic, 0): 100})
     commit(servers, full_id, topic, 0, 100)
     try:
-        (tmp_path / "manifests").mkdir()
-        (tmp_path / "manifests" / "all.yaml").write_text(f"""\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: local}}
-spec:
-  clusterId: {CLUSTER_ID}
-  bootstrapServers: {json.dumps(servers.split(","))}
-  limits: {{groupsPercent: 100, recordsPercent: 100, recordsPercentPerTopic: 100}}
----
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {{name: floor}}
+        write_manifests(
+            tmp_path,
+            servers,
+            f"""\
+{head("RetentionFloor", "floor")}
 spec: {{topics: [{topic}], keep: {{last: 10}}}}
 ---
-apiVersion: reconciler/v1
-kind: GroupRemoval
-metadata: {{name: dead}}
+{head("GroupRemoval", "dead")}
 spec: {{groups: ["cut-{mark}*"], idleFor: 1s, expectAtMost: 9}}
-""")
+""",
+        )
         time.sleep(1.5)  # idleFor: 1s
         planned = output(tmp_path, "plan", "--full", "--out", "plan.json")
         text = unwrap(decode_harmless(planned.stdout))

@@ -23,8 +23,9 @@ from reconciler.companions.sandbox.client import (
     consumer_properties,
     producer_properties,
 )
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.companions.sandbox.cluster import Cluster
 from tests import other_client
+from tests.build import head, write_manifests
 from tests.command import reconciler
 from tests.e2e import raw_groups
 from tests.other_client import logged_commits
@@ -56,21 +57,15 @@ class Scenario:
         self.topic = f"orders-{self.mark}"
         client.create_topics(self.servers, [Topic(self.topic, partitions, 1)])
         client.produce(self.servers, self.topic, {number: [Record(b"x")] * 10 for number in range(partitions)})
-        (folder / "manifests").mkdir()
-        (folder / "manifests" / "all.yaml").write_text(f"""\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: local}}
-spec:
-  clusterId: {CLUSTER_ID}
-  bootstrapServers: {json.dumps(self.servers.split(","))}
-  limits: {{groups: 1000, groupsPercent: 100}}
----
-apiVersion: reconciler/v1
-kind: GroupRemoval
-metadata: {{name: dead}}
+        write_manifests(
+            folder,
+            self.servers,
+            f"""\
+{head("GroupRemoval", "dead")}
 spec: {{groups: ["{self.group("*")}"], expectAtMost: 1000, idleFor: {idle_for}}}
-""")
+""",
+            limits="groups: 1000, groupsPercent: 100",
+        )
 
     def group(self, name: object) -> str:
         return f"old-{self.mark}-{name}"

@@ -12,6 +12,7 @@ from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
 from reconciler.journal.release import Release
+from tests.build import head, write_manifests
 from tests.command import reconciler
 from tests.toolbox import await_leader, list_groups, log_start_offsets, partition_leaders
 
@@ -31,32 +32,20 @@ def test_two_runs_finish_one_plan(cluster: Cluster, tmp_path: Path) -> None:
     client.produce(servers, topic, {0: [Record(b"x")] * 20})
     client.commit(servers, group, {(topic, 0): 5})
     tools.reassign(cluster, {(topic, 0): (2, 3, 1)})
-    (tmp_path / "manifests").mkdir()
-    (tmp_path / "manifests" / "all.yaml").write_text(
+    write_manifests(
+        tmp_path,
+        servers,
         f"""\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: local}}
-spec:
-  clusterId: {CLUSTER_ID}
-  bootstrapServers: {json.dumps(servers.split(","))}
-  limits: {{groups: 1, groupsPercent: 100, recordsPercentPerTopic: 100, recordsPercent: 100}}
----
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {{name: floor}}
+{head("RetentionFloor", "floor")}
 spec: {{topics: [{topic}], keep: {{fromOffset: {{0: 13}}}}, consumers: ignore}}
 ---
-apiVersion: reconciler/v1
-kind: GroupRemoval
-metadata: {{name: dead}}
+{head("GroupRemoval", "dead")}
 spec: {{groups: [{group}], idleFor: 0s}}
 ---
-apiVersion: reconciler/v1
-kind: LeaderPolicy
-metadata: {{name: leaders}}
+{head("LeaderPolicy", "leaders")}
 spec: {{topics: [{topic}]}}
-"""
+""",
+        limits="groups: 1, groupsPercent: 100, recordsPercentPerTopic: 100, recordsPercent: 100",
     )
 
     def run(*words: str) -> tuple[int, str]:
@@ -109,14 +98,10 @@ def test_an_empty_plan_releases_its_manifests(cluster: Cluster, tmp_path: Path) 
     (tmp_path / "manifests").mkdir()
     (tmp_path / "manifests" / "all.yaml").write_text(
         f"""\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: local}}
+{head("Cluster", "local")}
 spec: {{clusterId: {CLUSTER_ID}, bootstrapServers: {json.dumps(cluster.bootstrap_servers.split(","))}}}
 ---
-apiVersion: reconciler/v1
-kind: LeaderPolicy
-metadata: {{name: leaders}}
+{head("LeaderPolicy", "leaders")}
 mode: continuous
 spec: {{topics: [{topic}], tolerance: 100}}
 """

@@ -17,7 +17,7 @@ from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import Cluster
 from reconciler.companions.sandbox.tools import kafka_version
-from reconciler.kafka.consumer_offsets import log_partition
+from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC
 from tests.command import reconciler

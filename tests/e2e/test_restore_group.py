@@ -22,9 +22,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic, admin_client
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
-from reconciler.kafka.consumer_offsets import log_partition
+from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.topics import COMMIT_LOG_TOPIC
-from tests import kafka_client
+from tests import build, kafka_client
+from tests.build import head
 from tests.command import command, environment, reconciler
 from tests.toolbox import committed_offsets, list_groups, run_kafka_tool
 
@@ -75,21 +76,15 @@ class RemovedGroup:
 
 
 def write_manifests(folder: Path, cluster: Cluster, group: str, *, idle_for: str = "0s") -> None:
-    (folder / "manifests").mkdir(exist_ok=True)
-    (folder / "manifests" / "all.yaml").write_text(f"""\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: local}}
-spec:
-  clusterId: {CLUSTER_ID}
-  bootstrapServers: {json.dumps(cluster.bootstrap_servers.split(","))}
-  limits: {{groupsPercent: 100}}
----
-apiVersion: reconciler/v1
-kind: GroupRemoval
-metadata: {{name: dead}}
+    build.write_manifests(
+        folder,
+        cluster.bootstrap_servers,
+        f"""\
+{head("GroupRemoval", "dead")}
 spec: {{groups: [{group}], idleFor: {idle_for}}}
-""")
+""",
+        limits="groupsPercent: 100",
+    )
 
 
 @pytest.fixture

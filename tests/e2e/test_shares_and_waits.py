@@ -13,6 +13,7 @@ import pytest
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster, start, stop
+from tests.build import head
 from tests.command import reconciler
 from tests.e2e.test_unseen_consumers import blocks
 from tests.toolbox import log_start_offsets, run_kafka_tool
@@ -40,9 +41,7 @@ def create_topic(cluster: Cluster, records: int, *, timestamp_ms: int = 0, **set
 def write(folder: Path, cluster: Cluster, limits: str, *policies: str) -> None:
     (folder / "manifests").mkdir(exist_ok=True)
     manifest = f"""\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: local}}
+{head("Cluster", "local")}
 spec:
   clusterId: {CLUSTER_ID}
   bootstrapServers: {json.dumps(cluster.bootstrap_servers.split(","))}
@@ -62,9 +61,7 @@ def plan(folder: Path, cluster: Cluster, limits: str, *policies: str, code: int 
 
 def floor(name: str, topics: str, rule: str, more: str = "") -> str:
     return f"""\
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {{name: {name}}}
+{head("RetentionFloor", name)}
 spec: {{topics: [{topics}], keep: {{{rule}}}{more}}}
 """
 
@@ -174,9 +171,7 @@ def test_an_unclean_election_needs_a_waiver_of_at_most_a_day(cluster: Cluster, t
     broker, other = cluster.brokers[-1].id, cluster.brokers[-2].id
     topic = create_topic(cluster, 10, assignment=[(broker, other)])
     policy = f"""\
-apiVersion: reconciler/v1
-kind: LeaderPolicy
-metadata: {{name: rescue}}
+{head("LeaderPolicy", "rescue")}
 spec: {{partitions: {{{topic}: [0]}}, election: unclean}}
 """
     healthy = f"127.0.0.1:{cluster.brokers[0].port}"

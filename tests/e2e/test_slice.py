@@ -13,6 +13,7 @@ import pytest
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
+from tests.build import head
 from tests.command import WARM_SPARK, reconciler, reconciler_process
 from tests.toolbox import await_leader, list_groups, log_start_offsets, partition_leaders, run_kafka_tool
 
@@ -24,9 +25,7 @@ DAY_MS = 86_400_000
 def cluster_manifest(cluster: Cluster, *, cluster_spec: str = "") -> str:
     servers = json.dumps(cluster.bootstrap_servers.split(","))
     return f"""\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: local}}
+{head("Cluster", "local")}
 spec:
   clusterId: {CLUSTER_ID}
   bootstrapServers: {servers}
@@ -63,24 +62,18 @@ def test_plan_apply_plan_on_all_three_kinds(cluster: Cluster, tmp_path: Path) ->
         tmp_path,
         cluster,
         f"""\
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {{name: slice, owner: tests}}
+{head("RetentionFloor", "slice, owner: tests")}
 spec:
   topics: [{topic}]
   keep: {{newerThan: 7d}}
 ---
-apiVersion: reconciler/v1
-kind: GroupRemoval
-metadata: {{name: dead}}
+{head("GroupRemoval", "dead")}
 spec:
   groups: ["dead-{mark}*"]
   idleFor: 1s
   expectAtMost: 3
 ---
-apiVersion: reconciler/v1
-kind: LeaderPolicy
-metadata: {{name: leaders}}
+{head("LeaderPolicy", "leaders")}
 spec:
   topics: [{topic}]
 """,

@@ -16,9 +16,10 @@ import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.companions.sandbox.cluster import Cluster
 from reconciler.kafka.gateway import KafkaGateway
-from tests import kafka_client
+from tests import build, kafka_client
+from tests.build import head
 from tests.command import reconciler
 from tests.toolbox import list_groups, log_start_offsets
 
@@ -38,17 +39,12 @@ def topic(cluster: Cluster) -> str:
 
 
 def write_manifests(folder: Path, cluster: Cluster, policies: str) -> None:
-    (folder / "manifests").mkdir(exist_ok=True)
-    (folder / "manifests" / "all.yaml").write_text(f"""\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: local}}
-spec:
-  clusterId: {CLUSTER_ID}
-  bootstrapServers: {json.dumps(cluster.bootstrap_servers.split(","))}
-  limits: {{groups: 10000, groupsPercent: 100, recordsPercentPerTopic: 100, recordsPercent: 100}}
----
-{policies}""")
+    build.write_manifests(
+        folder,
+        cluster.bootstrap_servers,
+        policies,
+        limits="groups: 10000, groupsPercent: 100, recordsPercentPerTopic: 100, recordsPercent: 100",
+    )
 
 
 def write_floor(folder: Path, cluster: Cluster, topic: str, rule: str) -> None:
@@ -56,9 +52,7 @@ def write_floor(folder: Path, cluster: Cluster, topic: str, rule: str) -> None:
         folder,
         cluster,
         f"""\
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {{name: floor}}
+{head("RetentionFloor", "floor")}
 spec: {{topics: [{topic}], {rule}}}
 """,
     )
@@ -204,9 +198,7 @@ def test_a_commit_of_the_same_offset_after_the_recheck_stops_a_removal(
         tmp_path,
         cluster,
         f"""\
-apiVersion: reconciler/v1
-kind: GroupRemoval
-metadata: {{name: dead}}
+{head("GroupRemoval", "dead")}
 spec: {{groups: [{group}], idleFor: 1s}}
 """,
     )

@@ -9,10 +9,11 @@ import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, Cluster
+from reconciler.companions.sandbox.cluster import Cluster
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.plan import plan_file
 from tests import kafka_client
+from tests.build import head, write_manifests
 from tests.command import reconciler
 from tests.strategies.facts import OTHER_ID
 from tests.toolbox import list_groups, log_start_offsets
@@ -45,26 +46,17 @@ def test_changes_after_the_review_are_bounded_or_blocked(cluster: Cluster, tmp_p
         client.produce(servers, name, {0: [Record(b"x")] * 100})
     for group in (idle_group, active_group):
         client.commit(servers, group, {(new, 0): 0})
-    (tmp_path / "manifests").mkdir()
-    (tmp_path / "manifests" / "all.yaml").write_text(f"""\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: local}}
-spec:
-  clusterId: {CLUSTER_ID}
-  bootstrapServers: {json.dumps(servers.split(","))}
-  limits: {{groupsPercent: 100, recordsPercentPerTopic: 100, recordsPercent: 100}}
----
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {{name: floor}}
+    write_manifests(
+        tmp_path,
+        servers,
+        f"""\
+{head("RetentionFloor", "floor")}
 spec: {{topics: [{grown}, {recreated}, {tampered}, {forged}, {new}], keep: {{last: 90}}, exceptGroups: ["*"], consumers: ignore}}
 ---
-apiVersion: reconciler/v1
-kind: GroupRemoval
-metadata: {{name: dead}}
+{head("GroupRemoval", "dead")}
 spec: {{groups: [{idle_group}, {active_group}], idleFor: 0s}}
-""")
+""",
+    )
     run_command(tmp_path, "plan", "--out", "reviewed.json")
     reviewed_plan = plan_file.read(tmp_path / "reviewed.json")
     plan_file.write(

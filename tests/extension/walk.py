@@ -29,7 +29,7 @@ from reconciler.errors import ManifestsInvalid, PlanUnusable  # noqa: E402
 from reconciler.journal.entry import Event  # noqa: E402
 from reconciler.journal.file import JournalFile  # noqa: E402
 from reconciler.journal.journal import ActionJournal  # noqa: E402
-from reconciler.kafka.doctor import versions  # noqa: E402
+from reconciler.kafka.doctor import broker_version  # noqa: E402
 from reconciler.kafka.permissions import Role, grants  # noqa: E402
 from reconciler.manifest import files, schema  # noqa: E402
 from reconciler.manifest.files import ClusterManifests  # noqa: E402
@@ -110,8 +110,7 @@ def main(folder: Path) -> None:
 
     # To `doctor`: the version and the right of the request, and the grants, without a deletion.
     required = required_access(manifests.cluster, manifests.policies, observed_at_ms=NOW_MS)
-    (version,) = versions(["b:1/1: ApiKey IncrementalAlterConfigs (44) Versions 0..1"], required.requests)
-    assert version.operations == {"IncrementalAlterConfigs": (0, 1)}
+    assert broker_version("b:1", {44: (0, 1)}, required.requests).operations == {"IncrementalAlterConfigs": (0, 1)}
     assert ("ALTER_CONFIGS", "topic") in required.rights
     granted = grants(required, Role.APPLY, topics=sorted(cluster.topics), groups=())
     assert all("Delete" not in names for names in granted.values()), granted

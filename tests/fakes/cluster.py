@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from confluent_kafka import KafkaError
 
-from reconciler.kafka.consumer_offsets import log_partition
+from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.gateway import error_name
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election, ItemResult

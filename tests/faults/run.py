@@ -20,7 +20,7 @@ from pathlib import Path
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.cluster import Cluster, start, stop
 from reconciler.scan import spark_process
-from reconciler.scan.engine import Engine
+from reconciler.scan.engine_choice import Engine
 from tests.faults.fault_types import FaultType
 from tests.faults.trial import TrialReport, choose_faults, run_trial
 from tests.toolbox import Toolbox

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.companions.sandbox.cluster import Cluster, start, stop
-from reconciler.scan.engine import Engine
+from reconciler.scan.engine_choice import Engine
 from tests.faults.run import create_commit_log
 from tests.faults.trial import run_trial
 from tests.repeats import repeats

@@ -41,7 +41,7 @@ from reconciler.model.plan import Plan
 from reconciler.model.snapshot import ClusterSnapshot, Lookups
 from reconciler.plan import plan_file, recheck
 from reconciler.scan import scan
-from reconciler.scan.engine import Engine
+from reconciler.scan.engine_choice import Engine
 from tests import kafka_client
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.runs import purge
@@ -153,7 +153,7 @@ class _Driver:
             checked = recheck.recheck(plan, manifests.cluster, manifests.policies, manifests.waivers, snapshot)
             return checked, checked.asked
 
-        return scan.decide_with_lookups(session, snapshot, decide, lambda *_step: None)[0]
+        return pipeline.decide_with_lookups(session, snapshot, decide, lambda *_step: None)[0]
 
     def send(self, actions: Sequence[Action], digest: str, stop: Callable[[], bool]) -> Iterator[Outcome]:
         gateway = KafkaGateway(KafkaSession(self.connection))

@@ -19,6 +19,7 @@ from reconciler.companions.sandbox import client, tools
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import Cluster, start, stop
 from reconciler.companions.sandbox.security import Security
+from tests.build import head
 from tests.command import reconciler
 from tests.kafka.acls import Grant, grant
 from tests.toolbox import list_groups
@@ -82,9 +83,7 @@ def write_manifests(folder: Path, cluster: Cluster, policies: str) -> None:
     (folder / "manifests").mkdir()
     (folder / "manifests" / "all.yaml").write_text(
         f"""\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: guarded}}
+{head("Cluster", "guarded")}
 spec:
   clusterId: {cluster.cluster_id}
   bootstrapServers: {json.dumps(cluster.secure.bootstrap_servers.split(","))}
@@ -96,19 +95,13 @@ spec:
 
 
 POLICIES = f"""\
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {{name: floor}}
+{head("RetentionFloor", "floor")}
 spec: {{topics: [{PERMITTED}, {DENIED}], keep: {{last: 5}}}}
 ---
-apiVersion: reconciler/v1
-kind: GroupRemoval
-metadata: {{name: dead}}
+{head("GroupRemoval", "dead")}
 spec: {{groups: [{PERMITTED_GROUP}, {DENIED_GROUP}], idleFor: 1s}}
 ---
-apiVersion: reconciler/v1
-kind: LeaderPolicy
-metadata: {{name: leaders}}
+{head("LeaderPolicy", "leaders")}
 spec: {{topics: [{LEADER_TOPIC}]}}
 """
 

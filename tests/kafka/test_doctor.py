@@ -30,6 +30,7 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.operations import OPERATIONS, DeleteRecords, ElectLeader
+from tests.build import head
 from tests.command import reconciler
 from tests.toolbox import run_kafka_tool
 
@@ -118,9 +119,7 @@ def write_manifests(folder: Path, cluster: Cluster) -> None:
     (folder / "manifests").mkdir()
     (folder / "manifests" / "cluster.yaml").write_text(
         f"""\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: guarded}}
+{head("Cluster", "guarded")}
 spec:
   clusterId: {cluster.cluster_id}
   bootstrapServers: ["{access(cluster).bootstrap_servers}"]

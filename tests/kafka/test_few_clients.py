@@ -14,7 +14,7 @@ from reconciler.companions.sandbox.cluster import Cluster
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import files
-from reconciler.scan.engine import Engine, EngineName
+from reconciler.scan.engine_choice import Engine, EngineName
 
 pytestmark = pytest.mark.brokers
 

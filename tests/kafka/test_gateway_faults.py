@@ -18,7 +18,7 @@ from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.cluster import Cluster
 from reconciler.kafka import session as sessions
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.consumer_offsets import log_partition
+from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.coordinators import NAMELESS, REBALANCING
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.groups import Consumption, fetch, read_consumption

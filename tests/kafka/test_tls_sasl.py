@@ -17,6 +17,7 @@ from reconciler.companions.sandbox.client import wait_until
 from reconciler.companions.sandbox.cluster import Cluster, start, stop
 from reconciler.companions.sandbox.java import find_java
 from reconciler.companions.sandbox.security import SecureAccess, Security
+from tests.build import head
 from tests.command import reconciler
 
 pytestmark = pytest.mark.brokers
@@ -69,17 +70,13 @@ def plan(
     (folder / "manifests").mkdir(exist_ok=True)
     (folder / "manifests" / "all.yaml").write_text(
         f"""\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: guarded}}
+{head("Cluster", "guarded")}
 spec:
   clusterId: {cluster.cluster_id}
   bootstrapServers: ["{access(cluster).bootstrap_servers}"]
   client: {json.dumps(properties)}
 ---
-apiVersion: reconciler/v1
-kind: LeaderPolicy
-metadata: {{name: preferred}}
+{head("LeaderPolicy", "preferred")}
 spec: {{topics: ["*"]}}
 """
     )

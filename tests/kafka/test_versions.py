@@ -15,7 +15,7 @@ from reconciler.companions.sandbox.tools import kafka_version, run_tool
 from reconciler.errors import SandboxError
 from reconciler.kafka.api_versions import tell_no_types
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.consumer_offsets import NO_TOPIC_ID, decode_commit, decode_key
+from reconciler.kafka.consumer_offsets_layout import NO_TOPIC_ID, decode_commit, decode_key
 from reconciler.kafka.group_listing import list_groups
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.snapshot import GroupType

@@ -14,7 +14,7 @@ from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import Unknown
 from reconciler.operations.consumers import unknown_consumers
-from reconciler.scan import chunking, snapshot_builder
+from reconciler.scan import select, snapshot_builder
 from reconciler.scan.snapshot_builder import CommitLog, Row, Rows
 from tests.strategies import facts
 from tests.unit.scan.listings import groups
@@ -37,7 +37,7 @@ def test_a_group_that_no_task_counts_blocks_every_floor(seed: int) -> None:
     rows: dict[str, Row] = {}
     runs: list[Row] = []
     lost, failed = set(), set()
-    names = sorted(chunking.commit_groups(READERS, listing))
+    names = sorted(select.commit_groups(READERS, listing))
     size = r.randint(1, 4)
     for start in range(0, len(names), size):
         part = names[start : start + size]

@@ -18,7 +18,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.progress import Progress
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot, Unknown
-from reconciler.scan.engine import Engine
+from reconciler.scan.engine_choice import Engine
 from reconciler.scan.scan import scan
 
 Scan = Callable[..., ClusterSnapshot]

@@ -19,9 +19,9 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.model.progress import Progress
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.scan import engines, spark_process
-from reconciler.scan.chunking import Chunk
-from reconciler.scan.engine import Engine, EngineName
+from reconciler.scan import read_chunks, spark_process
+from reconciler.scan.chunks import Chunk
+from reconciler.scan.engine_choice import Engine, EngineName
 from reconciler.scan.task_rows import Answer, ScanTask
 from tests.spark.processes import MARK, temporary_folder
 
@@ -57,7 +57,7 @@ def read(
     """Read these chunks with an engine. No broker is asked for empty chunks."""
     task = scan_task(servers, timeout_s)
     with closing(KafkaSession(task.connection)) as session:
-        return engines.read(REQUEST, engine, session, task, chunks, limit_s=limit_s, progress=progress)
+        return read_chunks.read(REQUEST, engine, session, task, chunks, limit_s=limit_s, progress=progress)
 
 
 @contextmanager

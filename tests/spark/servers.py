@@ -219,11 +219,7 @@ def standalone(folder: Path, *, environment: Mapping[str, str] | None = None) ->
 
 @contextmanager
 def connect_server(
-    folder: Path,
-    port: int | None = None,
-    *,
-    java_options: str = "",
-    environment: Mapping[str, str] | None = None,
+    folder: Path, port: int | None = None, *, java_options: str = "", environment: Mapping[str, str] | None = None
 ) -> Iterator[str]:
     """Run a Spark Connect server with two cores; yields the `sc://` address.
 

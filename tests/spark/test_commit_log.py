@@ -15,7 +15,8 @@ from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import Cluster
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.consumer_offsets import log_partition, read_commit_log
+from reconciler.kafka.consumer_offsets import read_commit_log
+from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.offsets import Watermarks
 from reconciler.kafka.records import read_records
 from reconciler.kafka.session import KafkaSession

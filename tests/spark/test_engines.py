@@ -22,7 +22,7 @@ from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import Cluster
 from reconciler.errors import ScanFailed
 from reconciler.scan import code_archive
-from reconciler.scan.engine import Engine
+from reconciler.scan.engine_choice import Engine
 from reconciler.scan.spark_process import SparkProcess, with_session_id
 from tests.spark.processes import descendants
 from tests.spark.reading import NOTHING, next_answers, scan_task, start

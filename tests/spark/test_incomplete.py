@@ -20,13 +20,13 @@ from reconciler.companions.sandbox.security import Security
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka import connect
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.consumer_offsets import log_partition
+from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import Cause, ClusterSnapshot, ConsumerPosition, PartitionFacts, Unknown
-from reconciler.scan.engine import Engine, EngineName
+from reconciler.scan.engine_choice import Engine, EngineName
 from reconciler.scan.scan import scan
 from tests.command import reconciler, reconciler_process
 from tests.kafka.acls import Grant, grant
@@ -44,11 +44,7 @@ FROZEN = 2
 NEEDS = ScanRequest(
     topics=(
         TopicRequest(
-            topics=(Selector("spread"),),
-            offsets=True,
-            instants_ms=(0,),
-            readers=True,
-            named_groups=frozenset({"g0"}),
+            topics=(Selector("spread"),), offsets=True, instants_ms=(0,), readers=True, named_groups=frozenset({"g0"})
         ),
     ),
     groups=(GroupRequest(groups=(Selector("g*"),), activity=True),),

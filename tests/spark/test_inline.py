@@ -11,9 +11,9 @@ import pytest
 
 from reconciler.errors import ScanFailed
 from reconciler.kafka.session import KafkaSession
-from reconciler.scan import engines, spark_process
-from reconciler.scan.chunking import Chunk
-from reconciler.scan.engine import Engine, EngineName
+from reconciler.scan import read_chunks, spark_process
+from reconciler.scan.chunks import Chunk
+from reconciler.scan.engine_choice import Engine, EngineName
 from tests.spark.processes import assert_nothing_left
 from tests.spark.reading import GROUP, REQUEST, TIMEOUT_S, read, scan_task, start
 
@@ -46,7 +46,9 @@ def test_late_chunks_do_not_wait_for_a_silent_broker_again(silent_server: str) -
     task = replace(scan_task(silent_server), until_s=time.time())
     with closing(KafkaSession(task.connection)) as session:
         limit_s = TIMEOUT_S - 5
-        (answer,) = engines.read(REQUEST, INLINE, session, task, GROUP, limit_s=limit_s, progress=lambda *_step: None)
+        (answer,) = read_chunks.read(
+            REQUEST, INLINE, session, task, GROUP, limit_s=limit_s, progress=lambda *_step: None
+        )
     (group,) = answer["groups"].to_pylist()
     assert group["error"]
 

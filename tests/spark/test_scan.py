@@ -14,7 +14,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import NOT_ASKED, ConsumerPosition, GroupState, GroupType, Unknown, fingerprint
-from reconciler.scan import chunking
+from reconciler.scan import chunks
 from tests import kafka_client
 from tests.spark.conftest import Scan
 
@@ -114,7 +114,7 @@ def test_scan_readers(cluster: Cluster, scanned: Scan, unique: str, monkeypatch:
     assert second.readers == (ConsumerPosition(f"{unique}-half", 0, implied=True), named)
     assert first.readers_below == 10
     assert snapshot.groups[f"{unique}-done"].listed
-    monkeypatch.setattr(chunking, "_MANY_COMMITS", 0)
+    monkeypatch.setattr(chunks, "_MANY_COMMITS", 0)
     messages: list[str] = []
     again = scanned(ScanRequest(topics=(request,)), progress=lambda message, *_count: messages.append(message))
     assert (again.partitions, again.groups) == (snapshot.partitions, snapshot.groups)

@@ -24,7 +24,7 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import list_topics
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.scan.engine import Engine, EngineName
+from reconciler.scan.engine_choice import Engine, EngineName
 from reconciler.scan.java import find_java, spark_home, start_java
 from reconciler.scan.scan import describe_log, scan
 from tests.spark.servers import QUICK_START
@@ -99,10 +99,7 @@ def test_sources_work_in_any_session(cluster: Cluster, session: SparkSession, un
     assert [
         (row["partition"], row["log_start"], row["last_stable_offset"], row["offsets_at"], row["error"])
         for row in partitions
-    ] == [
-        (0, 0, 10, [0], None),
-        (1, 0, 10, [0], None),
-    ]
+    ] == [(0, 0, 10, [0], None), (1, 0, 10, [0], None)]
     assert all(row["topic_id"] and row["leader"] in row["in_sync"] for row in partitions)
     commits = rows("kafka_group_commits", groups=f"{unique}-*")
     assert sorted((row["partition"], row["committed"]) for row in commits if row["topic"]) == [(0, 4), (1, 10)]

@@ -15,7 +15,7 @@ import pytest
 from reconciler.companions.sandbox.client import wait_until
 from reconciler.errors import ScanFailed
 from reconciler.scan import spark_process
-from reconciler.scan.engine import Engine
+from reconciler.scan.engine_choice import Engine
 from reconciler.scan.spark_process import SparkProcess
 from tests.spark.processes import assert_nothing_left, descendants
 from tests.spark.reading import GROUP, NOTHING, next_answers, read, start

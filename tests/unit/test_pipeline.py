@@ -13,7 +13,7 @@ from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.names import SourceLocation
 from reconciler.policies.cluster import Cluster
-from reconciler.scan.engine import Engine
+from reconciler.scan.engine_choice import Engine
 from tests.golden.wording import mentions
 from tests.strategies.facts import cluster
 

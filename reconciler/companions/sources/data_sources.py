@@ -31,8 +31,8 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import PartitionFacts, Unknown
-from reconciler.scan import chunking, code_archive
-from reconciler.scan.chunking import Chunk
+from reconciler.scan import code_archive, select
+from reconciler.scan.chunks import Chunk, commit_chunks, log_chunks, partition_chunks
 from reconciler.scan.columns import columns
 from reconciler.scan.scan import describe_log
 from reconciler.scan.task_rows import is_retry
@@ -61,18 +61,10 @@ class Options:
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> "Options":
         """The options as Spark passes them. Raises UsageError without `bootstrap.servers`."""
-        servers = _words(options.get("bootstrap.servers", ""))
-        if not servers:
-            raise UsageError('say .option("bootstrap.servers", "host:port")')
-        client = {name.removeprefix(_CLIENT): value for name, value in options.items() if name.startswith(_CLIENT)}
         topics, groups = (tuple(map(Selector, _words(options.get(name, "*")))) for name in ("topics", "groups"))
         instants_ms = tuple(map(int, _words(options.get("instants_ms", ""))))
         of_topics = TopicRequest(topics=topics, offsets=True, instants_ms=instants_ms)
-        secrets = {value: f"({_CLIENT}{name})" for name, value in client.items() if _SECRET.search(name)}
-        return cls(
-            Connection(servers, client, timeout_s=float(options.get("timeout_s", "30")), references=secrets),
-            ScanRequest(topics=(of_topics,), groups=(GroupRequest(groups=groups),)),
-        )
+        return cls(_connection(options), ScanRequest(topics=(of_topics,), groups=(GroupRequest(groups=groups),)))
 
 
 class KafkaSource(DataSource, DataSourceReader):
@@ -101,7 +93,8 @@ class KafkaSource(DataSource, DataSourceReader):
             return [InputPartition(chunk) for chunk in self.chunks(session, options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        with closing(KafkaSession(Options.parse(self.options).connection)) as session:
+        # An executor needs no RE2, which selectors need.
+        with closing(KafkaSession(_connection(self.options))) as session:
             for rows in self.rows(session, partition.value):
                 yield pa.RecordBatch.from_pylist(rows, schema=self.SCHEMA)
 
@@ -128,11 +121,11 @@ class KafkaPartitions(KafkaSource):
 
     def chunks(self, session: KafkaSession, options: Options) -> Iterator[tuple[Chunk, list[Row]]]:
         listing = _complete(list_topics(session))
-        names = chunking.select_topics(options.request, listing.topics)
+        names = select.select_topics(options.request, listing.topics)
         listing = _complete(describe_topics(session, listing, names))
         metadata = {facts.partition: _metadata(facts) for name in names for facts in listing.partitions.get(name, ())}
-        selected = tuple(chunking.partition_requests(options.request, listing))
-        for chunk in chunking.partition_chunks(selected, (), listing):
+        selected = tuple(select.partition_requests(select.select_topics(options.request, listing.topics), listing))
+        for chunk in partition_chunks(selected, (), listing):
             keys = (TopicPartition(part.topic, number) for part in chunk.requests for number in part.partitions)
             yield chunk, [metadata.pop(key) for key in keys]
         if metadata:
@@ -159,7 +152,7 @@ class KafkaGroupCommits(KafkaSource):
         hidden = describe_log(session, list_topics(session)).hides_groups
         listing = list_groups(session, hidden=False)
         _complete(listing if hidden is None or listing.incomplete is not None else replace(listing, incomplete=hidden))
-        return chunking.commit_chunks(chunking.select_groups(options.request.groups, listing.groups))
+        return commit_chunks(select.select_groups(options.request.groups, listing.groups))
 
     def rows(self, session: KafkaSession, chunk: Chunk) -> Iterator[list[Row]]:
         for part in read_consumption(session, chunk.groups, with_members=(), isolated=is_retry()):
@@ -185,10 +178,19 @@ class KafkaCommitLog(KafkaSource):
         if log.missing is not None:
             raise ScanFailed(f"{COMMIT_LOG_TOPIC} could not be read: {log.missing.reason}")
         # The reader of a leaderless partition says so in the partition's row.
-        return chunking.log_chunks(dict.fromkeys(range(log.partitions), 0) | dict(log.sizes), log.leaders)
+        return log_chunks(dict.fromkeys(range(log.partitions), 0) | dict(log.sizes), log.leaders)
 
     def rows(self, session: KafkaSession, chunk: Chunk) -> Iterator[list[Row]]:
         yield read_commit_log(session, chunk.log)
+
+
+def _connection(options: Mapping[str, str]) -> Connection:
+    servers = _words(options.get("bootstrap.servers", ""))
+    if not servers:
+        raise UsageError('say .option("bootstrap.servers", "host:port")')
+    client = {name.removeprefix(_CLIENT): value for name, value in options.items() if name.startswith(_CLIENT)}
+    secrets = {value: f"({_CLIENT}{name})" for name, value in client.items() if _SECRET.search(name)}
+    return Connection(servers, client, timeout_s=float(options.get("timeout_s", "30")), references=secrets)
 
 
 _Listing = TypeVar("_Listing", TopicListing, GroupListing)

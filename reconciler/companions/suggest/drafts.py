@@ -40,8 +40,7 @@ def cluster_text(
         protected_topics=sorted(finding.subject for finding in protections),
         limits={finding.subject: finding.value for finding in limits if finding.value is not None},
     )
-    engine = "  scan:\n    engine: auto # without Java, for as long as there is little to read\n"
-    return cluster, findings, _comments(findings) + text + engine
+    return cluster, findings, _comments(findings) + text
 
 
 def file_text(suggestions: Suggestions, texts: Iterable[ManifestText], *, advice: Sequence[Finding] = ()) -> str:

@@ -13,7 +13,7 @@ from reconciler.errors import ExitCode
 from reconciler.journal.file import JournalFile
 from reconciler.manifest import files
 from reconciler.pipeline import Run
-from reconciler.scan.engine import Engine
+from reconciler.scan.engine_choice import Engine
 
 CLUSTER = """\
 apiVersion: reconciler/v1

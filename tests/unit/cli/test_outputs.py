@@ -171,7 +171,7 @@ def test_drift_distinguishes_a_wrong_from_an_unavailable_cluster(
 def test_doctor_checks_the_other_clusters_of_one_that_is_away(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It once ended at the first cluster that did not answer. It also works without the extra `scan`."""
+    """It once ended at the first cluster that did not answer. It also works without the extra `spark`."""
 
     def version(name: str) -> str:
         raise metadata.PackageNotFoundError(name)
@@ -179,7 +179,7 @@ def test_doctor_checks_the_other_clusters_of_one_that_is_away(
     monkeypatch.setattr(metadata, "version", version)
     assert run(["doctor", str(folder), "--timeout", "1", "-q"]) == 1
     captured = capsys.readouterr()
-    assert "no PySpark (scans need the extra `scan`)" in captured.out
+    assert "no PySpark (--engine inline needs none)" in captured.out
     errors = captured.err.splitlines()
     assert [error.partition(" no broker")[0] for error in errors] == ["error: one:", "error: two:"]
     assert run(["doctor", str(folder), "--timeout", "1", "-q", "-o", "json"]) == 1

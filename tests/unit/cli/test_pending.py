@@ -15,7 +15,7 @@ from reconciler.manifest import files
 from reconciler.manifest import git as manifest_git
 from reconciler.manifest.files import ClusterManifests
 from reconciler.pipeline import Run
-from reconciler.scan.engine import Engine
+from reconciler.scan.engine_choice import Engine
 from tests.golden.wording import mentions
 from tests.unit.cli.loops import loop, policies_of
 

@@ -20,7 +20,7 @@ from reconciler.manifest import files
 from reconciler.model.plan import ManifestFile, Source
 from reconciler.operations import OPERATIONS, DeleteGroup, DeleteRecords, ElectLeader
 from reconciler.pipeline import Run
-from reconciler.scan.engine import Engine
+from reconciler.scan.engine_choice import Engine
 from tests.golden.wording import mentions
 from tests.strategies.examples import blocked, election, plan, plan_text, purge, removal
 from tests.unit.cli.loops import loop, policies_of

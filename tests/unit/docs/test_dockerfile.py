@@ -57,12 +57,11 @@ def test_it_installs_what_the_action_installs() -> None:
         assert words in DOCKERFILE
         assert words in action
     assert len(re.findall(r"pip install", DOCKERFILE)) == 2
-    assert "for lock in requirements-base.lock requirements.lock; do" in DOCKERFILE
-    assert re.findall(r"locks\+?=\((.*)\)", action) == [
-        "requirements-base.lock",
-        "requirements.lock",
-        "requirements-tokens.lock",
-    ]
+    assert 'for lock in requirements-base.lock "$LOCK"; do' in DOCKERFILE
+    inline, spark = re.findall(r"LOCK=(\S+)", DOCKERFILE)
+    locks = ["requirements-base.lock", "requirements-inline.lock", "requirements.lock"]
+    assert ["requirements-base.lock", inline, spark] == locks
+    assert re.findall(r"locks\+?=\(([^)]*)\)", action) == [*locks, "requirements-tokens.lock"]
 
 
 def test_it_runs_the_command_as_an_unprivileged_user() -> None:
@@ -84,8 +83,8 @@ def test_the_commands_in_its_comment_are_those_of_the_docs() -> None:
     """
     commands = [line.removeprefix("#").strip() for line in DOCKERFILE.splitlines() if line.startswith("#   docker ")]
     page = (ROOT / "docs" / "getting-started.md").read_text(encoding="utf-8")
-    assert commands == re.findall(r"^\$ (docker .*)$", page, re.MULTILINE)
-    assert len(commands) == 2
+    assert sorted(commands) == sorted(re.findall(r"^\$ (docker .*)$", page, re.MULTILINE))
+    assert len(commands) == 3
 
 
 def test_executors_have_the_python_of_the_driver() -> None:

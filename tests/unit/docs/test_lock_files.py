@@ -11,7 +11,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[3]
-BASE, RUN, DEVELOP = "requirements-base.lock", "requirements.lock", "requirements-dev.lock"
+BASE, INLINE = "requirements-base.lock", "requirements-inline.lock"
+RUN, DEVELOP = "requirements.lock", "requirements-dev.lock"
 TOKENS = "requirements-tokens.lock"
 
 
@@ -27,7 +28,7 @@ def entries(lock: str) -> dict[str, tuple[str, ...]]:
     }
 
 
-@pytest.mark.parametrize("lock", [BASE, RUN, TOKENS, DEVELOP])
+@pytest.mark.parametrize("lock", [BASE, INLINE, RUN, TOKENS, DEVELOP])
 def test_every_package_has_hashes_and_no_address(lock: str) -> None:
     """A line that is no package with hashes would name an address, or be installed unchecked."""
     text = (ROOT / lock).read_text(encoding="utf-8")
@@ -40,7 +41,7 @@ def test_every_package_has_hashes_and_no_address(lock: str) -> None:
 
 def test_the_lock_files_are_of_one_resolution() -> None:
     """What runs is what was tested: each smaller file has the entries of the larger one."""
-    assert entries(BASE).items() <= entries(RUN).items() <= entries(DEVELOP).items()
+    assert entries(BASE).items() <= entries(INLINE).items() <= entries(RUN).items() <= entries(DEVELOP).items()
     assert entries(TOKENS).items() <= entries(DEVELOP).items()
 
 
@@ -55,10 +56,12 @@ def test_each_lock_file_has_what_it_is_for_and_no_more() -> None:
         words = {re.split(r"[\[<>=]", text)[0].replace(".", "-") for text in requirements if isinstance(text, str)}
         return words - {project["project"]["name"]}
 
-    installed = {lock: {entry.partition(" ")[0] for entry in entries(lock)} for lock in (BASE, RUN, TOKENS, DEVELOP)}
-    base, scan, tools = names(project["project"]["dependencies"]), names(extras["scan"]), names(groups["dev"])
+    locks = (BASE, INLINE, RUN, TOKENS, DEVELOP)
+    installed = {lock: {entry.partition(" ")[0] for entry in entries(lock)} for lock in locks}
+    base, tools = names(project["project"]["dependencies"]), names(groups["dev"])
     assert base | names(groups["build"]) <= installed[BASE]
-    assert scan <= installed[RUN] - installed[BASE]
+    assert names(extras["inline"]) == installed[INLINE] - installed[BASE]
+    assert names(extras["spark"]) <= installed[RUN] - installed[INLINE]
     assert names(extras["gcp"]) | names(extras["msk-iam"]) <= installed[TOKENS] - installed[RUN]
     assert tools <= installed[DEVELOP] - installed[RUN]
     assert names(project["build-system"]["requires"]) <= installed[BASE]
@@ -85,7 +88,7 @@ def test_pip_checks_every_hash_and_builds_with_what_is_installed(path: str) -> N
         assert ("--require-hashes" in options) == (re.search(r"lock\b", options) is not None), line
 
 
-@pytest.mark.parametrize("lock", [BASE, RUN, TOKENS, DEVELOP])
+@pytest.mark.parametrize("lock", [BASE, INLINE, RUN, TOKENS, DEVELOP])
 def test_a_lock_file_has_all_that_its_packages_need(lock: str) -> None:
     """pip installs it without looking for dependencies, and once failed when it did: `coverage[toml]`, which
     pytest-cov needs, was a release newer than the locked one.

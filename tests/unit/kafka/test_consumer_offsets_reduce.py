@@ -192,10 +192,7 @@ def test_reduce_a_commit_that_cannot_be_read_ends_earlier_commits() -> None:
     version.
     """
     newer = commit_value(replace(COMMIT, offset=9, topic_id=ID_B), 4)
-    records = [
-        (commit_key(COMMIT), commit_value(COMMIT, 4), 1),
-        (commit_key(COMMIT), b"\0\5" + newer[2:], 2),
-    ]
+    records = [(commit_key(COMMIT), commit_value(COMMIT, 4), 1), (commit_key(COMMIT), b"\0\5" + newer[2:], 2)]
     reduction = reduce(*records)
     assert origins(reduction, None) == set()
     assert (reduction.malformed, only_activity(reduction)) == (

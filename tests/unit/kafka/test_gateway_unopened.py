@@ -61,10 +61,7 @@ def test_facts_are_unknown_and_requests_are_retried() -> None:
     group = gateway.read_groups(["billing"])["billing"]
     assert isinstance(group.listed, Unknown)
     assert LIMIT in group.listed.reason
-    for answer in (
-        gateway.delete_records({AT: 5})[AT],
-        gateway.elect_leaders(Election.PREFERRED, [AT])[AT],
-    ):
+    for answer in (gateway.delete_records({AT: 5})[AT], gateway.elect_leaders(Election.PREFERRED, [AT])[AT]):
         assert (answer.answer, answer.no_effect, answer.sent) == (ResponseAction.RETRY, True, False)
 
 

@@ -23,7 +23,7 @@ from reconciler.kafka import coordinators
 from reconciler.kafka import gateway as gateway_module
 from reconciler.kafka import session as session_module
 from reconciler.kafka.connect import Connection, Settings, coordinator_settings, request_metadata
-from reconciler.kafka.consumer_offsets import log_partition
+from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.coordinators import ask_for_commits
 from reconciler.kafka.futures import Deadline
 from reconciler.kafka.gateway import _delete_in_worker

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reconciler.kafka.consumer_offsets import log_partition
+from reconciler.kafka.consumer_offsets_layout import log_partition
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ BROKEN: Mapping[str, Mapping[str, str]] = {
     "M121": {"orders.yaml": floor("topics: [orders]\nkeep: {newerThan: 1w}")},
     "M122": {"orders.yaml": floor("topics: [orders]\nkeep: {since: 2026-11-01}")},
     "M123": {"orders.yaml": floor("topics: ['regex:^test-[0-9+$']\nkeep: {newerThan: 7d}\nexpectAtMost: 9")},
+    "M124": {"orders.yaml": floor("topics: ['regex:(?!dev-).*']\nkeep: {newerThan: 7d}\nexpectAtMost: 9")},
     "M201": {"orders.yaml": floor('topics: ["clicks-*"]\nkeep: {newerThan: 7d}')},
     "M202": {"orders.yaml": floor('topics: ["clicks-*"]\nexpectAtMost: 9\nkeep:\n  fromOffset: {0: 1200}')},
     "M203": {"orders.yaml": floor("topics: [orders]\npartitions: [0, 1]\nkeep:\n  fromOffset: {0: 1200}")},
@@ -73,14 +74,9 @@ BROKEN: Mapping[str, Mapping[str, str]] = {
         "cluster.yaml": cluster("journal: {topic: _reconciler.journal}"),
         "orders.yaml": floor("topics: [_reconciler.journal]\nkeep: {newerThan: 7d}"),
     },
-    "M208": {
-        "groups.yaml": manifest("GroupRemoval", "dead-etl", 'groups: ["etl-*"]\nexpectAtMost: 9\nidleFor: 0s'),
-    },
+    "M208": {"groups.yaml": manifest("GroupRemoval", "dead-etl", 'groups: ["etl-*"]\nexpectAtMost: 9\nidleFor: 0s')},
     "M209": {"leaders.yaml": manifest("LeaderPolicy", "orders", "topics: [orders]\nelection: unclean")},
-    "M210": {
-        "orders.yaml": floor(GOOD),
-        "waiver.yaml": waiver(WAIVED.replace("2026-12-01", "2027-12-01")),
-    },
+    "M210": {"orders.yaml": floor(GOOD), "waiver.yaml": waiver(WAIVED.replace("2026-12-01", "2027-12-01"))},
     "M211": {"cluster.yaml": cluster("client:\n  sasl.username: reconciler\n  sasl.password: correct-horse")},
     "M212": {"cluster.yaml": cluster("client:\n  enable.auto.commit: true\n  plugin.library.paths: ./monitor.so")},
     "M213": {"cluster.yaml": cluster("client:\n  sasl.username: ${KAFKA_USER}")},
@@ -112,13 +108,8 @@ BROKEN: Mapping[str, Mapping[str, str]] = {
     "M305": {"orders.yaml": floor(GOOD), "waiver.yaml": waiver(WAIVED.replace("/orders", "/oders"))},
     "M306": {"cluster.yaml": "", "orders.yaml": floor(GOOD)},
     "M307": {"cluster.yaml": cluster(), "copy.yaml": cluster(name="prod-us")},
-    "M401": {
-        "orders.yaml": floor("topics: [orders]\nkeep: {unreadBy: [billing]}", more="mode: continuous\n"),
-    },
-    "M402": {
-        "orders.yaml": floor(GOOD),
-        "waiver.yaml": waiver(WAIVED.replace("2026-12-01", "2026-11-01")),
-    },
+    "M401": {"orders.yaml": floor("topics: [orders]\nkeep: {unreadBy: [billing]}", more="mode: continuous\n")},
+    "M402": {"orders.yaml": floor(GOOD), "waiver.yaml": waiver(WAIVED.replace("2026-12-01", "2026-11-01"))},
     "M403": {"cluster.yaml": cluster()},
     "M501": {"cluster.yaml": cluster("client:\n  sasl.password: ${env:KAFKA_PASSWORD}")},
 }

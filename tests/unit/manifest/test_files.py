@@ -241,8 +241,7 @@ def test_cluster_is_checked(tmp_path: Path) -> None:
 def test_same_set_whatever_the_order(tmp_path: Path) -> None:
     """Manifest order changes nothing of what one cluster's plan is made from."""
     write(
-        tmp_path,
-        {"c.yaml": CLUSTER, "a.yaml": floor(GOOD), "b.yaml": floor("topics: [b]\nkeep: {last: 5}", name="b")},
+        tmp_path, {"c.yaml": CLUSTER, "a.yaml": floor(GOOD), "b.yaml": floor("topics: [b]\nkeep: {last: 5}", name="b")}
     )
     names = ["a.yaml", "b.yaml", "c.yaml"]
     forwards = load([tmp_path / name for name in names], now_ms=NOW_MS)

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from reconciler.manifest.parse import example, model_issue
-from reconciler.manifest.yaml import Node, Span
+from reconciler.manifest.yaml import Node, TextRange
 from reconciler.model.action import Mode
 from reconciler.policies import RetentionFloor
 from reconciler.report.diagnostics import DIAGNOSTICS_WRITERS
@@ -345,7 +345,7 @@ def test_errors_of_a_file_without_a_manifest() -> None:
 def test_unknown_errors_of_the_model_library_have_words() -> None:
     """An unknown error of the model library keeps the message of the library."""
     error = {"type": "new_in_a_later_version", "msg": "Something new"}
-    issue = model_issue(error, Node(1, Span(1, 1, 1, 2)), ("spec",))
+    issue = model_issue(error, Node(1, TextRange(1, 1, 1, 2)), ("spec",))
     assert (issue.code, issue.message) == ("M119", "Something new")
     assert issue.hint
     assert example(RetentionFloor, ()) == ""

@@ -30,6 +30,7 @@ BEYOND_A_SCHEMA = {
     "M109": "nesting is refused as a wrong type where a schema sees it",
     "M110": "other readers read a number",
     "M111": "a JSON key is no list",
+    "M124": "schemas are matched by engines that have lookaround",
     "M219": "the machine may allow it",
     "M220": "the machine may allow another source",
     "M123": "whether a regular expression compiles",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reconciler.manifest.yaml import DEEPEST, INVALID, MOST_SHOWN, Document, Node, Span, plain_value, read
+from reconciler.manifest.yaml import DEEPEST, INVALID, MOST_SHOWN, Document, Node, TextRange, plain_value, read
 
 IGNORABLE = (
     *((code, code) for code in (0xAD, 0x34F, 0x61C, 0x3164, 0xFEFF, 0xFFA0)),
@@ -92,17 +92,17 @@ def test_every_node_knows_its_span() -> None:
     top = root("spec:\n  topics: [orders, clicks]\n  keep:\n    last: 5\n")
     key, topics = top.entries["spec"][1].entries["topics"]
     assert key is not None
-    assert key.span == Span(2, 3, 2, 9)
-    assert topics.span == Span(2, 11, 2, 27)
-    assert topics.entries["1"][1].span == Span(2, 20, 2, 26)
-    assert top.entries["spec"][1].entries["keep"][1].entries["last"][1].span == Span(4, 11, 4, 12)
+    assert key.span == TextRange(2, 3, 2, 9)
+    assert topics.span == TextRange(2, 11, 2, 27)
+    assert topics.entries["1"][1].span == TextRange(2, 20, 2, 26)
+    assert top.entries["spec"][1].entries["keep"][1].entries["last"][1].span == TextRange(4, 11, 4, 12)
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 def test_lines_end_as_they_end(newline: str) -> None:
     """Windows and old Macintosh line ends count as one line end."""
     top = root(f"a: 1{newline}b: 2{newline}")
-    assert top.entries["b"][1].span == Span(2, 4, 2, 5)
+    assert top.entries["b"][1].span == TextRange(2, 4, 2, 5)
 
 
 def test_several_documents() -> None:
@@ -247,7 +247,7 @@ def test_invisible_characters_hide_nothing_else() -> None:
     document = only("a: x\u200by\nb: [1, 1]\nc: \u202e!\n")
     assert [error.code for error in document.errors] == ["M108", "M108"]
     assert [error.message[-6:] for error in document.errors] == ["U+200B", "U+202E"]
-    assert [error.span for error in document.errors] == [Span(1, 5, 1, 6), Span(3, 4, 3, 5)]
+    assert [error.span for error in document.errors] == [TextRange(1, 5, 1, 6), TextRange(3, 4, 3, 5)]
     assert document.errors[0].hint.count('"\\u200B"') == 1
     assert only("a: \U000e0041\n").errors[0].hint.count('"\\U000E0041"') == 1
     assert document.root is not None
@@ -263,8 +263,8 @@ def test_a_flood_of_invisible_characters_is_bounded() -> None:
 def test_duplicate_keys_cite_both_places() -> None:
     """Unknown and duplicate keys (citing both places)."""
     (error,) = only("topics: [a]\nkeep: 1\ntopics: [b]\n").errors
-    assert error.span == Span(3, 1, 3, 7)
-    assert [span for span, _ in error.related] == [Span(1, 1, 1, 7)]
+    assert error.span == TextRange(3, 1, 3, 7)
+    assert [span for span, _ in error.related] == [TextRange(1, 1, 1, 7)]
 
 
 def test_keys_that_are_one_to_python_stay_two() -> None:

@@ -48,12 +48,3 @@ def test_consumers_named_groups_and_evidence_need_the_commit_log() -> None:
         assert (request.readers, request.commit_log, request.spark) == (True, True, True)
     evidence = ScanRequest(groups=(GroupRequest(groups=TOPICS, activity=True),))
     assert (evidence.readers, evidence.commit_log, evidence.spark) == (False, True, True)
-
-
-def test_a_request_for_all_groups_names_those_that_the_cluster_lists() -> None:
-    """Their names are known only once they are listed, and the request needs the commit log before."""
-    everything, one = TopicRequest(topics=TOPICS, all_groups=True), TopicRequest(topics=TOPICS)
-    request = ScanRequest(topics=(everything, one))
-    assert (request.readers, request.spark) == (True, True)
-    named = request.naming(["a", "b"])
-    assert [part.named_groups for part in named.topics] == [frozenset({"a", "b"}), frozenset()]

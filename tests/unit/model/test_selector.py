@@ -1,5 +1,7 @@
 """Exact names, globs and regular expressions, and the names that patterns never select."""
 
+import pickle
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -43,6 +45,37 @@ def test_an_empty_selector_is_refused(text: str) -> None:
 def test_an_invalid_regular_expression_is_refused_with_its_error() -> None:
     with pytest.raises(ValueError, match="not a regular expression: missing \\)"):
         Selector("regex:(")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [
+        (r"\d+", "٣"),
+        (r"\w+", "größe"),
+        (r"a\sb", "a\u00a0b"),
+        (r"\bé", "é"),
+        ("a$\n", "a\n"),
+        ("(?i)etl-i", "ETL-İ"),
+        ("a{,3}", "aa"),
+    ],
+)
+def test_where_re2_and_re_differ_re2_selects_less(pattern: str, name: str) -> None:
+    """Classes are ASCII, `$` is the end only, I with a dot is another letter, and {,3} is text."""
+    assert re.fullmatch(pattern, name)
+    assert not Selector(f"regex:{pattern}").matches(name)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"), [(r"\D", "٣"), (r"\W", "é"), (r"\pL+", "größe"), (r"\x{e9}", "é"), (".{4}", "größe"[:4])]
+)
+def test_re2_selects_letters_not_bytes(pattern: str, name: str) -> None:
+    """A negated class selects more than that of `re`; each letter is one character."""
+    assert Selector(f"regex:{pattern}").matches(name)
+
+
+def test_a_selector_can_be_copied_to_another_process() -> None:
+    """Spark pickles the sources; a compiled expression of RE2 is made again."""
+    assert pickle.loads(pickle.dumps(Selector("regex:a+"))).matches("aa")
 
 
 def test_selectors_are_compared_by_their_text() -> None:

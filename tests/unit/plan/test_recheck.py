@@ -14,7 +14,7 @@ from reconciler.errors import PlanUnusable, WrongCluster
 from reconciler.model.block_reason import BLOCK_CODES, Origin
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import CLOCKS_APART_MAX_MS, Blocked, Plan, Skipped
+from reconciler.model.plan import Blocked, Plan, Skipped
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import GroupFacts, GroupState, GroupType, PartitionFacts, TopicFacts
@@ -23,6 +23,7 @@ from reconciler.operations.delete_records import AcceptedLag, DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
 from reconciler.operations.observation import Observation
 from reconciler.plan import planner, recheck
+from reconciler.plan.expiry_and_cluster import CLOCKS_APART_MAX_MS
 from reconciler.plan.recheck import Recheck
 from reconciler.plan.targets import with_parents
 from reconciler.policies import Policy

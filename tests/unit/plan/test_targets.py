@@ -12,7 +12,7 @@ from reconciler.model.selector import Selector
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot
 from reconciler.plan import planner
 from reconciler.plan.targets import find_candidates, find_subjects, find_targets, matches
-from reconciler.scan import chunking
+from reconciler.scan import select
 from reconciler.text.escape import escape_name, quoted, unescape_name
 from tests.strategies.facts import NOW_MS, floor, group, leaders, partition, planned, removal, snapshot, topic
 from tests.strategies.planner_inputs import PlannerInput, planner_inputs
@@ -23,8 +23,8 @@ NASTY = ("a b", 'say "hi"', "tab\there", "\u202eslipped", "back\\slash", "Retent
 
 def answered(facts: ClusterSnapshot, request: ScanRequest) -> ClusterSnapshot:
     """The facts that a scan for this request would have read, of these."""
-    topics = chunking.select_topics(request, facts.topics)
-    groups = chunking.select_groups(request.groups, facts.groups)
+    topics = select.select_topics(request, facts.topics)
+    groups = select.select_groups(request.groups, facts.groups)
     unread = {"fingerprint": NOT_ASKED, "last_activity_ms": NOT_ASKED, "commits": NOT_ASKED}
     return replace(
         facts,

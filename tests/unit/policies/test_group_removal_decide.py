@@ -53,37 +53,12 @@ def test_an_idle_empty_listed_group_is_removed() -> None:
 @pytest.mark.parametrize(
     ("facts", "spec", "code", "fact"),
     [
-        (
-            {"type": GroupType.SHARE},
-            {},
-            "B302",
-            "share",
-        ),
-        (
-            {"type": GroupType.STREAMS},
-            {},
-            "B302",
-            "streams",
-        ),
-        (
-            {"type": GroupType.CONNECT},
-            {},
-            "B302",
-            "connect",
-        ),
+        ({"type": GroupType.SHARE}, {}, "B302", "share"),
+        ({"type": GroupType.STREAMS}, {}, "B302", "streams"),
+        ({"type": GroupType.CONNECT}, {}, "B302", "connect"),
         ({"type": GroupType.HIDDEN}, {}, "B302", "type"),
-        (
-            {"type": GroupType.SHARE, "listed": False},
-            {},
-            "B302",
-            "share",
-        ),
-        (
-            {"type": GroupType.CONSUMER},
-            {"types": ["classic"]},
-            "B302",
-            "a consumer group; types allows classic only",
-        ),
+        ({"type": GroupType.SHARE, "listed": False}, {}, "B302", "share"),
+        ({"type": GroupType.CONSUMER}, {"types": ["classic"]}, "B302", "a consumer group; types allows classic only"),
         ({"state": GroupState.STABLE}, {}, "B303", "STABLE"),
         ({"state": GroupState.DEAD}, {}, "B303", "DEAD"),
         ({"idle": 3 * DAY - 1}, {}, "B304", "2026-11-18T10:00:00.001Z"),

@@ -122,60 +122,46 @@ def elected_partitions(tolerance: float, *facts: Any, topics: tuple[str, ...] = 
     return [str(d.partition) for d in decisions if isinstance(d, ElectLeader)]
 
 
-def test_partitions_below_the_tolerance_are_satisfied() -> None:
-    """One of four partitions that prefer broker 1 has another leader: 25 percent."""
-    facts = [preferring(0, (1, 2), 2), *(preferring(number, (1, 2), 1) for number in (1, 2, 3))]
-    assert elected_partitions(25.1, *facts) == []
-    assert elected_partitions(25, *facts) == ["orders[0]"]
-    assert elected_partitions(0, *facts) == ["orders[0]"]
+LED = [preferring(number, (1, 2), 1) for number in range(1, 200)]
+"""Partitions that prefer broker 1, and have it."""
+MOVED = preferring(0, (1, 2), 2)
+OTHER_TOPIC = [preferring(number, (1, 2), 1, topic="other") for number in range(2)]
+OFFLINE = preferring(0, (1, 2), None)
 
 
-def test_a_leaderless_partition_is_never_tolerated() -> None:
-    """It is offline, and it does not count as led by another broker."""
-    offline = preferring(0, (1, 2), None)
-    partitions = [preferring(number, (1, 2), 1) for number in (1, 2, 3, 4)]
-    assert elected_partitions(100, offline, *partitions) == ["orders[0]"]
-    assert elected_partitions(30, offline, preferring(5, (1, 2), 2), *partitions[:3]) == ["orders[0]"]
-
-
-def test_a_small_tolerance_counts() -> None:
-    """One of two hundred partitions is half a percent."""
-    facts = [preferring(0, (1, 2), 2), *(preferring(number, (1, 2), 1) for number in range(1, 200))]
-    assert elected_partitions(1, *facts) == []
-    assert elected_partitions(0.5, *facts) == ["orders[0]"]
+@pytest.mark.parametrize(
+    ("facts", "below", "above", "topics"),
+    [
+        # One of four partitions that prefer broker 1 has another leader; of two hundred, half a percent.
+        ([MOVED, *LED[:3]], 25.1, 25, ("*",)),
+        ([MOVED, *LED[:3]], 25.1, 0, ("*",)),
+        ([MOVED, *LED], 1, 0.5, ("*",)),
+        # All topics of the policy count, and no others.
+        ([MOVED, *OTHER_TOPIC], 50, 33, ("*",)),
+        ([MOVED, *OTHER_TOPIC], None, 50, ("orders",)),
+        # An unavailable broker has no partition that waits for it.
+        ([MOVED, partition(1, replicas=(1, 2), leader=2, in_sync=(2,))], None, 100, ("*",)),
+        # An unread leader counts as preferred, and so may any partition of a topic that is not read.
+        ([MOVED, preferring(1, (1, 2), LOST)], 51, 50, ("*",)),
+        ([MOVED, topic("other", LOST)], 0.1, 0, ("*",)),
+        # Offline is not led by another broker, and never tolerated.
+        ([OFFLINE, *LED[:4]], None, 100, ("*",)),
+        ([OFFLINE, preferring(5, (1, 2), 2), *LED[:3]], None, 30, ("*",)),
+        # A misspelt topic is not unread.
+        ([MOVED], None, 100, ("orders", "odrers")),
+    ],
+)
+def test_a_share_of_moved_leaders_below_the_tolerance_is_satisfied(
+    facts: list[Any], below: float | None, above: float, topics: tuple[str, ...]
+) -> None:
+    """The tolerance is an upper bound of the share that may stay; at the bound there is an action."""
+    assert elected_partitions(above, *facts, topics=topics) == ["orders[0]"]
+    assert below is None or elected_partitions(below, *facts, topics=topics) == []
 
 
 def test_tolerance_is_measured_per_preferred_broker() -> None:
     """Broker 2 lost one of one partition, broker 1 one of three."""
-    facts = [preferring(0, (1, 2), 2), preferring(1, (1, 2), 1), preferring(2, (1, 2), 1), preferring(3, (2, 1), 1)]
-    assert elected_partitions(50, *facts) == ["orders[3]"]
-
-
-def test_tolerance_counts_all_topics_of_the_policy() -> None:
-    """It counts no other topics."""
-    facts = [preferring(0, (1, 2), 2), preferring(0, (1, 2), 1, topic="other"), preferring(1, (1, 2), 1, topic="other")]
-    assert elected_partitions(50, *facts) == []
-    assert elected_partitions(50, *facts, topics=("orders",)) == ["orders[0]"]
-
-
-def test_waiting_partitions_count_as_led_by_another_broker() -> None:
-    """Broker 1 is unavailable for one of two partitions, which is half of them."""
-    waiting = partition(1, replicas=(1, 2), leader=2, in_sync=(2,))
-    assert elected_partitions(100, preferring(0, (1, 2), 2), waiting) == ["orders[0]"]
-
-
-def test_unread_leaders_count_as_preferred() -> None:
-    """An unread leader must not make the known share larger than it may be."""
-    facts = [preferring(0, (1, 2), 2), preferring(1, (1, 2), LOST)]
-    assert elected_partitions(51, *facts) == []
-    assert elected_partitions(50, *facts) == ["orders[0]"]
-    assert elected_partitions(0.1, preferring(0, (1, 2), 2), topic("other", LOST)) == []
-    assert elected_partitions(0, preferring(0, (1, 2), 2), topic("other", LOST)) == ["orders[0]"]
-
-
-def test_a_misspelt_topic_is_not_unread() -> None:
-    """Its partitions do not count."""
-    assert elected_partitions(100, preferring(0, (1, 2), 2), topics=("orders", "odrers")) == ["orders[0]"]
+    assert elected_partitions(50, MOVED, *LED[:2], preferring(3, (2, 1), 1)) == ["orders[3]"]
 
 
 # --- unclean
@@ -211,10 +197,7 @@ def test_a_partition_with_a_leader_needs_no_unclean_election() -> None:
     assert decide_leader(partition(leader=3, in_sync=(3,)), unclean=True) == Satisfied(ADDRESS)
 
 
-@pytest.mark.parametrize(
-    ("in_sync", "brokers", "fact"),
-    [((2,), (1, 2), "broker 2"), ((2,), (4,), "no replica")],
-)
+@pytest.mark.parametrize(("in_sync", "brokers", "fact"), [((2,), (1, 2), "broker 2"), ((2,), (4,), "no replica")])
 def test_an_unclean_election_waits_if_it_is_unnecessary_or_impossible(
     in_sync: tuple[int, ...], brokers: tuple[int, ...], fact: str
 ) -> None:

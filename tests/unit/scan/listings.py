@@ -1,14 +1,25 @@
 """Listings as the driver reads them, for tests without a cluster."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from reconciler.kafka.group_listing import GroupListing
 from reconciler.kafka.topics import TopicListing
 from reconciler.model.names import TopicPartition
+from reconciler.model.scan_request import ScanRequest
+from reconciler.model.selector import Selector
 from reconciler.model.snapshot import GroupFacts, GroupState, GroupType, PartitionFacts, TopicFacts, Unknown
+from reconciler.scan.select import PartitionRequest, partition_requests, select_topics
 
 BROKERS = (1, 2, 3)
+
+
+def selectors(*texts: str) -> tuple[Selector, ...]:
+    return tuple(map(Selector, texts))
+
+
+def requests_of(request: ScanRequest, listing: TopicListing, groups: Iterable[str] = ()) -> list[PartitionRequest]:
+    return list(partition_requests(select_topics(request, listing.topics), listing, groups))
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.scan import engines, spark_process
-from reconciler.scan.chunking import Chunk
-from reconciler.scan.engine import Engine
+from reconciler.scan import read_chunks, spark_process
+from reconciler.scan.chunks import Chunk
+from reconciler.scan.engine_choice import Engine
 from reconciler.scan.java import find_java, format_properties, spark_home
 from reconciler.scan.spark_process import (
     SparkProcess,
@@ -304,7 +304,7 @@ def test_a_second_attempt_does_not_double_the_limit(
         raise ScanFailed("it ended")
 
     processes = iter([SimpleNamespace(answered=True, read=read), SimpleNamespace(answered=False, read=read)])
-    monkeypatch.setattr(engines, "start_spark", lambda _engine: next(processes))
+    monkeypatch.setattr(read_chunks, "start_spark", lambda _engine: next(processes))
     monkeypatch.setattr(kafka_futures, "time", SimpleNamespace(monotonic=lambda: now.s))
     connection = Connection(("127.0.0.1:9",), timeout_s=1.0)
     task = ScanTask(
@@ -312,7 +312,7 @@ def test_a_second_attempt_does_not_double_the_limit(
     )
     request = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), offsets=True),))
     with pytest.raises(ScanFailed, match="it ended"):
-        engines.read(
+        read_chunks.read(
             request, Engine(), KafkaSession(connection), task, [Chunk()], limit_s=100.0, progress=lambda *_step: None
         )
     assert limits_s == attempts

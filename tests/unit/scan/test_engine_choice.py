@@ -8,9 +8,8 @@ from reconciler.cli.app import run
 from reconciler.errors import UsageError
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.scan.chunking import Chunk
-from reconciler.scan.engine import Engine, EngineName
-from reconciler.scan.engines import reads_inline
+from reconciler.scan.chunks import Chunk
+from reconciler.scan.engine_choice import Engine, EngineName, reads_inline
 
 OFFSETS = ScanRequest(topics=(TopicRequest(topics=(Selector("*"),), offsets=True),))
 LEADERS = ScanRequest(topics=(TopicRequest(topics=(Selector("*"),)),))

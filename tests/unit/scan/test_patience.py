@@ -11,10 +11,9 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import Unknown
-from reconciler.scan import chunking
 from reconciler.scan.scan import Listings, _divide
 from reconciler.scan.snapshot_builder import CommitLog
-from tests.unit.scan.listings import groups, topic, topics
+from tests.unit.scan.listings import groups, requests_of, topic, topics
 
 LOST = Unknown("no answer")
 NEEDS = ScanRequest(topics=(TopicRequest(topics=(Selector("*"),), offsets=True, readers=True),))
@@ -27,7 +26,7 @@ def planned(partitions: int, log_records: int = 0, timeout_s: float = 30.0) -> t
         topics=listing,
         groups=groups(),
         retention=Future(),
-        partition_requests=tuple(chunking.partition_requests(NEEDS, listing)),
+        partition_requests=tuple(requests_of(NEEDS, listing)),
         counted=frozenset(),
         log=CommitLog(sizes={0: log_records}, partitions=1),
         reads_log=True,

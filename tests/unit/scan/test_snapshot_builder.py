@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from reconciler.kafka.consumer_offsets import log_partition
+from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.group_listing import GroupListing
 from reconciler.kafka.topics import RetentionFacts
 from reconciler.model.names import TopicPartition
@@ -24,8 +24,8 @@ from reconciler.model.snapshot import (
     Unknown,
 )
 from reconciler.scan import snapshot_builder
-from reconciler.scan.chunking import PartitionRequest
-from reconciler.scan.rows import Origin, PartitionRow, Position, Row, Rows, combine
+from reconciler.scan.chunks import PartitionRequest
+from reconciler.scan.rows import CommitOrigin, PartitionRow, Position, Row, Rows, combine
 from reconciler.scan.snapshot_builder import CommitLog
 from reconciler.scan.task_rows import SCHEMAS, Answer, decode, encode
 from tests.unit.scan.listings import groups, partition, topic, topics, unknown_topic
@@ -161,9 +161,7 @@ def readers_row(
     *readers: tuple[str, int | None], origins: Sequence[tuple[str, int, str | None]] = (), **more: Any
 ) -> Row:
     return partition_row(
-        readers=[Position(*reader) for reader in readers],
-        origins=[Origin(*origin) for origin in origins],
-        **more,
+        readers=[Position(*reader) for reader in readers], origins=[CommitOrigin(*origin) for origin in origins], **more
     )
 
 
@@ -425,12 +423,7 @@ READERS = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), readers=True
         (groups("g"), 0, READ, "0 of 1 groups"),
         (groups("g", incomplete=Unknown("short")), None, READ, "short"),
         (groups("g", hidden_unread=Unknown("old call")), None, READ, None),
-        (
-            groups("g", hidden_unread=Unknown("old call")),
-            None,
-            CommitLog(partitions=50, unread={1: Unknown("x")}),
-            "x",
-        ),
+        (groups("g", hidden_unread=Unknown("old call")), None, CommitLog(partitions=50, unread={1: Unknown("x")}), "x"),
         (groups("g"), None, CommitLog(partitions=50, unread={1: Unknown("x")}), "x"),
         (groups("g"), None, CommitLog(missing=Unknown("no right")), "no right"),
         (groups("g", hidden_unread=Unknown("old call")), None, CommitLog(partitions=50, skipped=1), "old call"),
@@ -638,10 +631,7 @@ def test_pending_commits_reach_the_positions() -> None:
     assert rows.consumers["t"] == {"first", "both"}
     # At the last stable offset a visible commit holds nothing back; a pending one may.
     assert rows.readers["t", 0] == [Position("first", None, PendingCommit(6, 7))]
-    assert sorted(rows.readers["t", 1]) == [
-        Position("both", 20, PendingCommit(8, 7)),
-        Position("first", None),
-    ]
+    assert sorted(rows.readers["t", 1]) == [Position("both", 20, PendingCommit(8, 7)), Position("first", None)]
     requests = [partition_request(partition(number=number), readers=True) for number in (0, 1)]
     (_first, second) = snapshot_builder.partition_facts(requests, rows, READ, NO_PURGES, NOW_MS).values()
     assert second.readers == (

@@ -16,7 +16,7 @@ from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import ScanRequest
 from reconciler.scan import task_rows
-from reconciler.scan.chunking import Chunk
+from reconciler.scan.chunks import Chunk
 from reconciler.scan.rows import combine, compare_in_tasks
 from reconciler.scan.task_rows import SCHEMAS, ScanTask, answers_for, decode, read_encoded, requested
 

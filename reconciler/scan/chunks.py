@@ -1,4 +1,4 @@
-"""Resolves a scan request against listings into chunks. Pure; kafka/ decides how to read them."""
+"""Cuts what a scan reads into chunks: one Spark task, or one turn of a thread, per chunk. Pure."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,12 +7,9 @@ from operator import attrgetter, itemgetter
 from typing import TypeVar
 
 from reconciler.kafka.futures import batched
-from reconciler.kafka.group_listing import GroupListing, with_members
 from reconciler.kafka.offsets import OffsetsRequest, requests_by_leader
 from reconciler.kafka.topics import TopicListing
-from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
-from reconciler.model.selector import select
-from reconciler.model.snapshot import PartitionFacts
+from reconciler.scan.select import PartitionRequest
 
 Item = TypeVar("Item")
 
@@ -54,113 +51,6 @@ class Chunk:
         """Expected time of reading, at a low rate."""
         groups_s = len(self.groups) / _GROUPS_PER_S
         return self.partitions / _PARTITIONS_PER_S + groups_s + self.log_records / _LOG_RECORDS_PER_S
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionRequest:
-    """Partitions of one topic, and what is requested of each. `full`: offsets, also for readers."""
-
-    topic: str
-    partitions: tuple[PartitionFacts, ...]
-    full: bool
-    instants: tuple[int, ...]
-    readers: bool
-    named: frozenset[str]
-    last_purge: bool
-
-
-def exact_topics(request: ScanRequest) -> frozenset[str]:
-    """Topics that the request names: they are described even where the listing lacks them."""
-    return frozenset(
-        selector.name
-        for part in request.topics
-        for selector in part.topics
-        if selector.name is not None and (part.only is None or selector.name in part.only)
-    )
-
-
-def select_topics(request: ScanRequest, names: Iterable[str]) -> dict[str, tuple[TopicRequest, ...]]:
-    """Each selected name with the parts of the request that select it."""
-    names = frozenset(names)
-    by_name: dict[str, list[TopicRequest]] = {}
-    for part in request.topics:
-        skip = part.patterns_skip_underscore
-        asked = names if part.only is None else names & part.only.keys()
-        for name in select(asked, part.topics, excluding=part.except_topics, patterns_skip_underscore=skip):
-            by_name.setdefault(name, []).append(part)
-    return {name: tuple(by_name[name]) for name in sorted(by_name)}
-
-
-def select_groups(requests: Sequence[GroupRequest], names: Iterable[str]) -> frozenset[str]:
-    """Groups that some part of the request selects."""
-    names = frozenset(names)
-    return frozenset(
-        name
-        for part in requests
-        for name in select(names if part.only is None else names & part.only, part.groups, excluding=part.except_groups)
-    )
-
-
-def groups_with_commits(request: ScanRequest, listing: GroupListing) -> frozenset[str]:
-    """Groups of whose commits the newest records are requested."""
-    return select_groups([part for part in request.groups if part.activity and request.commit_records], listing.groups)
-
-
-def partition_requests(request: ScanRequest, listing: TopicListing) -> Iterator[PartitionRequest]:
-    """Requests by topic. Topics whose partitions are unknown yield none."""
-    for name, parts in select_topics(request, listing.topics).items():
-        by_parts: dict[tuple[int, ...], list[PartitionFacts]] = {}
-        for facts in listing.partitions.get(name, ()):
-            number = facts.partition.partition
-            key = tuple(index for index, part in enumerate(parts) if part.has_partition(name, number))
-            if key:
-                by_parts.setdefault(key, []).append(facts)
-        for key, partitions in by_parts.items():
-            selected = [parts[index] for index in key]
-            yield PartitionRequest(
-                topic=name,
-                partitions=tuple(partitions),
-                full=any(p.offsets or p.instants_ms or p.readers or p.named_groups for p in selected),
-                instants=tuple(sorted({instant for part in selected for instant in part.instants_ms})),
-                readers=any(part.readers for part in selected),
-                named=_union([part.named_groups for part in selected if part.named_groups]),
-                last_purge=any(part.every_ms is not None for part in selected),
-            )
-
-
-def _union(groups: Sequence[frozenset[str]]) -> frozenset[str]:
-    """Return the only set itself: many topics share it."""
-    return groups[0] if len(groups) == 1 else frozenset().union(*groups)
-
-
-def topics_with_offsets(request: ScanRequest, listing: TopicListing) -> frozenset[str]:
-    """Topics of which offsets are requested."""
-    selected = select_topics(request, listing.topics)
-    return frozenset(name for name, parts in selected.items() if any(part.offsets for part in parts))
-
-
-def topics_with_policy(request: ScanRequest, listing: TopicListing) -> frozenset[str]:
-    """Topics whose cleanup policy is read: compacted ones are no part of the cluster's records."""
-    return topics_with_offsets(request, listing) | topics_to_count(request, listing)
-
-
-def topics_to_count(request: ScanRequest, listing: TopicListing) -> frozenset[str]:
-    """Topics whose records are counted. The broker's own topics do not count for the cluster."""
-    of_cluster = (name for name, topic in listing.topics.items() if request.cluster_records and not topic.internal)
-    return (topics_with_offsets(request, listing) if request.topic_records else frozenset()).union(of_cluster)
-
-
-def commit_groups(request: ScanRequest, listing: GroupListing) -> frozenset[str]:
-    """Groups whose commits are read: all if readers are requested, else selected ones.
-
-    Of the groups that only the old list call shows, those of the Streams protocol answer, too.
-    """
-    return frozenset(listing.groups) if request.readers else select_groups(request.groups, listing.groups)
-
-
-def groups_with_members(request: ScanRequest, listing: GroupListing) -> frozenset[str]:
-    """Groups that may have members, if readers are requested: a member may have no commit."""
-    return with_members(listing.groups) if request.readers else frozenset()
 
 
 def partition_chunks(

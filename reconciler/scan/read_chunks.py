@@ -1,4 +1,4 @@
-"""The engines of a scan: each reads all chunks with the same code and returns their answers."""
+"""Reads all chunks of a scan, in threads of this process or in Spark, with the same code."""
 
 import queue
 from collections.abc import Iterator, Sequence
@@ -11,15 +11,12 @@ from reconciler.kafka import futures
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.progress import Progress
 from reconciler.model.scan_request import ScanRequest
-from reconciler.scan.chunking import Chunk
-from reconciler.scan.engine import Engine, EngineName
-from reconciler.scan.java import find_java
+from reconciler.scan.chunks import Chunk
+from reconciler.scan.engine_choice import Engine, reads_inline, starts_spark_first
 from reconciler.scan.spark_process import close, start_spark
 from reconciler.scan.task_rows import Answer, ScanTask, decode, read_chunk
 
 _THREADS = 4
-_INLINE_MAX_S = 10.0
-"""Up to which sum of `Chunk.seconds`, which is five times what is measured, `auto` takes `inline`."""
 _SLICE_S = 0.5
 _LATE_S = 1.0
 """How much later than planned a chunk may begin with the session of the process: threads take turns."""
@@ -28,7 +25,7 @@ _LATE_S = 1.0
 @contextmanager
 def started(request: ScanRequest, engine: Engine) -> Iterator[None]:
     """Start Spark, if the request surely needs it, while the block does the first steps."""
-    if request.spark and engine.name is EngineName.SPARK:
+    if starts_spark_first(request, engine):
         start_spark(engine)
     else:
         close(unused=True)
@@ -73,22 +70,6 @@ def read(
             close()
             raise
         return list(map(decode, answers))
-
-
-def reads_inline(request: ScanRequest, engine: Engine, chunks: Sequence[Chunk]) -> bool:
-    """Whether this process reads the chunks itself."""
-    if not request.spark or engine.name is EngineName.INLINE:
-        return True
-    if engine.name is not EngineName.AUTO:
-        return False
-    return sum(chunk.seconds for chunk in chunks) <= _INLINE_MAX_S or not _can_start_spark(engine)
-
-
-def _can_start_spark(engine: Engine) -> bool:
-    """Whether Spark needs no Java of this machine, or there is one."""
-    with suppress(ScanFailed):
-        return engine.remote is not None or find_java().is_file()
-    return False
 
 
 def describe(chunks: Sequence[Chunk]) -> str:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reconciler.kafka.consumer_offsets import (
+from reconciler.kafka.consumer_offsets_layout import (
     GROUP_TYPES,
     NO_TOPIC_ID,
     CommitValue,

@@ -1,4 +1,4 @@
-"""Requests against live names: what is read of which broker, in which chunks."""
+"""Chunks: what is read of which broker, and in how many tasks."""
 
 from collections import Counter
 from itertools import pairwise
@@ -6,18 +6,13 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconciler.kafka.consumer_offsets import log_partition
+from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.offsets import OffsetsRequest
-from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
-from reconciler.model.selector import Selector
-from reconciler.scan import chunking
-from reconciler.scan.chunking import Chunk, PartitionRequest
-from tests.unit.scan.listings import groups, topic, unknown_topic
+from reconciler.model.scan_request import ScanRequest, TopicRequest
+from reconciler.scan import select
+from reconciler.scan.chunks import Chunk, commit_chunks, divide_jobs, log_chunks, partition_chunks
+from tests.unit.scan.listings import requests_of, selectors, topic
 from tests.unit.scan.listings import topics as listing
-
-
-def selectors(*texts: str) -> tuple[Selector, ...]:
-    return tuple(Selector(text) for text in texts)
 
 
 def requested_partitions(chunks: list[Chunk]) -> list[tuple[str, int, int]]:
@@ -25,51 +20,11 @@ def requested_partitions(chunks: list[Chunk]) -> list[tuple[str, int, int]]:
     return [(a.topic, number, a.leader) for chunk in chunks for a in chunk.requests for number in a.partitions]
 
 
-def test_partition_requests_merge_what_several_parts_request() -> None:
-    """Each partition is there once, with everything that some part requests; other partitions are
-    not there.
-    """
-    needs = ScanRequest(
-        topics=(
-            TopicRequest(topics=selectors("a*"), partitions=frozenset({0, 1}), offsets=True, instants_ms=(9, 3)),
-            TopicRequest(topics=selectors("ab"), partitions=frozenset({1, 2}), readers=True, instants_ms=(3,)),
-            TopicRequest(topics=selectors("ab"), partitions=frozenset({2}), named_groups=frozenset({"g"}), every_ms=1),
-        )
-    )
-    by_partition = {
-        partition.partition.partition: request
-        for request in chunking.partition_requests(needs, listing(topic("ab", 4), topic("b")))
-        for partition in request.partitions
-    }
-    assert set(by_partition) == {0, 1, 2}
-    assert [by_partition[number].instants for number in range(3)] == [(3, 9), (3, 9), (3,)]
-    assert [by_partition[number].readers for number in range(3)] == [False, True, True]
-    assert [by_partition[number].named for number in range(3)] == [frozenset(), frozenset(), frozenset({"g"})]
-    assert [by_partition[number].last_purge for number in range(3)] == [False, False, True]
-    assert all(request.full for request in by_partition.values())
-
-
-def test_topics_share_one_set_of_named_groups() -> None:
-    """A set for each of thousands of topics would be sent to every task."""
-    needs = ScanRequest(topics=(TopicRequest(topics=selectors("*"), all_groups=True),)).naming(["g", "h"])
-    first, second = chunking.partition_requests(needs, listing(topic("a"), topic("b")))
-    assert first.named == {"g", "h"}
-    assert first.named is second.named
-
-
 def test_partition_requests_for_leadership_read_no_offsets() -> None:
     """The listing answers a request without offsets, readers or instants."""
-    (request,) = chunking.partition_requests(
-        ScanRequest(topics=(TopicRequest(topics=selectors("a")),)), listing(topic("a"))
-    )
+    (request,) = requests_of(ScanRequest(topics=(TopicRequest(topics=selectors("a")),)), listing(topic("a")))
     assert not request.full
-    assert chunking.partition_chunks([request], (), listing(topic("a"))) == []
-
-
-def test_partition_requests_skip_topics_with_unknown_partitions() -> None:
-    """No request is sent for a topic whose metadata failed: its facts stay Unknown."""
-    needs = ScanRequest(topics=(TopicRequest(topics=selectors("a"), offsets=True),))
-    assert list(chunking.partition_requests(needs, listing(unknown_topic("a")))) == []
+    assert partition_chunks([request], (), listing(topic("a"))) == []
 
 
 @settings(deadline=None, max_examples=50)
@@ -81,8 +36,10 @@ def test_partition_chunks_contain_each_partition_once(sizes: list[int], counted:
     topics = [topic(f"t{index}", size) for index, size in enumerate(sizes)]
     needs = ScanRequest(topics=(TopicRequest(topics=selectors("t0", "t1"), offsets=True),), cluster_records=counted)
     listed = listing(*topics)
-    chunks = chunking.partition_chunks(
-        list(chunking.partition_requests(needs, listed)), chunking.topics_to_count(needs, listed), listed
+    chunks = partition_chunks(
+        requests_of(needs, listed),
+        select.topics_to_count(needs, select.select_topics(needs, listed.topics), listed),
+        listed,
     )
     questions = requested_partitions(chunks)
     expected_topics = topics if counted else topics[:2]
@@ -101,28 +58,15 @@ def test_partition_chunks_skip_leaderless_partitions() -> None:
     """No broker answers for a leaderless partition; the snapshot says that it has no leader."""
     needs = ScanRequest(topics=(TopicRequest(topics=selectors("a"), offsets=True),))
     listed = listing(topic("a", 4, leaders=(1, None)))
-    chunks = chunking.partition_chunks(list(chunking.partition_requests(needs, listed)), (), listed)
+    chunks = partition_chunks(requests_of(needs, listed), (), listed)
     assert requested_partitions(chunks) == [("a", 0, 1), ("a", 2, 1)]
-
-
-def test_counted_topics_are_not_the_brokers_own() -> None:
-    """Internal topics do not count for the cluster; a topic's own records count where its offsets
-    are requested.
-    """
-    listed = listing(topic("a"), topic("b"), topic("__consumer_offsets"))
-    assert chunking.topics_to_count(ScanRequest(cluster_records=True), listed) == {"a", "b"}
-    needs = ScanRequest(
-        topics=(TopicRequest(topics=selectors("a"), offsets=True), TopicRequest(topics=selectors("b"))),
-        topic_records=True,
-    )
-    assert chunking.topics_to_count(needs, listed) == {"a"}
 
 
 @settings(deadline=None)
 @given(st.sets(st.text("abc", min_size=1), max_size=1_200))
 def test_commit_chunks_name_each_group_once(names: set[str]) -> None:
     """Every group in exactly one chunk, a few hundred each."""
-    chunks = chunking.commit_chunks(names)
+    chunks = commit_chunks(names)
     assert [name for chunk in chunks for name in chunk.groups] == sorted(names)
     assert all(len(chunk.groups) <= 500 for chunk in chunks)
 
@@ -130,7 +74,7 @@ def test_commit_chunks_name_each_group_once(names: set[str]) -> None:
 def test_a_silent_coordinator_delays_its_own_chunks_only() -> None:
     """Each chunk of 500 groups once had groups of every broker, so that a frozen one delayed them all."""
     names = [f"group-{number}" for number in range(5_000)]
-    chunks = chunking.commit_chunks(names, coordinator_of=lambda name: log_partition(name, 50) % 3)
+    chunks = commit_chunks(names, coordinator_of=lambda name: log_partition(name, 50) % 3)
     coordinators = [{log_partition(name, 50) % 3 for name in chunk.groups} for chunk in chunks]
     # The remainders of all three share the last chunk, so that there are no more chunks than before.
     assert [len(of_chunk) for of_chunk in coordinators] == [1] * 9 + [3]
@@ -148,7 +92,7 @@ def test_commit_chunks_follow_the_coordinator(names: set[str], brokers: int, unk
         broker = log_partition(name, 50) % brokers
         return None if broker == unknown else broker
 
-    chunks = chunking.commit_chunks(names, names, coordinator_of=coordinator_of)
+    chunks = commit_chunks(names, names, coordinator_of=coordinator_of)
     assert sorted(name for chunk in chunks for name in chunk.groups) == sorted(names)
     assert all(chunk.with_members == chunk.groups and len(chunk.groups) <= 500 for chunk in chunks)
     groups_of = Counter(map(coordinator_of, names))
@@ -164,7 +108,7 @@ def test_commit_chunks_follow_the_coordinator(names: set[str], brokers: int, unk
 )
 def test_log_chunks_follow_the_leader(sizes: dict[int, int], leaders: dict[int, int]) -> None:
     """Every partition of the log once; a leader with few records is in one chunk."""
-    chunks = chunking.log_chunks(sizes, leaders)
+    chunks = log_chunks(sizes, leaders)
     assert sorted(number for chunk in chunks for number in chunk.log) == sorted(sizes)
     assert all(chunk.log_records == sum(sizes[number] for number in chunk.log) for chunk in chunks)
     records: Counter[int | None] = Counter()
@@ -179,18 +123,18 @@ def test_log_chunks_follow_the_leader(sizes: dict[int, int], leaders: dict[int, 
 def test_a_silent_leader_delays_its_own_part_of_the_log() -> None:
     """A small log is still one chunk."""
     leaders = {number: number % 3 for number in range(50)}
-    chunks = chunking.log_chunks(dict.fromkeys(range(50), 100_000), leaders)
+    chunks = log_chunks(dict.fromkeys(range(50), 100_000), leaders)
     assert [len({leaders[number] for number in chunk.log}) for chunk in chunks] == [1] * 6
     assert [leaders[chunk.log[0]] for chunk in chunks] == [0, 1, 2] * 2
-    assert len(chunking.log_chunks(dict.fromkeys(range(50), 1_000), leaders)) == 1
-    assert len(chunking.log_chunks(dict.fromkeys(range(50), 0), leaders)) == 1
+    assert len(log_chunks(dict.fromkeys(range(50), 1_000), leaders)) == 1
+    assert len(log_chunks(dict.fromkeys(range(50), 0), leaders)) == 1
 
 
 def test_partition_chunks_alternate_between_leaders() -> None:
     """The chunks of one leader were once neighbours: all tasks asked it at once, and waited for it if it was silent."""
     needs = ScanRequest(topics=(TopicRequest(topics=selectors("a"), offsets=True),))
     listed = listing(topic("a", 15_000))
-    chunks = chunking.partition_chunks(list(chunking.partition_requests(needs, listed)), (), listed)
+    chunks = partition_chunks(requests_of(needs, listed), (), listed)
     assert [chunk.requests[0].leader for chunk in chunks] == [1, 2, 3] * 3
 
 
@@ -200,7 +144,7 @@ def test_log_chunks_read_each_partition_once(sizes: dict[int, int]) -> None:
     """Every partition of the log in exactly one chunk, empty ones too; no chunk is heavier than the
     average by more than one partition.
     """
-    chunks = chunking.log_chunks(sizes)
+    chunks = log_chunks(sizes)
     assert sorted(number for chunk in chunks for number in chunk.log) == sorted(sizes)
     if chunks:
         weights = [sum(sizes[number] for number in chunk.log) for chunk in chunks]
@@ -209,30 +153,8 @@ def test_log_chunks_read_each_partition_once(sizes: dict[int, int]) -> None:
 
 def test_log_chunks_of_a_large_log_are_many() -> None:
     """Five million records are split for more than two cores; one task reads a small log."""
-    assert len(chunking.log_chunks(dict.fromkeys(range(50), 100_000))) == 5
-    assert len(chunking.log_chunks(dict.fromkeys(range(50), 1_000))) == 1
-
-
-def test_commit_groups_are_all_groups_where_readers_are_requested() -> None:
-    """Every group may lose records by a purge; of the unlisted ones, Streams groups tell their commits."""
-    listed = groups("a", "b", hidden=("share",))
-    need = GroupRequest(groups=selectors("a", "share"))
-    assert chunking.commit_groups(ScanRequest(groups=(need,)), listed) == {"a", "share"}, "it may be a Streams group"
-    with_readers = ScanRequest(topics=(TopicRequest(topics=selectors("t"), readers=True),), groups=(need,))
-    assert chunking.commit_groups(with_readers, listed) == {"a", "b", "share"}
-
-
-def test_selected_groups_obey_exceptions() -> None:
-    """A group that one part excepts is selected if another part names it."""
-    first = GroupRequest(groups=selectors("a*"), except_groups=selectors("ab"))
-    assert chunking.select_groups([first], ["aa", "ab", "b"]) == {"aa"}
-    assert chunking.select_groups([first, GroupRequest(groups=selectors("ab"))], ["aa", "ab", "b"]) == {"aa", "ab"}
-
-
-def test_exact_topics_are_those_that_are_named() -> None:
-    """Only an exact name expects that the topic exists."""
-    needs = ScanRequest(topics=(TopicRequest(topics=selectors("a", "b*", "regex:c")),))
-    assert chunking.exact_topics(needs) == {"a"}
+    assert len(log_chunks(dict.fromkeys(range(50), 100_000))) == 5
+    assert len(log_chunks(dict.fromkeys(range(50), 1_000))) == 1
 
 
 def test_seconds_grow_with_the_content_of_a_chunk() -> None:
@@ -244,29 +166,12 @@ def test_seconds_grow_with_the_content_of_a_chunk() -> None:
     assert Chunk(log=(1, 2), log_records=200_000).seconds == 2
 
 
-def test_partition_requests_keep_the_listed_facts() -> None:
-    """The snapshot takes leadership and topic id from the listing that the requests are based on."""
-    listed = topic("a", 2)
-    (request,) = chunking.partition_requests(
-        ScanRequest(topics=(TopicRequest(topics=selectors("a"), offsets=True),)), listing(listed)
-    )
-    assert request == PartitionRequest(
-        topic="a",
-        partitions=listed.partitions or (),
-        full=True,
-        instants=(),
-        readers=False,
-        named=frozenset(),
-        last_purge=False,
-    )
-
-
 def test_groups_with_very_many_commits_are_a_job_of_their_own() -> None:
     """The bound is the smaller of two: records of the commit log, and partitions for each group."""
-    groups = chunking.commit_chunks([f"g{number}" for number in range(1_000)])
-    log = chunking.log_chunks({0: 21_000_000})
+    groups = commit_chunks([f"g{number}" for number in range(1_000)])
+    log = log_chunks({0: 21_000_000})
     few, many = {"t": range(20_000)}, {"t": range(20_001)}
-    assert chunking.divide_jobs([*log, *groups], few, {0: 21_000_000}) == [[*log, *groups]]
-    assert chunking.divide_jobs([*log, *groups], many, {0: 20_000_000}) == [[*log, *groups]]
-    assert chunking.divide_jobs([*log, *groups], many, {0: 21_000_000}) == [log, groups]
-    assert chunking.divide_jobs(groups, many, {0: 21_000_000}) == [groups]
+    assert divide_jobs([*log, *groups], few, {0: 21_000_000}) == [[*log, *groups]]
+    assert divide_jobs([*log, *groups], many, {0: 20_000_000}) == [[*log, *groups]]
+    assert divide_jobs([*log, *groups], many, {0: 21_000_000}) == [log, groups]
+    assert divide_jobs(groups, many, {0: 21_000_000}) == [groups]

@@ -1,11 +1,27 @@
-"""Which engine reads the facts of a scan, and where Spark runs. Imports nothing of pyspark."""
+"""Decides which engine reads a scan, when Spark starts at all, and where it runs.
+
+Imports nothing of pyspark.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from reconciler.errors import ScanFailed
+from reconciler.model.scan_request import ScanRequest
+from reconciler.scan.java import find_java
+
+if TYPE_CHECKING:
+    from reconciler.scan.chunks import Chunk
+
+_SPARK_PACKAGES = ("pandas", "pyspark")
+_INLINE_MAX_S = 10.0
+"""Up to which sum of `Chunk.seconds`, which is five times what is measured, `auto` takes `inline`."""
 _PUBLIC_PARAMETERS = frozenset({"use_ssl", "user_id", "user_agent", "session_id", "grpc_max_message_size"})
 """Parameters of a Spark Connect address that hold no secret; unknown ones become headers."""
 _SECRET_PROPERTY = re.compile(r"(?i)secret|password|token|access[.]?key")
@@ -46,6 +62,49 @@ class Engine:
         """What may be a secret in addresses and properties, and what messages show instead."""
         properties = {value: f"({name})" for name, value in self.conf.items() if _SECRET_PROPERTY.search(name)}
         return properties | _secrets(self.remote or "") | _secrets(self.master)
+
+
+def check_packages(request: ScanRequest, engine: Engine) -> None:
+    """Raise ScanFailed if this installation lacks a package that this scan needs."""
+    if lacking := _lacking("pyarrow"):
+        raise ScanFailed(
+            f"a scan needs {lacking}, and this installation has only the packages of `validate`: install the program with "
+            "its extra `inline`, or `spark` for large clusters (docs/getting-started.md); in the GitHub action, leave "
+            "`scan: false` out"
+        )
+    if starts_spark_first(request, engine) and (lacking := _lacking(*_SPARK_PACKAGES)):
+        raise ScanFailed(
+            f"Spark needs {lacking}, and this installation has the extra `inline` only: add --engine auto, write "
+            "`scan: {engine: auto}` into the Cluster's spec, or install the extra `spark`"
+        )
+
+
+def _lacking(*packages: str) -> str:
+    """Return which of these packages are missing, in words; empty: none."""
+    return ", ".join(name for name in packages if find_spec(name) is None)
+
+
+def starts_spark_first(request: ScanRequest, engine: Engine) -> bool:
+    """Whether Spark starts while this process lists: the chunks cannot change that it reads."""
+    return request.spark and engine.name is EngineName.SPARK
+
+
+def reads_inline(request: ScanRequest, engine: Engine, chunks: "Sequence[Chunk]") -> bool:
+    """Whether this process reads the chunks itself."""
+    if not request.spark or engine.name is EngineName.INLINE:
+        return True
+    if engine.name is not EngineName.AUTO:
+        return False
+    return sum(chunk.seconds for chunk in chunks) <= _INLINE_MAX_S or not _can_start_spark(engine)
+
+
+def _can_start_spark(engine: Engine) -> bool:
+    """Whether its packages are here, and it needs no Java of this machine, or there is one."""
+    if _lacking(*_SPARK_PACKAGES):
+        return False
+    with suppress(ScanFailed):
+        return engine.remote is not None or find_java().is_file()
+    return False
 
 
 def without_secrets(address: str) -> str:

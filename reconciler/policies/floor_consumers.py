@@ -1,0 +1,156 @@
+"""The consumers of the partitions of a floor: how far they let it rise, and how a block names them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+from reconciler.model.block_reason import BlockReason, known
+from reconciler.model.snapshot import (
+    NOT_ASKED,
+    ClusterSnapshot,
+    ConsumerPosition,
+    GroupState,
+    PartitionFacts,
+    Unknown,
+)
+from reconciler.operations.consumers import (
+    GroupExcluder,
+    describe_pending,
+    find_lagging,
+    traces_of_unlisted_readers,
+    unknown_consumers,
+    verified_positions,
+)
+from reconciler.operations.delete_records import AcceptedLag, LagPolicy, ObservedPartition, Preconditions
+from reconciler.operations.idle_groups import state_elsewhere, topics_of_streams
+from reconciler.operations.offsets_without_records import next_record
+from reconciler.text.escape import quoted
+from reconciler.text.formatting import count, first_few
+
+_HELD_BY_MAX = 20
+"""Groups that a decision names as holding a partition back. A plan of many partitions repeats them."""
+_END_TRANSACTION = (
+    "wait for the end of the transaction; kafka-transactions.sh find-hanging --topic __consumer_offsets shows one that "
+    "hangs, and abort ends it; or name the group in exceptGroups"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FloorTarget:
+    """How far a floor may rise.
+
+    `accepted`: groups that may skip records. `holding`: those of a clamp, the last one first.
+    `empty_tail`: offsets below `before_offset` that hold no record, so that a group there has read all.
+    """
+
+    before_offset: int
+    accepted: tuple[AcceptedLag, ...]
+    holding: Sequence[ConsumerPosition]
+    empty_tail: int
+
+
+class FloorConsumers:
+    """The consumers that one policy must respect on one snapshot. `guard`: what the policy says of them."""
+
+    def __init__(self, guard: Preconditions, is_excluded: GroupExcluder, snapshot: ClusterSnapshot) -> None:
+        self.guard = guard
+        self.snapshot = snapshot
+        self.is_excluded = is_excluded
+        self.unknown = unknown_consumers(snapshot, is_excluded)
+        self.caveat = cache(self._caveat)
+
+    @cached_property
+    def streams(self) -> Mapping[str, str]:
+        """A topic of Kafka Streams for each group that has one."""
+        return topics_of_streams(self.snapshot.topics, self.snapshot.groups)
+
+    @cached_property
+    def traces(self) -> str:
+        """Topics and groups of programs that may read without a consumer group, in words."""
+        traces = traces_of_unlisted_readers(self.snapshot)
+        return f"; traces of readers that Kafka does not list: {first_few(traces)}" if traces else ""
+
+    def respect(self, floor: int, facts: PartitionFacts, observed: ObservedPartition) -> FloorTarget:
+        """Return how far the floor may rise. Raises BlockReason."""
+        if (unknown := self.unknown.of(facts.partition.topic)) is not None:
+            raise unknown.with_traceback(None)  # raised for many partitions
+        readers = known(facts.readers, "the groups that read", facts.partition)
+        readers_below = known(facts.readers_below, "the groups that read", facts.partition)
+        if floor > readers_below:
+            reason = f"the scan read positions below offset {readers_below} only, and the floor is {floor}"
+            raise BlockReason("B213", reason, unread=True)
+        positions = verified_positions(readers, observed.topic_id, observed.log_start, observed.high_watermark)
+        behind = find_lagging(positions, floor, frozenset(self.guard.named))
+        lagging = [reader for reader in behind if not self.is_excluded(reader.group)]
+        holding = [] if self.guard.consumers is LagPolicy.IGNORE else lagging
+        holding.sort(key=lambda reader: (reader.committed, reader.group))
+        target = read_from = floor
+        if holding:
+            read_from = max(holding[0].committed, observed.log_start)
+            target, note = next_record(facts, read_from, floor)
+            if target == floor:
+                holding = []
+            elif self.guard.consumers is LagPolicy.BLOCK:
+                raise self._lag_block(holding, floor, target, note)
+        accepted = (AcceptedLag(reader.group, reader.committed) for reader in behind if reader.committed < read_from)
+        return FloorTarget(target, tuple(sorted(accepted)), holding, target - read_from)
+
+    def _lag_block(self, lagging: Sequence[ConsumerPosition], floor: int, next_record: int, note: str) -> BlockReason:
+        """Return the block of groups behind the floor, the last one first. `next_record`: the first it would skip."""
+        last, more_groups = lagging[0], len(lagging) - 1
+        at = "has no position here, but reads the topic," if last.implied else f"is at {last.committed}"
+        if last.refuted is not None:
+            at = f"has committed {last.refuted}, which is no offset of this log, so it restarts at {last.committed}"
+        words, next_step = self.advice(lagging)
+        more = (
+            f"; {count(more_groups, 'more group')} {'is' if more_groups == 1 else 'are'} behind" if more_groups else ""
+        )
+        skipped = f"would skip {floor - next_record:,} records below {floor}"
+        reason = f"group {quoted(last.group)} {at} and {skipped}{words}{more}{note}"
+        return BlockReason("B204", reason, next_step=next_step, held_by=names_of(lagging))
+
+    def advice(self, lagging: Sequence[ConsumerPosition]) -> tuple[str, str]:
+        """Return what else is known of the last group, and what to do next.
+
+        A group with members is in use, and one whose application keeps state elsewhere is idle on
+        purpose: neither is proposed for removal.
+        """
+        if transaction := describe_pending(lagging[0]):
+            return transaction, _END_TRANSACTION
+        groups, topics = self.snapshot.groups, self.streams
+        facts = {reader.group: groups.get(reader.group) for reader in lagging}
+        kept = {
+            group: state_elsewhere(group, NOT_ASKED if of_group is None else of_group.type, topics.get(group))
+            for group, of_group in facts.items()
+        }
+        clamp = "" if self.guard.consumers is LagPolicy.CLAMP else "say consumers: clamp, "
+        if (elsewhere := kept[lagging[0].group]) is not None:
+            return f"; {elsewhere[0]}", f"{elsewhere[1]}, {clamp}or name it in exceptGroups"
+        are_idle = all(of_group is not None and of_group.state is GroupState.EMPTY for of_group in facts.values())
+        if are_idle and not any(kept.values()):
+            return "", f"let it catch up, {clamp}name it in exceptGroups, or remove it if nothing uses it"
+        return "", f"let it catch up, {clamp}or name it in exceptGroups"
+
+    def _caveat(self, topic: str) -> str:
+        """Return why no consumer of a topic can hold its floor back; empty: at least one can."""
+        facts, rule = self.snapshot.topics.get(topic), self.guard.consumers
+        consumers = NOT_ASKED if facts is None else facts.consumers
+        if self.guard.named:
+            return ""
+        if isinstance(consumers, Unknown):
+            return f"whether any consumer guards it is not known: {consumers.reason}"
+        if not consumers:
+            reason = "no consumer is known"
+        elif rule is LagPolicy.IGNORE:
+            reason = f"{count(len(consumers), 'known consumer')} may be behind"
+        elif all(map(self.is_excluded, consumers)):
+            reason = f"exceptGroups names {'the' if len(consumers) == 1 else 'all'} {count(len(consumers), 'known consumer')}"
+        else:
+            return ""
+        return f'{reason}: "consumers: {rule}" guards nobody here{self.traces}'
+
+
+def names_of(readers: Iterable[ConsumerPosition]) -> tuple[str, ...]:
+    """Return the groups that hold a partition back; none where too many do to remove them all."""
+    names = sorted({reader.group for reader in readers})
+    return tuple(names) if len(names) <= _HELD_BY_MAX else ()

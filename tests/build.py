@@ -1,0 +1,26 @@
+"""Builds the text of manifests, for tests that run the program on files."""
+
+import json
+from pathlib import Path
+
+from reconciler.companions.sandbox.cluster import CLUSTER_ID
+
+LIMITS = "groupsPercent: 100, recordsPercentPerTopic: 100, recordsPercent: 100"
+
+
+def head(kind: str, name: str) -> str:
+    """Return the lines of a manifest before those of its spec, without the last newline."""
+    return f"apiVersion: reconciler/v1\nkind: {kind}\nmetadata: {{name: {name}}}"
+
+
+def cluster_manifest(servers: str, *, limits: str = LIMITS, cluster_id: str = CLUSTER_ID, name: str = "local") -> str:
+    """Return a Cluster with an open spec: further lines of it may follow. `servers`: separated by commas."""
+    addresses = json.dumps(servers.split(","))
+    limit = f"  limits: {{{limits}}}\n" if limits else ""
+    return f"{head('Cluster', name)}\nspec:\n  clusterId: {cluster_id}\n  bootstrapServers: {addresses}\n{limit}"
+
+
+def write_manifests(folder: Path, servers: str, policies: str, *, limits: str = LIMITS) -> None:
+    """Write the Cluster `local` and policies into the folder's manifests."""
+    (folder / "manifests").mkdir(exist_ok=True)
+    (folder / "manifests" / "all.yaml").write_text(f"{cluster_manifest(servers, limits=limits)}---\n{policies}")
