@@ -106,36 +106,6 @@ def test_a_silent_broker_is_named_with_its_address_and_the_patience(cluster: San
     assert silent == {3: Unknown(sentence, Cause.SILENT_BROKER)}
 
 
-def test_a_broker_that_is_down_is_named_so_and_a_lost_quorum_too(cluster: SandboxCluster) -> None:
-    """One sentence for each broker that accepts no connection; where it stays in the metadata, the controllers are named.
-
-    One of three brokers is fenced, or soon will be. Without a second one, no majority of controllers fences it.
-    """
-    address = {broker.id: f"127.0.0.1:{broker.port}" for broker in cluster.brokers}
-    connection = Connection((address[1],), timeout_s=30.0)
-    with closing(KafkaSession(connection)) as session:
-        list_topics(session)
-        try:
-            cluster.kill(3)
-            one = silent_brokers(session, {1: address[1], 3: address[3]})
-            cluster.kill(2)
-            two = silent_brokers(session, {2: address[2]})
-        finally:
-            for broker in (2, 3):
-                if not cluster.alive(broker):
-                    cluster.restart(broker)
-            wait_for_brokers(cluster)
-    assert list(one) == [3]
-    assert one[3].reason.startswith(f"broker 3 ({address[3]}) is down: it accepts no connection")
-    assert two == {
-        2: Unknown(
-            f"broker 2 ({address[2]}) is down: it accepts no connection, and no controller fenced it within 10 s, "
-            "so most controllers may be down",
-            Cause.SILENT_BROKER,
-        )
-    }
-
-
 def test_gateway_a_slow_follower_is_a_timeout_with_an_effect(
     cluster: SandboxCluster, gateway: InterpretingGateway
 ) -> None:
@@ -454,3 +424,33 @@ def _is_running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_a_broker_that_is_down_is_named_so_and_a_lost_quorum_too(cluster: SandboxCluster) -> None:
+    """One sentence for each broker that accepts no connection; where it stays in the metadata, the controllers are named.
+
+    One of three brokers is fenced, or soon will be. Without a second one, no majority of controllers fences it.
+    """
+    address = {broker.id: f"127.0.0.1:{broker.port}" for broker in cluster.brokers}
+    connection = Connection((address[1],), timeout_s=30.0)
+    with closing(KafkaSession(connection)) as session:
+        list_topics(session)
+        try:
+            cluster.kill(3)
+            one = silent_brokers(session, {1: address[1], 3: address[3]})
+            cluster.kill(2)
+            two = silent_brokers(session, {2: address[2]})
+        finally:
+            for broker in (2, 3):
+                if not cluster.alive(broker):
+                    cluster.restart(broker, timeout_s=240)
+            wait_for_brokers(cluster)
+    assert list(one) == [3]
+    assert one[3].reason.startswith(f"broker 3 ({address[3]}) is down: it accepts no connection")
+    assert two == {
+        2: Unknown(
+            f"broker 2 ({address[2]}) is down: it accepts no connection, and no controller fenced it within 10 s, "
+            "so most controllers may be down",
+            Cause.SILENT_BROKER,
+        )
+    }
