@@ -88,7 +88,7 @@ def test_a_streams_group_without_a_commit_blocks(cluster: SandboxCluster, topic:
     raw_groups.join_streams_group(cluster.bootstrap_servers, group, topic)
     try:
         write_floor(tmp_path, cluster, topic, "keep: {last: 10}, consumers: block")
-        plan = read_plan(tmp_path)
+        plan = read_plan(tmp_path, exit_code=1)
         write_floor(tmp_path, cluster, topic, f"keep: {{last: 10}}, consumers: block, exceptGroups: [{group}]")
         plan_without_group = read_plan(tmp_path)
     finally:

@@ -215,6 +215,8 @@ def image(clone: Path, commit: str, offline: Mapping[str, str], tmp_path_factory
     source.mkdir()
     dockerfile = (clone / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
     stage = dockerfile.split("\nFROM ")[1].splitlines()[1:]
+    # A stage that names an argument from before its FROM has the value from there.
+    given = dict(re.findall(r"^ARG (\w+)=(\S*)$", dockerfile, re.MULTILINE)) | {"SOURCE": f"{REPOSITORY}@{commit}"}
     arguments: dict[str, str] = {}
     for instruction, _, text in (line.partition(" ") for line in stage if line and not line.startswith("#")):
         match instruction:
@@ -223,7 +225,8 @@ def image(clone: Path, commit: str, offline: Mapping[str, str], tmp_path_factory
             case "COPY":
                 copy_into(source, clone, *shlex.split(text))
             case "ARG":
-                arguments[text.partition("=")[0]] = f"{REPOSITORY}@{commit}"
+                name = text.partition("=")[0]
+                arguments[name] = given[name]
             case "RUN":
                 script = text.replace("/opt/reconciler", str(target)).replace("bin/pip ", "bin/python -m pip ")
                 run(["sh", "-ec", with_environment(script, target)], source, **offline, **arguments)

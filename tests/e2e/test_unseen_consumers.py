@@ -58,10 +58,10 @@ spec: {{topics: [{topic}], {rule}}}
     )
 
 
-def read_plan(folder: Path) -> dict[str, Any]:
-    """Plan with the command line, and return the plan file."""
+def read_plan(folder: Path, *, exit_code: int = 0) -> dict[str, Any]:
+    """Plan with the command line, and return the plan file. `exit_code` 1: no subject can be read."""
     answer = reconciler(folder, "plan", "--out", "plan.json", "--full")
-    assert answer.returncode == 0, answer.stderr
+    assert answer.returncode == exit_code, answer.stderr
     plan: dict[str, Any] = json.loads((folder / "plan.json").read_text())
     return plan
 
