@@ -264,16 +264,17 @@ def _check_advertised(connection: Connection, metadata: Any) -> None:
 
 def accepts(addresses: Sequence[str], patience_s: float) -> bool:
     """Return whether a TCP connection to any of these opens. A name stands for all its addresses."""
-
-    def connect(address: str) -> None:
-        host, _, port = address.rpartition(":")
-        socket.create_connection((host.strip("[]"), int(port)), timeout=patience_s).close()
-
     return any(
         future.exception() is None
         for part in batched(addresses, _AT_ONCE)
-        for future in as_completed([submit(partial(connect, address)) for address in part])
+        for future in as_completed([submit(partial(connect_once, address, patience_s)) for address in part])
     )
+
+
+def connect_once(address: str, patience_s: float) -> None:
+    """Open a TCP connection and close it. Raises OSError, and TimeoutError where nothing answers at all."""
+    host, _, port = address.rpartition(":")
+    socket.create_connection((host.strip("[]"), int(port)), timeout=patience_s).close()
 
 
 def request_metadata(client: AdminClient, connection: Connection, *, deadline: Deadline | None = None) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from reconciler.kafka.connect import accepts
+from reconciler.kafka.connect import connect_once
 from reconciler.kafka.futures import Deadline, batched, code_of, failed_with, failure_of, submit, wait_all
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC
@@ -31,7 +31,7 @@ def silent_brokers(session: KafkaSession, addresses: Mapping[int, str]) -> dict[
 
     `addresses`: host and port by broker id. Each broker gets one DescribeConfigs request (API key 32)
     about itself. A refusal of that is an answer, so no right is needed. Waits for a third of the
-    session's timeout, and for at least five seconds. A broker that accepts no connection is down; if the
+    session's timeout, and for at least five seconds. A broker that refuses connections is down; if the
     cluster still names it then, no controller has fenced it. Raises ClusterUnreachable.
     """
     client = session.reader()
@@ -42,8 +42,10 @@ def silent_brokers(session: KafkaSession, addresses: Mapping[int, str]) -> dict[
         wait_all((client,), sent.values(), Deadline.after(patience_s + 1.0))
         answers |= sent
     silent = [broker for broker, answer in answers.items() if not _has_answered(answer)]
-    opened = {broker: submit(partial(accepts, [addresses[broker]], _CONNECT_S)) for broker in silent}
-    down = {broker for broker, accepting in opened.items() if not accepting.result()}
+    opened = {broker: submit(partial(connect_once, addresses[broker], _CONNECT_S)) for broker in silent}
+    failures = {broker: connection.exception() for broker, connection in opened.items()}
+    # A frozen process refuses nothing: its queue of connections fills up, and then they time out.
+    down = {broker for broker, error in failures.items() if error is not None and not isinstance(error, TimeoutError)}
     listed = (
         session.call(lambda client, limit_s: client.list_topics(CONSUMER_OFFSETS_TOPIC, timeout=limit_s))
         if down
