@@ -4,7 +4,7 @@ Decided here: which files say it. Spark begins behind the newest batch in `commi
 `offsets/` runs again, and asynchronous progress leaves gaps between them, so only the offsets of the
 newest commit count. A query without a commit begins where `sources/` says.
 
-Layouts: Apache Spark, OffsetSeqLog (v1, and v2 since 4.1), ConsumerOffsetsLog and KafkaSourceInitialOffsetWriter.
+Layouts: Apache Spark, OffsetSeqLog (v1, and v2 since 4.1), CommitLog and KafkaSourceInitialOffsetWriter.
 """
 
 import json

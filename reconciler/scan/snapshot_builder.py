@@ -277,8 +277,10 @@ def _untold_types(listing: GroupListing, rows: Rows, log: ConsumerOffsetsLog) ->
     if not listing.without_types:
         return None
     reason = "no broker tells types of groups (ListGroups before version 5), and "
-    if log.missing is not None or log.unread:
-        return Unknown(f"{reason}{CONSUMER_OFFSETS_TOPIC} was not read, which shows that all of them are classic")
+    if log.missing is not None or log.unread or log.skipped or log.malformed:  # a skipped key is of an unknown protocol
+        return Unknown(
+            f"{reason}{CONSUMER_OFFSETS_TOPIC} was not read in full, which shows that all of them are classic"
+        )
     others = (name for name, row in rows.groups.items() if row.get("live") and row["seems"] in _LATER_PROTOCOLS)
     if other := min(others, default=None):
         return Unknown(f"{reason}{CONSUMER_OFFSETS_TOPIC} holds keys of another protocol, of group {quoted(other)}")

@@ -333,6 +333,7 @@ def test_group_that_only_the_log_or_the_old_list_call_knows() -> None:
         (ConsumerOffsetsLog(partitions=1), "classic", GroupType.CLASSIC),
         (ConsumerOffsetsLog(partitions=1), "consumer", Unknown),  # of the early access in Kafka 3.7
         (ConsumerOffsetsLog(partitions=1, unread={0: Unknown("away")}), "classic", Unknown),
+        (ConsumerOffsetsLog(partitions=1, skipped=1), "classic", Unknown),
         (ConsumerOffsetsLog(missing=Unknown("hidden")), "classic", Unknown),
     ],
 )
