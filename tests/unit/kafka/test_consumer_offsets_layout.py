@@ -6,17 +6,6 @@ from contextlib import suppress
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.strategies.consumer_offsets import (
-    Commit,
-    commit_key,
-    commit_value,
-    commits,
-    group_key,
-    group_value,
-    names,
-    share_member_value,
-    share_state_value,
-)
 
 from reconciler.kafka.consumer_offsets_layout import (
     GROUP_TYPES,
@@ -31,6 +20,17 @@ from reconciler.kafka.consumer_offsets_layout import (
     encode_topic_id,
 )
 from reconciler.model.snapshot import GroupType
+from tests.strategies.consumer_offsets import (
+    Commit,
+    commit_key,
+    commit_value,
+    commits,
+    group_key,
+    group_value,
+    names,
+    share_member_value,
+    share_state_value,
+)
 
 TYPES = {
     **dict.fromkeys((3, 4, 5, 6, 7, 8, 16), GroupType.CONSUMER),

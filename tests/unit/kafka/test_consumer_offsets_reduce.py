@@ -8,6 +8,9 @@ import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME
 from hypothesis import given
 from hypothesis import strategies as st
+
+from reconciler.kafka.consumer_offsets import Reduction
+from reconciler.model.snapshot import GroupType
 from tests.strategies.consumer_offsets import (
     Commit,
     commit_key,
@@ -18,9 +21,6 @@ from tests.strategies.consumer_offsets import (
     share_member_value,
     share_state_value,
 )
-
-from reconciler.kafka.consumer_offsets import Reduction
-from reconciler.model.snapshot import GroupType
 
 ID_A, ID_B = b"\x01" * 16, b"\x02" * 16
 TEXT_A, TEXT_B = "AQEBAQEBAQEBAQEBAQEBAQ", "AgICAgICAgICAgICAgICAg"
