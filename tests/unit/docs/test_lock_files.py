@@ -114,3 +114,19 @@ def test_a_lock_file_has_all_that_its_packages_need(lock: str) -> None:
                 needed = {(canonicalize_name(need.name), its_extra) for its_extra in ("", *need.extras)}
                 pending += sorted(needed - seen)
                 seen |= needed
+
+
+def test_no_page_installs_by_a_name_that_a_stranger_could_take() -> None:
+    """The program is on no index: pages install a commit or a wheel file, and the upload is off."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.*")]
+    lines = [line for page in pages for line in page.read_text(encoding="utf-8").splitlines()]
+    named = [line for line in lines if re.search(r"(pip|pipx|uv) .*install|uvx ", line) and "reconciler" in line]
+    assert len(named) > 1
+    for line in named:
+        assert re.search(
+            r"kafka-reconciler(\[\w+\])? @ git\+https://|reconciler-[\d.]+-py3-none-any[.]whl|ADR", line
+        ), line
+    workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
+    upload = workflow[workflow.index("\n  index:\n") :]
+    assert "\n    if: vars.PUBLISH_TO_INDEX == 'true'\n" in upload
+    assert re.findall(r"uses: (\S+)@", upload) == ["actions/download-artifact", "pypa/gh-action-pypi-publish"]
