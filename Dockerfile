@@ -25,10 +25,11 @@ ARG JAVA
 RUN apt-get update \
  && apt-get install -y --no-install-recommends $JAVA git \
  && rm -rf /var/lib/apt/lists/* \
- && useradd --create-home --uid 10001 reconciler
+ && useradd --create-home --uid 10001 reconciler \
+ && chmod 755 /home/reconciler
 COPY --from=build /opt/reconciler /opt/reconciler
 ENV PATH=/opt/reconciler/bin:$PATH RECONCILER_NO_INPUT=1 PYTHONSAFEPATH=1 XDG_CACHE_HOME=/home/reconciler/.cache
-# By number, so that Kubernetes can see that it is not root.
+# By number, so that Kubernetes can see that it is not root. OpenShift takes another one, which may read this home, too.
 USER 10001
 # The archive of Spark's classes, with which scans start sooner, also where HOME is another folder.
 RUN if command -v java; then python -m reconciler.scan.prepare; fi
