@@ -32,7 +32,7 @@ from reconciler.manifest.files import ClusterManifests, ManifestSet
 from reconciler.model.action import Action, Mode
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import Plan
+from reconciler.model.plan import LimitVerdict, Plan
 from reconciler.model.progress import Progress
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, Lookups, Unknown
@@ -138,11 +138,15 @@ def connect_as_environment(manifests: ClusterManifests, load: Callable[[Path], M
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyResult:
-    """What became of a plan. `outcomes`: in the order in which the actions ended."""
+    """What became of a plan. `outcomes`: in the order in which the actions ended.
+
+    `refused`: the limits that refused it, before or after the fresh scan.
+    """
 
     plan: Plan
     outcomes: Sequence[Outcome]
     header: results.ResultsHeader
+    refused: tuple[LimitVerdict, ...] = ()
 
 
 def plan(
@@ -247,7 +251,7 @@ def apply(
     unsent = [journal.annotate_interrupted(outcome, interrupted) for outcome in ended]
     others = (action for action in planned.actions if not isinstance(action, own))
     deferred = [Outcome(action=action, status=Status.DEFERRED, detail="left to another run") for action in others]
-    refused = tuple(verdict.message for verdict in checked.limits if not verdict.passed)
+    refused = tuple(verdict for verdict in checked.limits if not verdict.passed)
     if refused or dry_run:
         detail = "a limit refuses the plan as it stands now" if refused else "dry run: would be sent"
         kept = [Outcome(action=action, status=Status.NOT_ATTEMPTED, detail=detail) for action in remaining]
@@ -364,7 +368,7 @@ def converge(run: Run, *, on_plan: Callable[[Plan], None], confirm: Callable[[],
     on_plan(planned)
     if planned.actions and not planned.refused:
         return apply(planned, run, needs_stamps=bool(topic))
-    return _result(planned, run, (), refused=tuple(verdict.message for verdict in planned.refused))
+    return _result(planned, run, (), refused=planned.refused)
 
 
 def newest_release(run: Run) -> str | None:
@@ -495,7 +499,12 @@ def _last_purges(
 
 
 def _result(
-    planned: Plan, run: Run, outcomes: Sequence[Outcome], *, refused: tuple[str, ...] = (), code: int = ExitCode.DONE
+    planned: Plan,
+    run: Run,
+    outcomes: Sequence[Outcome],
+    *,
+    refused: tuple[LimitVerdict, ...] = (),
+    code: int = ExitCode.DONE,
 ) -> ApplyResult:
     header = results.ResultsHeader(
         tool_version=__version__,
@@ -507,6 +516,6 @@ def _result(
         finished_at_ms=wall_clock_ms(),
         interrupted=run.stop(),
         exit_code=int(ExitCode.REFUSED if refused else code),
-        refused=refused,
+        refused=tuple(verdict.message for verdict in refused),
     )
-    return ApplyResult(plan=planned, outcomes=outcomes, header=header)
+    return ApplyResult(plan=planned, outcomes=outcomes, header=header, refused=refused)

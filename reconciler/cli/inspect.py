@@ -25,6 +25,7 @@ from reconciler.plan import drift as drift_reports
 from reconciler.plan.drift import DriftReport
 from reconciler.report.document import DOCTOR, DRIFT, JOURNAL, Document
 from reconciler.report.drift import drift_document
+from reconciler.report.metrics import drift_metrics
 from reconciler.report.results import journal_document
 from reconciler.scan.java import MINIMUM, find_java, major_version
 from reconciler.text.escape import display_name
@@ -176,8 +177,7 @@ def drift(
     console.emit(settings, drift_document(reports, paths=paths or (), quiet=settings.quiet))
     if metrics:
         with console.write_errors(f"--metrics {metrics}"):
-            metrics.parent.mkdir(parents=True, exist_ok=True)
-            drift_reports.write_metrics(reports, metrics)
+            drift_metrics(reports).write(metrics)
     return WrongCluster.exit_code if wrong_cluster else drift_reports.exit_code(reports)
 
 
