@@ -50,7 +50,7 @@ def apply(actions: Sequence[Action], context: ApplyContext) -> Iterator[Outcome]
                 context.record_outcomes(outcomes)
                 context.note_effects(outcomes)
                 ended += len(outcomes)
-                context.progress(f"{operation.TITLE}s: {ended} of {len(selected)}", ended, len(selected))
+                context.progress(f"{operation.TITLE}s", f"{ended} of {len(selected)}", ended, len(selected))
                 yield from outcomes
 
 

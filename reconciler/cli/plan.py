@@ -32,7 +32,7 @@ from reconciler.report.plan import explain_report, plan_document
 from reconciler.report.results import results_document
 from reconciler.text.escape import display_name
 from reconciler.text.formatting import count, format_duration, format_time, until
-from reconciler.text.suggest import did_you_mean
+from reconciler.text.suggest import backticks, did_you_mean, question
 
 LONGEST_EXPIRY_MS = 366 * 86_400_000
 DetailedExitcode = Annotated[bool, typer.Option("--detailed-exitcode", help="Exit 2 if there are actions.")]
@@ -155,7 +155,8 @@ def _refuse_misspelt_diff(paths: Paths) -> None:
     """Raise UsageError for `plan dif OLD NEW`, whose words would be missing manifests."""
     word = str(paths[0]) if paths else ""
     if did_you_mean(word, ("diff",)) and not Path(word).exists():
-        raise UsageError(f"{display_name(word)}: there is no such file or folder; did you mean `plan diff`?")
+        hint = question("plan diff", quote=backticks)
+        raise UsageError(f"{display_name(word)}: there is no such file or folder; {hint}")
 
 
 def _announce_new_cluster(manifests: ClusterManifests) -> ExitCode:

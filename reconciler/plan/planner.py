@@ -35,9 +35,8 @@ from reconciler.policies.base import Selection
 from reconciler.policies.cluster import Cluster
 from reconciler.policies.external_reader import ExternalReader
 from reconciler.policies.waiver import Waiver
-from reconciler.text.escape import display_name
 from reconciler.text.formatting import count
-from reconciler.text.suggest import did_you_mean
+from reconciler.text.suggest import suggestion
 
 DAY_MS = 86_400_000
 ALL_MODES = frozenset(Mode)
@@ -285,8 +284,7 @@ def _find_decided(
         if not matched:
             target = min(addresses)
             names: Collection[str] = snapshot.groups if target.is_of_group else snapshot.topics
-            near = None if target.name in names else did_you_mean(target.name, names)
-            hint = f"; did you mean {display_name(near)}?" if near else ""
+            hint = "" if target.name in names else suggestion(target.name, names, before="; ")
             subject = format_address(target) if len(addresses) == 1 else text
             raise UsageError(f"--target {subject}: nothing is decided about it{hint}")
         with_decision |= matched

@@ -149,7 +149,7 @@ class SparkProcess:
             waited_s = time.monotonic() - started_s
             if waited_s > _START_LIMIT_S:
                 raise ScanFailed(f"no Spark session within {_START_LIMIT_S:.0f} s: {self.engine}{self._log_hint()}")
-            progress("waiting for Spark" if waited_s < 1 else f"waiting for Spark ({waited_s:.0f} s)")
+            progress("waiting for Spark", "" if waited_s < 1 else f"{waited_s:.0f} s")
             self._is_ready = self._receive(_PROGRESS_EVERY_S, f"{self.engine} did not start a session") is not None
 
     def _receive_answers(self, subjects: str, total: int, limit_s: float, progress: Progress) -> list[bytes]:
@@ -169,7 +169,7 @@ class SparkProcess:
                 done = max(done, done_now)  # no stage is active after the last task
                 if done or running:
                     state = f"{done} of {total} tasks"
-            progress(f"reading {subjects} ({state}, {elapsed_s:.0f} s)", done, total)
+            progress(f"reading {subjects}", f"{state}, {elapsed_s:.0f} s", done, total)
 
     def _waiting_state(self, total: int) -> str:
         """What to say until a task runs: a local master is its own executor, and a Connect server may be."""
