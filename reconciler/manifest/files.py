@@ -54,7 +54,7 @@ class ClusterManifests:
 
     @property
     def reader_requests(self) -> tuple[ExternalReaderRequest, ...]:
-        """What a scan reads of the readers that are no groups."""
+        """What a scan reads of the readers that are not groups."""
         return tuple(reader.request for reader in self.readers)
 
     @property

@@ -87,7 +87,7 @@ def plan(
 
     `targets`: full addresses, or subjects as a plan prints them, which mean the subject in each policy
     that decides about it. `candidates`: further subjects to plan, such as those of `find_candidates`;
-    without a decision, they are no error. None: all, unless there are targets; empty: none.
+    without a decision, they are not errors. None: all, unless there are targets; empty: none.
 
     Raises WrongCluster for facts of another cluster, UsageError for a target without any decision.
     """

@@ -33,7 +33,7 @@ def find_targets(texts: Iterable[str], policies: Iterable[Policy]) -> Mapping[st
 
 
 def find_candidates(text: str, policies: Iterable[Policy]) -> frozenset[Address] | None:
-    """Return every subject of policies that a text may mean, of which a plan decides some.
+    """Return every subject of policies that a text may mean; a plan decides some of them.
 
     None: only a plan of all subjects tells, since the text is the beginning of a long name. Needs no
     fact of the cluster. Raises UsageError for a text that names nothing that a policy selects.

@@ -137,7 +137,7 @@ def _nothing_selected(selection: Selection, names: Collection[str]) -> str:
 
 
 def _misspelt(selection: Selection, names: Collection[str]) -> str:
-    """Return which names of a removal look misspelt; empty: none. Names it selects are no hint."""
+    """Return which names of a removal look misspelt; empty: none. Names it selects are not hints."""
     policy = selection.policy
     others = frozenset(select(names, [Selector("*")], excluding=policy.excluding)) - selection.subjects.keys()
     absent = [name for name, exact in selection.subjects.items() if exact and name not in names]

@@ -48,7 +48,7 @@ def suggestion(word: str, candidates: Iterable[str], **words: Any) -> str:
 
 def suggestion_of_many(word: str, names: Collection[str], **words: Any) -> str:
     """Return the suggestion for one of many words: none among so many names that the search takes minutes."""
-    return suggestion(word, names if len(names) <= NAMES_MAX else (), **words)
+    return suggestion(word, names if len(names) < NAMES_MAX else (), **words)
 
 
 def backticks(name: str) -> str:
