@@ -1,5 +1,6 @@
 """Calls the steps in order: scan → plan → recheck → apply. Decides nothing itself."""
 
+import os
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply as send_actions
 from reconciler.apply.restore import Removal, RestorePlan
 from reconciler.clock import steady_clock, wall_clock_ms
-from reconciler.errors import ExitCode, JournalUnavailable, PlanUnusable, UsageError, WrongCluster
+from reconciler.errors import ExitCode, JournalUnavailable, PlanUnusable, Refused, UsageError, WrongCluster
 from reconciler.external.read import read_positions
 from reconciler.journal import journal
 from reconciler.journal.entry import JournalEntry
@@ -28,7 +29,7 @@ from reconciler.kafka.journal_topic import JournalTopic, check_stamps
 from reconciler.kafka.records import look_up
 from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import git, secrets
-from reconciler.manifest.files import ClusterManifests
+from reconciler.manifest.files import ClusterManifests, ManifestSet
 from reconciler.model.action import Action, Mode
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
@@ -42,6 +43,7 @@ from reconciler.plan.expiry_and_cluster import check_cluster_id, check_usable
 from reconciler.plan.plan_file import SavedPlan
 from reconciler.plan.review import restrict_to
 from reconciler.plan.targets import find_candidates, matches
+from reconciler.references import CONNECTION
 from reconciler.scan.engine_choice import Engine, EngineName, check_packages
 from reconciler.text.escape import display_name
 from reconciler.text.formatting import count
@@ -118,6 +120,25 @@ class Run(AbstractContextManager["Run"]):
             yield outcome
 
 
+def connect_as_environment(manifests: ClusterManifests, load: Callable[[Path], ManifestSet]) -> ClusterManifests:
+    """Return the manifests with the connection that the environment names, if any.
+
+    `load`: loads the manifests that are named. Raises Refused for another connection: only `plan` is for
+    manifests that propose one.
+    """
+    path = os.environ.get(CONNECTION)
+    if not path or manifests.base is not None:
+        return manifests
+    connected = manifests.connect_as(load(Path(path)))
+    if connected.connection_changes:
+        raise Refused(
+            f"{manifests.cluster.address} ({manifests.cluster.declared_at}) connects elsewhere "
+            f"({', '.join(connected.connection_changes)}) than {path}, which {CONNECTION} names: nothing was done; "
+            "`reconciler plan` shows what the manifests would do"
+        )
+    return connected
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyResult:
     """What became of a plan. `outcomes`: in the order in which the actions ended."""
@@ -180,6 +201,22 @@ def plan(
         connection_changes=manifests.connection_changes,
     )
     return replace(bounded, limits=verdicts)
+
+
+def check_approval(planned: Plan, expect_digest: str | None) -> None:
+    """Raise PlanUnusable for another plan or one of another time, Refused for a plan beyond a limit.
+
+    `expect_digest` None: the caller has seen the plan itself.
+    """
+    digest = plan_file.digest(planned)
+    if expect_digest is not None and expect_digest != digest:
+        raise PlanUnusable(
+            f"the plan's digest is {digest}, and the expected one is {expect_digest or 'empty'}: nothing was done; apply "
+            "the plan that was approved"
+        )
+    check_usable(planned, wall_clock_ms(), {})
+    if planned.refused:
+        raise Refused("; ".join(verdict.message for verdict in planned.refused))
 
 
 def apply(
@@ -422,6 +459,16 @@ def scan(run: Run, request: Callable[[int], ScanRequest]) -> ClusterSnapshot:
     """Read what `request` asks for at the present time, in milliseconds since the epoch. Raises ScanFailed."""
     observed_at_ms = wall_clock_ms()
     return _scan(run, request(observed_at_ms), run.engine, observed_at_ms)
+
+
+def scan_policies(run: Run) -> ClusterSnapshot:
+    """Read what planning reads, without the times of deletions, which no export holds. Raises ScanFailed."""
+
+    def request(observed_at_ms: int) -> ScanRequest:
+        needed = planner.scan_request(run.manifests.policies, observed_at_ms)
+        return replace(needed, topics=tuple(replace(topics, every_ms=None) for topics in needed.topics))
+
+    return scan(run, request)
 
 
 def _scan(

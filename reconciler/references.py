@@ -15,6 +15,8 @@ from pathlib import Path
 
 REFERENCE = re.compile(r"\$\{(?:env:(?P<env>[A-Za-z_][A-Za-z0-9_]*)|file:(?P<file>[^${}\x00-\x1f]+))\}")
 """A secret outside of Git: a variable, or a file."""
+CONNECTION = "RECONCILER_CONNECTION"
+"""The variable with the manifests whose connection every run uses, whatever other manifests say."""
 ALLOW_ENV = "RECONCILER_ALLOW_ENV"
 """The variable with the names of those that manifests may read: patterns, separated by commas."""
 SECRETS_DIR = "RECONCILER_SECRETS_DIR"

@@ -13,14 +13,12 @@ from reconciler.cli import common, console, loading
 from reconciler.cli.loading import PlanAndPaths
 from reconciler.cli.settings import Settings, accepts_settings, parse_names
 from reconciler.cli.signals import handle_signals
-from reconciler.clock import wall_clock_ms
-from reconciler.errors import ExitCode, PlanUnusable, Refused, UsageError
+from reconciler.errors import ExitCode, Refused, UsageError
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.plan import Plan
 from reconciler.operations import OPERATIONS, Operation
 from reconciler.pipeline import ApplyResult
 from reconciler.plan import plan_file
-from reconciler.plan.expiry_and_cluster import check_usable
 from reconciler.report.document import RESULTS
 from reconciler.report.plan import plan_document
 from reconciler.report.results import results_document
@@ -136,21 +134,10 @@ def _plan_and_confirm(
 
 
 def _check_plan(plan: Plan, expect_digest: str | None, results: Path | None) -> None:
-    """Raise PlanUnusable for another plan or one of another time, Refused for a plan beyond a limit.
-
-    Raises UsageError for a file that holds something else than results of the plan.
-    """
-    digest = plan_file.digest(plan)
-    if expect_digest is not None and expect_digest != digest:
-        raise PlanUnusable(
-            f"the plan's digest is {digest}, and --expect-digest is {expect_digest or 'empty'}: nothing was done; apply the "
-            f"plan that was approved"
-        )
-    check_usable(plan, wall_clock_ms(), {})
-    if plan.refused:
-        raise Refused("; ".join(verdict.message for verdict in plan.refused))
+    """Raise what `check_approval` raises, and UsageError for a file with something else than results of the plan."""
+    pipeline.check_approval(plan, expect_digest)
     if results is not None:
-        results_file.read_earlier(results, digest)
+        results_file.read_earlier(results, plan_file.digest(plan))
 
 
 def show_applied(applied: ApplyResult, settings: Settings, unwritten: set[int]) -> None:

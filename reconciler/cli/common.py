@@ -1,25 +1,22 @@
 """What several commands share: arguments, manifests, the run on a cluster, exit codes."""
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from reconciler.cli import console, loading
 from reconciler.cli.settings import Settings
 from reconciler.cli.signals import SignalState
-from reconciler.errors import ExitCode, ReconcilerError, Refused, UsageError
+from reconciler.errors import ExitCode, ReconcilerError, UsageError
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.action import Mode
 from reconciler.model.names import TopicPartition
 from reconciler.model.plan import Plan
-from reconciler.pipeline import Run
+from reconciler.pipeline import Run, connect_as_environment
 from reconciler.plan import plan_file
 from reconciler.scan.engine_choice import Engine, EngineName
 from reconciler.text.escape import display_name
-
-CONNECTION = "RECONCILER_CONNECTION"
-"""The variable with the manifests whose connection every command uses, whatever other manifests say."""
 
 
 def split_plan_and_paths(words: list[Path] | None) -> tuple[Plan | None, list[Path]]:
@@ -28,24 +25,6 @@ def split_plan_and_paths(words: list[Path] | None) -> tuple[Plan | None, list[Pa
     if words and words[0].suffix == ".json":
         return plan_file.read(words[0]), words[1:]
     return None, words
-
-
-def _connect_as_environment(manifests: ClusterManifests, settings: Settings) -> ClusterManifests:
-    """Return the manifests with the connection that the environment names, if any.
-
-    Raises Refused for another one: only `plan` is for manifests that propose a connection.
-    """
-    path = os.environ.get(CONNECTION)
-    if not path or manifests.base is not None:
-        return manifests
-    connected = manifests.connect_as(loading.load_trusted(Path(path), settings))
-    if connected.connection_changes:
-        raise Refused(
-            f"{manifests.cluster.address} ({manifests.cluster.declared_at}) connects elsewhere "
-            f"({', '.join(connected.connection_changes)}) than {path}, which {CONNECTION} names: nothing was done; "
-            "`reconciler plan` shows what the manifests would do"
-        )
-    return connected
 
 
 def note_missing_policies(manifests: ClusterManifests, settings: Settings) -> None:
@@ -78,7 +57,7 @@ def open_run(
     """
     if (settings.spark_master or "").startswith("sc:"):
         raise UsageError("--spark-master names a Spark Connect server: use --spark-remote")
-    manifests = _connect_as_environment(manifests, settings)
+    manifests = connect_as_environment(manifests, partial(loading.load_trusted, settings=settings))
     engine = Engine(
         name=EngineName(settings.engine or manifests.cluster.spec.scan.engine),
         master=settings.spark_master or "local[*]",

@@ -23,7 +23,9 @@ from reconciler.model.plan import Plan
 from reconciler.plan import drift as drift_reports
 from reconciler.plan import limits, plan_file
 from reconciler.plan.diff import compare
+from reconciler.plan.planner import LONGEST_EXPIRY_MS
 from reconciler.plan.targets import find_candidates, find_subjects
+from reconciler.references import CONNECTION
 from reconciler.report.diff import diff_document
 from reconciler.report.document import EXPLANATION, PLAN, Document, Rendered
 from reconciler.report.drift import drift_document
@@ -33,7 +35,6 @@ from reconciler.text.escape import display_name
 from reconciler.text.formatting import count, format_duration, format_time, until
 from reconciler.text.suggest import backticks, did_you_mean, question
 
-LONGEST_EXPIRY_MS = 366 * 86_400_000
 DetailedExitcode = Annotated[bool, typer.Option("--detailed-exitcode", help="Exit 2 if there are actions.")]
 FINDINGS = ("blocked", "unknown", "unmatched")
 """What `plan --fail-on` may name, in the order of their messages."""
@@ -84,7 +85,7 @@ def plan(
         Path | None,
         typer.Option(
             metavar="TRUSTED",
-            envvar=common.CONNECTION,
+            envvar=CONNECTION,
             parser=loading.parse_path,
             help="Take the connection of each Cluster from these manifests, such as a checkout of the default branch.",
         ),

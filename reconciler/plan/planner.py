@@ -39,6 +39,8 @@ from reconciler.text.formatting import count
 from reconciler.text.suggest import suggestion
 
 DAY_MS = 86_400_000
+LONGEST_EXPIRY_MS = 366 * DAY_MS
+"""How long a saved plan may be applied at most."""
 ALL_MODES = frozenset(Mode)
 
 

@@ -71,9 +71,15 @@ class DeletionRule(Deletion):
         else:
             lower = f"; reviewed up to {before_offset} only" if before_offset < self.before_offset else ""
             guard = replace(self.guard, accepted=accepted)
-            tail = max(0, self.empty_tail - (self.before_offset - before_offset))
-            reason = self.reason + lower
-            return replace(self, before_offset=before_offset, empty_tail=tail, reason=reason, guard=guard)
+            lowered_by = self.before_offset - before_offset
+            return replace(
+                self,
+                before_offset=before_offset,
+                empty_tail=max(0, self.empty_tail - lowered_by),
+                gaps_above=self.gaps_above + lowered_by if self.may_have_gaps else 0,
+                reason=self.reason + lower,
+                guard=guard,
+            )
         return beyond_review(reason)
 
     def done_reason(self, snapshot: ClusterSnapshot) -> str | None:
