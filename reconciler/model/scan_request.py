@@ -98,7 +98,7 @@ class ScanRequest:
     commit_records: bool = False
     """The newest record of each commit of the groups whose activity is requested."""
     external: tuple[ExternalReaderRequest, ...] = ()
-    """Readers that are no groups, wherever they are; read if any consumers are."""
+    """Readers that are not groups, wherever they are; read if any consumers are."""
     without_consumer_offsets: bool = False
     """Whether the facts go without `__consumer_offsets` where the server hides it."""
 
