@@ -14,7 +14,7 @@ from typing import Any
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaException
 from confluent_kafka.admin import AclOperation, AdminClient
 
-from reconciler.kafka.api_versions import tell_no_types
+from reconciler.kafka.api_versions import METADATA, tell_no_types, untold_rights
 from reconciler.kafka.futures import Deadline, cause_of, failure_of, is_final, reason_of, submit
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.snapshot import NOT_ASKED, Cause, GroupFacts, GroupState, GroupType, Unknown
@@ -28,6 +28,8 @@ STATES = {
 }
 _TYPES = {ConsumerGroupType.CLASSIC: GroupType.CLASSIC, ConsumerGroupType.CONSUMER: GroupType.CONSUMER}
 _RIGHT = "DESCRIBE on the cluster"
+CLUSTER_RIGHTS = ("Metadata", METADATA, 8)
+"""The request whose answer has the caller's rights on the cluster and on topics, and from which version on."""
 _CLUSTER, _LISTING, _OLD_LISTING = "cluster", "listing", "old listing"
 _ID_S = 1.0
 _OLD_STATE = Unknown("state: only the old list call shows this group, and it does not know its protocol")
@@ -69,7 +71,9 @@ def list_groups(
     calls = (_CLUSTER, _LISTING, *((_OLD_LISTING,) if hidden else ()))
     answers = session.read(calls, _send_listing, is_final=_is_complete, deadline=deadline)
     cluster = answers[_CLUSTER]
-    groups, incomplete = _listed(answers[_LISTING], cluster, only)
+    if failure_of(cluster) is None:
+        session.addresses |= {node.id: f"{node.host}:{node.port}" for node in cluster.result().nodes}
+    groups, incomplete = _listed(session, answers[_LISTING], cluster, only)
     # An incomplete listing blocks what hidden ids would.
     hidden_unread: Unknown | None = NOT_ASKED if incomplete is None else incomplete
     if hidden and incomplete is None:
@@ -77,8 +81,6 @@ def list_groups(
         hidden_unread = old if isinstance(old, Unknown) else None
         groups = groups if isinstance(old, Unknown) else old | groups
     untold = [name for name, facts in groups.items() if facts.listed is True and facts.type is GroupType.HIDDEN]
-    if failure_of(cluster) is None:
-        session.addresses |= {node.id: f"{node.host}:{node.port}" for node in cluster.result().nodes}
     without_types = bool(untold) and incomplete is None and tell_no_types(session.api_versions())
     if without_types:
         groups |= {name: replace(groups[name], type=GroupType.CLASSIC) for name in untold}
@@ -137,7 +139,7 @@ def _is_complete(answer: Future[Any]) -> bool:
 
 
 def _listed(
-    listing: Future[Any], cluster: Future[Any], only: Collection[str] | None
+    session: KafkaSession, listing: Future[Any], cluster: Future[Any], only: Collection[str] | None
 ) -> tuple[dict[str, GroupFacts], Unknown | None]:
     """The groups, and what makes the listing incomplete."""
     incomplete = failure_of(listing, right=_RIGHT, prefix="the group listing failed: ")
@@ -165,9 +167,11 @@ def _listed(
         return groups, Unknown(f"the group listing is incomplete: {reasons}", cause)
     may_lack = "the group listing may lack groups: "
     incomplete = failure_of(cluster, prefix=f"{may_lack}the caller's rights are unknown, ")
-    rights = cluster.result().authorized_operations or () if incomplete is None else ()
-    if incomplete is None and not {AclOperation.DESCRIBE, AclOperation.ALL}.intersection(rights):
-        incomplete = Unknown(f"{may_lack}the right {_RIGHT} is missing")
+    rights = None if incomplete is not None else cluster.result().authorized_operations
+    if incomplete is None and not {AclOperation.DESCRIBE, AclOperation.ALL}.intersection(rights or ()):
+        untold = None if rights else untold_rights(session.api_versions(), *CLUSTER_RIGHTS)
+        why = f"the right {_RIGHT} is missing" if untold is None else untold.reason
+        incomplete = Unknown(f"{may_lack}{why}")
     return groups, incomplete
 
 

@@ -132,6 +132,9 @@ def test_hidden_consumer_offsets(secure_cluster: SandboxCluster, tmp_path: Path)
     assert "the right DESCRIBE on the topic is missing" in " ".join(row["reason"] for row in undeclared["unread"])
     assert "exist yet" not in json.dumps(undeclared)
     assert "unseen" not in undeclared
+    doctor = run(tmp_path, "doctor", "-q")
+    assert doctor.returncode == 1
+    assert "MISSING  READ on topic __consumer_offsets" in doctor.stdout, doctor.stdout
 
     write_manifests(tmp_path, secure_cluster, field="  consumerOffsets: hidden\n")
     declared, codes = plan(tmp_path)
@@ -142,7 +145,7 @@ def test_hidden_consumer_offsets(secure_cluster: SandboxCluster, tmp_path: Path)
     assert declared["incomplete"] == []
     assert declared["plan_digest"] != undeclared["plan_digest"]
     doctor = run(tmp_path, "doctor", "-q")
-    assert "READ on topic __consumer_offsets" not in doctor.stdout, doctor.stdout
+    assert doctor.returncode == 0, doctor.stdout
 
     observed = run(tmp_path, "observe")
     assert (observed.returncode, observed.stdout) == (0, "hidden: recorded 3 groups, 3 EMPTY\n"), observed.stderr
