@@ -4,6 +4,7 @@ import json
 import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
@@ -98,10 +99,10 @@ def doctor(
 
 
 def _versions() -> str:
-    try:
-        spark = f"PySpark {metadata.version('pyspark')}"
-    except metadata.PackageNotFoundError:
-        spark = "no PySpark (--engine inline needs none)"
+    spark = "no PySpark (--engine inline needs none)"
+    for name, words in (("pyspark-client", "PySpark's light client"), ("pyspark", "PySpark")):
+        with suppress(metadata.PackageNotFoundError):
+            spark = f"{words} {metadata.version(name)}"
     return f"reconciler {__version__}, Python {platform.python_version()}, {spark}, {describe_java()}"
 
 
