@@ -24,6 +24,8 @@ LIST_GROUPS = 16
 _API_VERSIONS = 18
 _BROKER_HEARTBEAT = 63
 CONSUMER_GROUP_DESCRIBE = 69
+_HEARTBEATS = (68, 76, 88)
+"""Of members of consumer groups, share groups and Streams groups (KIP-848, KIP-932, KIP-1071)."""
 _WITH_TYPES = 5
 """The version of ListGroups from which on it tells types (KIP-848, Kafka 3.8)."""
 _THREADS = 8
@@ -55,6 +57,14 @@ def tell_no_types(versions: Mapping[int, ApiVersions | Unknown]) -> bool:
         not isinstance(of_broker, Unknown)
         and CONSUMER_GROUP_DESCRIBE not in of_broker
         and of_broker.get(LIST_GROUPS, (0, _WITH_TYPES))[1] < _WITH_TYPES
+        for of_broker in versions.values()
+    )
+
+
+def know_classic_only(versions: Mapping[int, ApiVersions | Unknown]) -> bool:
+    """Whether every broker has answered and none lets a member join by another protocol, as up to Kafka 3.6."""
+    return bool(versions) and all(
+        not isinstance(of_broker, Unknown) and of_broker.keys().isdisjoint(_HEARTBEATS)
         for of_broker in versions.values()
     )
 

@@ -114,7 +114,7 @@ def _undecidable(required: RequiredAccess, groups: GroupListing, described: Topi
         return
     untold = sorted(name for name, of in groups.groups.items() if of.listed is True and of.type is GroupType.HIDDEN)
     is_hidden = CONSUMER_OFFSETS_TOPIC not in described.topics
-    if untold or (groups.without_types and is_hidden):
+    if untold or (groups.without_types and is_hidden and not groups.classic_only):
         names = first_few([quoted(name) for name in untold or sorted(groups.groups)])
         yield f"the brokers do not tell the type of {names}: floors are blocked, and so is the removal of these groups"
     # A refusal is a missing right.

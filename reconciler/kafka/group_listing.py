@@ -14,7 +14,7 @@ from typing import Any
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaException
 from confluent_kafka.admin import AclOperation, AdminClient
 
-from reconciler.kafka.api_versions import METADATA, tell_no_types, untold_rights
+from reconciler.kafka.api_versions import METADATA, know_classic_only, tell_no_types, untold_rights
 from reconciler.kafka.futures import Deadline, cause_of, failure_of, is_final, reason_of, submit
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.snapshot import NOT_ASKED, Cause, GroupFacts, GroupState, GroupType, Unknown
@@ -43,6 +43,7 @@ class GroupListing:
     completely. `cluster_id`: of the cluster that answered; None: no broker has answered with it.
     `without_types`: brokers before Kafka 3.8 do not tell types. All groups are then classic, unless
     `__consumer_offsets` holds a key of another protocol, which the early access of Kafka 3.7 can write.
+    `classic_only`: no broker knows another protocol, so that a hidden `__consumer_offsets` changes nothing.
     """
 
     groups: Mapping[str, GroupFacts]
@@ -50,6 +51,7 @@ class GroupListing:
     hidden_unread: Unknown | None = NOT_ASKED
     cluster_id: str | None = None
     without_types: bool = False
+    classic_only: bool = False
 
     def check_cluster(self, expected: str | None) -> Unknown | None:
         """Why these may be groups of another cluster than `expected`; None: they are not, or any will do."""
@@ -87,6 +89,7 @@ def list_groups(
     return GroupListing(
         groups=groups,
         without_types=without_types,
+        classic_only=without_types and know_classic_only(session.api_versions()),
         incomplete=incomplete,
         hidden_unread=hidden_unread,
         cluster_id=cluster.result().cluster_id

@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 
 from reconciler.doctor import apply_request
-from reconciler.kafka.api_versions import find_controllers, read_api_versions, tell_no_types, untold_rights
+from reconciler.kafka.api_versions import (
+    find_controllers,
+    know_classic_only,
+    read_api_versions,
+    tell_no_types,
+    untold_rights,
+)
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.doctor import broker_version
 from reconciler.kafka.futures import Deadline
@@ -62,6 +68,22 @@ def test_brokers_tell_no_types_only_if_each_of_them_says_so(
     of_brokers: Mapping[int, Mapping[int, tuple[int, int]] | Unknown], expected: bool
 ) -> None:
     assert tell_no_types(of_brokers) is expected
+
+
+@pytest.mark.parametrize(
+    ("of_brokers", "expected"),
+    [
+        ({1: {16: (0, 4)}, 2: {16: (0, 4)}}, True),
+        ({1: {16: (0, 4)}, 2: KAFKA_3_7}, False),  # it advertises the heartbeat of its early access
+        ({1: {16: (0, 4)}, 2: Unknown("it is away")}, False),
+        ({}, False),
+    ],
+)
+def test_brokers_without_another_protocol_have_classic_groups_only(
+    of_brokers: Mapping[int, Mapping[int, tuple[int, int]] | Unknown], expected: bool
+) -> None:
+    """Where `__consumer_offsets` is hidden, this alone proves it."""
+    assert know_classic_only(of_brokers) is expected
 
 
 @pytest.mark.parametrize(
