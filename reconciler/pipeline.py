@@ -540,7 +540,7 @@ def _with_observations(
     selected = select_groups((part for part in request.groups if part.idle_for_ms), snapshot.groups)
     empty = sorted(name for name in selected if snapshot.groups[name].state is GroupState.EMPTY)
     present = observe_groups(run.session, empty, cluster_id=snapshot.cluster_id, clock=wall_clock_ms)
-    since_ms = snapshot.observed_at_ms - 2 * idle_for_ms
+    since_ms = snapshot.observed_at_ms - idle_for_ms * 5 // 4  # the first one, and the widest gap
     try:
         action_journal = action_journal or run.open_journal()
         _check_untracked(action_journal, "proves nothing")

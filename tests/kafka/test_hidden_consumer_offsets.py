@@ -157,7 +157,7 @@ def test_hidden_consumer_offsets(secure_cluster: SandboxCluster, tmp_path: Path)
     assert actions(proven) == {FLOOR, "GroupRemoval/named/gone", DEAD}
     assert codes == dict.fromkeys(LIVE, "B307")
     journal = run(tmp_path, "journal")
-    assert (journal.returncode, journal.stdout) == (0, ""), "observations are no actions"
+    assert (journal.returncode, "0 runs" in journal.stdout) == (0, True), "observations are no actions"
 
     applied = run(tmp_path, "apply", "plan.json", "-q")
     transaction.abort_transaction(30)
