@@ -62,7 +62,7 @@ def tell_no_types(versions: Mapping[int, ApiVersions | Unknown]) -> bool:
 
 
 def know_classic_only(versions: Mapping[int, ApiVersions | Unknown]) -> bool:
-    """Whether every broker has answered and none lets a member join by another protocol, as up to Kafka 3.6."""
+    """Whether every broker has answered and none knows another protocol for members, as up to Kafka 3.6."""
     return bool(versions) and all(
         not isinstance(of_broker, Unknown) and of_broker.keys().isdisjoint(_HEARTBEATS)
         for of_broker in versions.values()
@@ -70,9 +70,9 @@ def know_classic_only(versions: Mapping[int, ApiVersions | Unknown]) -> bool:
 
 
 def untold_rights(versions: Mapping[int, ApiVersions | Unknown], name: str, key: int, first: int) -> Unknown | None:
-    """Why answers to a request lack the caller's rights; None: no broker is known to leave them out.
+    """Why answers lack the caller's rights; None: no broker is known to leave them out.
 
-    `first`: the version of the request from which on it tells them (KIP-430).
+    `first`: the version of the request from which on its answer has them (KIP-430).
     """
     for of_broker in versions.values():
         if not isinstance(of_broker, Unknown) and of_broker.get(key, (0, 0))[1] < first:
