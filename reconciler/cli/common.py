@@ -8,6 +8,7 @@ from pathlib import Path
 from reconciler.cli import console, loading
 from reconciler.cli.settings import Settings
 from reconciler.cli.signals import SignalState
+from reconciler.codec import read_kind
 from reconciler.errors import ExitCode, ReconcilerError, UsageError
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.action import Mode
@@ -20,10 +21,14 @@ from reconciler.text.escape import display_name
 
 
 def split_plan_and_paths(words: list[Path] | None) -> tuple[Plan | None, list[Path]]:
-    """Split the words of PlanAndPaths, and read the plan, if any. Raises PlanUnusable."""
+    """Split the words of PlanAndPaths, and read the plan, if any. Raises PlanUnusable, UsageError."""
     words = words or []
     if words and words[0].suffix == ".json":
         return plan_file.read(words[0]), words[1:]
+    for plan in words[1:]:
+        if plan.suffix == ".json" and read_kind(plan) == "Plan":
+            in_order = " ".join(display_name(str(word)) for word in (plan, *(word for word in words if word != plan)))
+            raise UsageError(f"{plan} is a saved plan, which comes before manifests: write {in_order}")
     return None, words
 
 
