@@ -61,7 +61,11 @@ def check_cluster(run: Run, *, elections_only: bool = False) -> ClusterCheck:
     cluster = run.manifests.cluster
     policies = [p for p in run.manifests.policies if not elections_only or p.OPERATION.RIGHT.resource == "cluster"]
     required = required_access(cluster, policies, observed_at_ms=wall_clock_ms())
-    needs = replace(required.needs, external=() if elections_only else run.manifests.reader_requests)
+    needs = replace(
+        required.needs,
+        external=() if elections_only else run.manifests.reader_requests,
+        without_consumer_offsets=cluster.hides_consumer_offsets,
+    )
     required = replace(required, needs=needs)
     session = run.session
     run.progress("reading versions, clocks and permissions")

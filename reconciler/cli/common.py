@@ -4,6 +4,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from reconciler.cli import console, loading
 from reconciler.cli.settings import Settings
@@ -16,8 +19,42 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.plan import Plan
 from reconciler.pipeline import Run, connect_as_environment
 from reconciler.plan import plan_file
+from reconciler.report.metrics import Metrics
 from reconciler.scan.engine_choice import Engine, EngineName
 from reconciler.text.escape import display_name
+from reconciler.text.validation import error_reason
+
+MetricsFile = Annotated[
+    Path | None,
+    typer.Option("--metrics", help="Count in this file, in the Prometheus text format: one file for each schedule."),
+]
+
+
+def open_metrics(path: Path | None) -> Metrics:
+    """Return the metrics that runs of earlier commands wrote to a file, if any.
+
+    Raises UsageError for a file of anything else: a command replaces it.
+    """
+    metrics = Metrics()
+    try:
+        if path is not None:
+            metrics.continue_file(path)
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"--metrics {path} is not a metrics file of apply, converge or watch: {error_reason(error)}; nothing was done; "
+            "name a file of its own"
+        ) from None
+    return metrics
+
+
+def write_metrics(metrics: Metrics, path: Path | None, codes: set[int]) -> None:
+    """Write the metrics. What was done stays done: a failure is an error line and a code in `codes`."""
+    try:
+        if path is not None:
+            metrics.write(path)
+    except OSError as error:
+        console.print_error(f"--metrics {path} could not be written: {error.strerror or error}")
+        codes.add(ExitCode.ERROR)
 
 
 def split_plan_and_paths(words: list[Path] | None) -> tuple[Plan | None, list[Path]]:

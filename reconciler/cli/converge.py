@@ -21,6 +21,7 @@ from reconciler import pipeline
 from reconciler.apply.results import may_have_written
 from reconciler.cli import common, console, loading
 from reconciler.cli.apply import show_applied
+from reconciler.cli.health import Health, served
 from reconciler.cli.loading import Paths
 from reconciler.cli.settings import Settings, accepts_settings, parse_duration
 from reconciler.cli.signals import SignalState, handle_signals
@@ -43,6 +44,7 @@ from reconciler.model.plan import Plan, Waiting
 from reconciler.pipeline import ApplyResult
 from reconciler.policies.cluster import Cluster
 from reconciler.report.document import PLAN
+from reconciler.report.metrics import MeasuredRun
 from reconciler.report.plan import plan_document
 from reconciler.text import formatting
 
@@ -74,6 +76,18 @@ def _converge(
     reviewed: Annotated[
         bool, typer.Option("--reviewed", help="Act on manifests only that the newest `apply --release` has released.")
     ] = False,
+    metrics: common.MetricsFile = None,
+    metrics_address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[HOST:]PORT",
+            help="Serve the same metrics while the loop runs; without HOST, to this machine only.",
+        ),
+    ] = None,
+    health_file: Annotated[
+        Path | None,
+        typer.Option(help="Touch this file while the loop is alive; as JSON, it says how the last round ended."),
+    ] = None,
     tree: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> int:
     """Converge the clusters once without `every`, otherwise in a loop; `rounds` None: until a signal."""
@@ -82,8 +96,10 @@ def _converge(
         return ExitCode.DONE
     if tree is not None:
         raise UsageError("--tree is gone: --reviewed compares the manifests that were loaded, without a git tree")
-    if rounds is not None and every is None:
-        raise UsageError(f"--rounds {rounds}: converge runs once without --every; add --every, such as --every 30s")
+    of_loops = {"--rounds": rounds, "--metrics-address": metrics_address, "--health-file": health_file}
+    for option, value in of_loops.items():
+        if value is not None and every is None:
+            raise UsageError(f"{option} {value}: converge runs once without --every; add --every, such as --every 30s")
     fixed_ms = None if every is None or every == SHORTEST else parse_duration("--every", every)
     if fixed_ms == 0:
         raise UsageError(f"--every {every}: expected more than 0s, such as 30s")
@@ -96,11 +112,17 @@ def _converge(
     ]
     if len(clusters) > 1 and settings.output_file:
         raise UsageError("--output-file needs one cluster: select it with --cluster NAME")
-    console.prepare(settings, PLAN)
+    console.prepare(settings, PLAN, metrics, health_file)
+    counted, command = common.open_metrics(metrics), "converge" if every is None else "watch"
     for cluster in clusters:
         common.note_missing_continuous(cluster.known, settings)
     codes: set[int] = set()
-    with handle_signals() as signals, console.progress(settings, signals) as progress:
+    with (
+        served(counted, metrics_address),
+        Health(health_file) as health,
+        handle_signals() as signals,
+        console.progress(settings, signals) as progress,
+    ):
         for completed in count(1):
             next_s = time.monotonic() + _interval_s(clusters, fixed_ms)
             for cluster in clusters:
@@ -108,14 +130,21 @@ def _converge(
                     has_written = any(cluster.has_written for cluster in clusters)
                     codes.add(ExitCode.PARTLY if has_written else ExitCode.INTERRUPTED)
                     break
-                with common.collect_errors(cluster.known, codes):  # it may be available in the next round
-                    plan = cluster.converge(reading, signals, codes)
+                name, ended = cluster.known.cluster.metadata.name, set[int]()
+                with common.collect_errors(cluster.known, ended), counted.measure(command, name) as measured:
+                    plan = cluster.converge(reading, signals, ended, measured)
                     next_s = min(next_s, time.monotonic() + max(_LEAST_S, _due_s(plan)))
+                    measured.exit_code = common.worst_exit_code(ended)
+                health.note(name, common.worst_exit_code(ended))  # it may be available in the next round
+                codes |= ended
+            common.write_metrics(counted, metrics, codes)
+            health.write(next_s - time.monotonic())
             if completed == rounds:
                 break
             while not signals() and (left_s := next_s - time.monotonic()) > 0:
                 worst_first = sorted(clusters, key=lambda cluster: cluster.rank)
                 progress.idle("; ".join(cluster.status(left_s) for cluster in worst_first))
+                health.touch()
                 time.sleep(_SLICE_S)
             if signals():
                 break
@@ -188,10 +217,16 @@ class _Cluster:
         parts = ", ".join(filter(None, (self.blocked, waits, next_round, self.last_purge)))
         return f"{self.known.cluster.metadata.name}: {parts}"
 
-    def converge(self, reading: ManifestSet | ReconcilerError, signals: SignalState, codes: set[int]) -> Plan:
+    def converge(
+        self,
+        reading: ManifestSet | ReconcilerError,
+        signals: SignalState,
+        codes: set[int],
+        measured: MeasuredRun,
+    ) -> Plan:
         """Converge the cluster once with what was read, or with the last set. Raises ReconcilerError.
 
-        Adds the exit code to `codes`; 1 if only a fact could not be read.
+        Adds the exit code to `codes`; 1 if only a fact could not be read. Counts what was done.
         """
         self.rank, self.blocked = 0, "this round failed"
         manifests = self._select(reading, signals, codes)
@@ -222,6 +257,7 @@ class _Cluster:
         if applied.outcomes:
             show_applied(applied, self.settings, unwritten)
         codes.add(applied.header.exit_code or max(unwritten, default=ExitCode.DONE))
+        measured.count(applied.plan, applied.outcomes, applied.refused)
         self.last_purge = _describe_purge(applied) or self.last_purge
         refused = [verdict.id for verdict in applied.plan.refused]
         limits, blocked = f"refused by {', '.join(refused)}, " if refused else "", len(applied.plan.blocked)

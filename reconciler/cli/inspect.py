@@ -4,6 +4,7 @@ import json
 import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
@@ -26,6 +27,7 @@ from reconciler.plan import drift as drift_reports
 from reconciler.plan.drift import DriftReport
 from reconciler.report.document import DOCTOR, DRIFT, JOURNAL, Document
 from reconciler.report.drift import drift_document
+from reconciler.report.metrics import drift_metrics
 from reconciler.report.results import journal_document
 from reconciler.scan.java import MINIMUM, find_java, major_version
 from reconciler.text.escape import display_name
@@ -104,10 +106,10 @@ def doctor(
 
 
 def _versions() -> str:
-    try:
-        spark = f"PySpark {metadata.version('pyspark')}"
-    except metadata.PackageNotFoundError:
-        spark = "no PySpark (--engine inline needs none)"
+    spark = "no PySpark (--engine inline needs none)"
+    for name, words in (("pyspark-client", "PySpark's light client"), ("pyspark", "PySpark")):
+        with suppress(metadata.PackageNotFoundError):
+            spark = f"{words} {metadata.version(name)}"
     return f"reconciler {__version__}, Python {platform.python_version()}, {spark}, {describe_java()}"
 
 
@@ -189,8 +191,7 @@ def drift(
     console.emit(settings, drift_document(reports, paths=paths or (), quiet=settings.quiet))
     if metrics:
         with console.write_errors(f"--metrics {metrics}"):
-            metrics.parent.mkdir(parents=True, exist_ok=True)
-            drift_reports.write_metrics(reports, metrics)
+            drift_metrics(reports).write(metrics)
     return WrongCluster.exit_code if wrong_cluster else drift_reports.exit_code(reports)
 
 

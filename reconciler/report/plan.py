@@ -305,6 +305,8 @@ def _warnings(plan: Plan, pages: dict[str, str]) -> Iterator[Item]:
         yield Item(label="REFUSED", text=text, severity=Severity.ERROR, code=verdict.id)
     for reason in plan.incomplete:
         yield Item(label="Incomplete", text=(sentence(reason),), severity=Severity.WARNING)
+    for reason in plan.unseen:
+        yield Item(label="Not seen", text=(sentence(reason),), severity=Severity.WARNING)
     yield from map(unmatched_item, plan.unmatched)
     if plan.targets:
         yield Item(label="Only", text=join(", ", *((name(target),) for target in plan.targets)))

@@ -182,9 +182,11 @@ def journal_report(entries: Sequence[JournalEntry | Approval], cluster: str, *, 
 
     `full`: every intent, outcome and release, in the order of the journal.
     """
+    if not entries:
+        return Report()
     runs = list(group_equal(entries, lambda entry: entry.run_id))
-    since = f" since {formatting.format_time(entries[0].at_ms)}" if entries else ""
-    ended = "; ".join(filter(None, (f"{formatting.count(len(runs), 'run')}{since}", _counts(entries))))
+    since = formatting.format_time(entries[0].at_ms)
+    ended = "; ".join(filter(None, (f"{formatting.count(len(runs), 'run')} since {since}", _counts(entries))))
     return Report(
         headline=("Journal of ", name(cluster), f": {ended}"),
         sections=tuple(

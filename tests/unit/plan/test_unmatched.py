@@ -17,6 +17,7 @@ from reconciler.model.snapshot import Unknown
 from reconciler.plan import drift, plan_file
 from reconciler.policies import Policy
 from reconciler.report.drift import drift_report
+from reconciler.report.metrics import drift_metrics
 from reconciler.report.plan import explain_report
 from reconciler.report.terminal import write_lines
 from tests import rendering
@@ -186,7 +187,7 @@ def test_drift_shows_the_warning_and_stays_in_sync(tmp_path: Path) -> None:
     text = "\n".join(line.plain for line in write_lines(drift_report(result)))
     assert "is in sync" in text
     assert "LeaderPolicy/lost" in text
-    drift.write_metrics([result], tmp_path / "metrics")
+    drift_metrics([result]).write(tmp_path / "metrics")
     families = {family.name: family for family in text_string_to_metric_families((tmp_path / "metrics").read_text())}
     samples = {sample.labels["policy"]: sample.value for sample in families["reconciler_unmatched"].samples}
     assert samples["lost"] == 1

@@ -449,8 +449,9 @@ READERS = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), readers=True
             "old call",
         ),
         (groups("g"), None, ConsumerOffsetsLog(partitions=50, skipped=1, malformed=1), None),
-        (groups("g"), None, ConsumerOffsetsLog(), "does not exist yet"),
         (groups(), None, ConsumerOffsetsLog(), None),
+        (groups("g"), None, ConsumerOffsetsLog(hidden=True), None),
+        (groups("g", hidden_unread=Unknown("old call")), None, ConsumerOffsetsLog(hidden=True), "old call"),
     ],
     ids=[
         "all read",
@@ -463,8 +464,9 @@ READERS = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), readers=True
         "unknown keys may be of groups",
         "garbled keys may be of groups",
         "the old call makes up for keys",
-        "no log, yet groups",
         "no log, no groups",
+        "a hidden log, which the Cluster declares",
+        "a hidden log does not make up for the old call",
     ],
 )
 def test_readers_incomplete(
