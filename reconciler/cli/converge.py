@@ -156,21 +156,21 @@ def _converge(
 
 
 converge = accepts_settings(
-    _converge,
-    """Plan and apply `mode: continuous`, once or at intervals.
+    PLAN,
+    description="""Plan and apply `mode: continuous`, once or at intervals.
 
     For schedules: with -q, nothing is printed if there is nothing to do. With --every, it repeats until
     Ctrl-C or SIGTERM, and reads the manifests again before each round. With RECONCILER_PAUSED=1,
     nothing is done.
     """,
-)
+)(_converge)
 watch = accepts_settings(
-    partial(_converge, every=SHORTEST),
-    f"""Converge at intervals until Ctrl-C or SIGTERM.
+    PLAN,
+    description=f"""Converge at intervals until Ctrl-C or SIGTERM.
 
     The same as `converge --every {SHORTEST}`.
     """,
-)
+)(partial(_converge, every=SHORTEST))
 
 
 def _interval_s(clusters: list["_Cluster"], fixed_ms: int | None) -> float:

@@ -10,7 +10,7 @@ from reconciler.journal.entry import Event, JournalEntry, dump
 from reconciler.journal.release import Approval, Release, ReviewedTree
 from reconciler.model.names import Address, format_address, format_subject
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import Plan
+from reconciler.model.plan import NEXT, Plan
 from reconciler.report.document import JOURNAL, RESULTS, Document, Rendered
 from reconciler.report.plan import count_subjects
 from reconciler.report.tree import (
@@ -27,8 +27,6 @@ from reconciler.report.tree import (
 from reconciler.text import formatting
 from reconciler.text.phrase import Phrase, Span, escaped_name, join, name, sentence, strong
 
-_NEXT = ". Next: "
-"""Between the cause and the advice in the detail of an outcome."""
 _CAUSES_MAX = 20
 """Causes of one status that have an item each: what went wrong is read in full."""
 _AGAIN = "run the same command again: finished actions are skipped"
@@ -155,7 +153,7 @@ def _item(same: Sequence[ResultRow]) -> Item:
         effect = f"at most {formatting.count(removed, 'record')} removed" if removed else ""
         if any(outcome.detail != first.detail for outcome in same):
             example = (", such as ", escaped_name(format_subject(first.address)))
-    detail = first.detail if first.status is not Status.NOT_ATTEMPTED else first.detail.partition(_NEXT)[0]
+    detail = first.detail if first.status is not Status.NOT_ATTEMPTED else first.detail.partition(NEXT)[0]
     text = "; ".join(filter(None, (detail, first.code if first.code != "NONE" else "", effect)))
     label, severity, _step = _STATUSES[first.status]
     subject = (*format_subjects([outcome.address for outcome in same]), *example)
@@ -165,7 +163,7 @@ def _item(same: Sequence[ResultRow]) -> Item:
 def _causes_first(status: Status, rows: Sequence[ResultRow]) -> Iterator[Phrase]:
     """Yield what the causes of not attempted actions advise: it comes before a second run, and is said once."""
     if status is Status.NOT_ATTEMPTED:
-        for advice in dict.fromkeys(row.detail.partition(_NEXT)[2] for row in rows if row.status is status):
+        for advice in dict.fromkeys(row.detail.partition(NEXT)[2] for row in rows if row.status is status):
             if advice:
                 yield (sentence(advice), "; then, ")
 
@@ -184,9 +182,11 @@ def journal_report(entries: Sequence[JournalEntry | Approval], cluster: str, *, 
 
     `full`: every intent, outcome and release, in the order of the journal.
     """
+    if not entries:
+        return Report()
     runs = list(group_equal(entries, lambda entry: entry.run_id))
-    since = f" since {formatting.format_time(entries[0].at_ms)}" if entries else ""
-    ended = "; ".join(filter(None, (f"{formatting.count(len(runs), 'run')}{since}", _counts(entries))))
+    since = formatting.format_time(entries[0].at_ms)
+    ended = "; ".join(filter(None, (f"{formatting.count(len(runs), 'run')} since {since}", _counts(entries))))
     return Report(
         headline=("Journal of ", name(cluster), f": {ended}"),
         sections=tuple(

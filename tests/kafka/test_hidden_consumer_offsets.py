@@ -111,7 +111,7 @@ def test_hidden_consumer_offsets(secure_cluster: SandboxCluster, tmp_path: Path)
     """Without the field only what needs the topic is blocked, with it positions count, and observation finds
     the dead group and none of the live ones.
 
-    It was said not to exist yet. Groups that only stay EMPTY with the same commits are no dead groups.
+    It was said not to exist yet. Groups that only stay EMPTY with the same commits are not dead groups.
     """
     servers = secure_cluster.bootstrap_servers
     transaction = Producer(client.producer_properties(servers) | {"transactional.id": "open"})
@@ -154,7 +154,7 @@ def test_hidden_consumer_offsets(secure_cluster: SandboxCluster, tmp_path: Path)
     assert actions(proven) == {FLOOR, "GroupRemoval/named/gone", DEAD}
     assert codes == dict.fromkeys(LIVE, "B307")
     journal = run(tmp_path, "journal")
-    assert (journal.returncode, journal.stdout) == (0, ""), "observations are no actions"
+    assert (journal.returncode, journal.stdout) == (0, ""), "observations are not actions"
 
     applied = run(tmp_path, "apply", "plan.json", "-q")
     transaction.abort_transaction(30)
