@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from reconciler import operations
 from reconciler.apply.results import ResultRow, ResultsHeader, as_row, may_have_written
+from reconciler.journal.cloud_events import dump_event
 from reconciler.journal.entry import Event, JournalEntry, dump
 from reconciler.journal.release import Approval, Release, ReviewedTree
 from reconciler.model.names import Address, format_address, format_subject
@@ -13,6 +14,7 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
 from reconciler.report.document import JOURNAL, RESULTS, Document, Rendered
 from reconciler.report.plan import count_subjects
+from reconciler.report.step_outputs import result_outputs
 from reconciler.report.tree import (
     FOLD_ABOVE,
     Item,
@@ -62,7 +64,13 @@ def results_document(
     duration_ms = max(0, header.finished_at_ms - header.started_at_ms)
     rows = list(map(as_row, outcomes))
     tree = results_report(header, rows, duration_ms=duration_ms)
-    return Document(kind=RESULTS, trees=lambda _view: [tree], values=rows, writers={"json": json})
+    return Document(
+        kind=RESULTS,
+        trees=lambda _view: [tree],
+        values=rows,
+        writers={"json": json},
+        outputs=lambda: result_outputs(header, rows),
+    )
 
 
 def results_report(
@@ -154,12 +162,15 @@ def _item(same: Sequence[ResultRow]) -> Item:
     return Item(label=label, subject=subject, text=(sentence(text),) if text else (), severity=severity)
 
 
-def journal_document(entries: Sequence[JournalEntry | Approval]) -> Document:
+def journal_document(entries: Sequence[JournalEntry | Approval], *, cluster_id: str) -> Document:
     """Return the document of the entries of a journal."""
     return Document(
         kind=JOURNAL,
         trees=lambda _view: [journal_report(entries)],
-        writers={"json": lambda: (f"{dump(entry)}\n" for entry in entries)},
+        writers={
+            "json": lambda: (f"{dump(entry)}\n" for entry in entries),
+            "cloudevents": lambda: (f"{dump_event(entry, cluster_id)}\n" for entry in entries),
+        },
     )
 
 
