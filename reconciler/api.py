@@ -76,7 +76,7 @@ _DAY = timedelta(days=1)
 _MS = timedelta(milliseconds=1)
 
 
-def _no_progress(_message: str, _done: int = 0, _total: int = 0, /) -> None:
+def _no_progress(*_step: object) -> None:
     """Show no progress."""
 
 

@@ -21,7 +21,7 @@ from reconciler.text.formatting import approximate_duration, count, first_few
 
 _NAMES_SHOWN = 5
 _AHEAD_MS = 5_000
-"""A broker's timestamp further in our future is no network delay."""
+"""A broker's timestamp further in our future is not a network delay."""
 _STALE_MS = 60_000
 """Without a timestamp younger than this, our clock may be ahead."""
 _COMMENTS = {

@@ -1,6 +1,6 @@
 """The exceptions that end a command, and the exit codes of the process.
 
-What fails for one subject is no exception but data (Blocked, Unknown, Outcome). Each message names
+What fails for one subject is not an exception but data (Blocked, Unknown, Outcome). Each message names
 the subject, the number, the limit and the next step, in one line. cli/ catches the exceptions once.
 """
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,7 +17,7 @@ from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply as send_actions
 from reconciler.apply.restore import Removal, RestorePlan
 from reconciler.clock import steady_clock, wall_clock_ms
-from reconciler.errors import ExitCode, JournalUnavailable, PlanUnusable, Refused, WrongCluster
+from reconciler.errors import ExitCode, JournalUnavailable, PlanUnusable, Refused, UsageError, WrongCluster
 from reconciler.external.read import read_positions
 from reconciler.journal import journal
 from reconciler.journal.entry import JournalEntry
@@ -41,10 +42,12 @@ from reconciler.plan import limits, plan_file, planner, recheck, rules
 from reconciler.plan.expiry_and_cluster import check_cluster_id, check_usable
 from reconciler.plan.plan_file import SavedPlan
 from reconciler.plan.review import restrict_to
-from reconciler.plan.targets import matches
+from reconciler.plan.targets import find_candidates, matches
 from reconciler.references import CONNECTION
 from reconciler.scan.engine_choice import Engine, EngineName, check_packages
+from reconciler.text.escape import display_name
 from reconciler.text.formatting import count
+from reconciler.text.suggest import suggestion
 
 T = TypeVar("T")
 
@@ -393,12 +396,46 @@ def newest_release(run: Run) -> str | None:
     return None if release is None else release.manifests
 
 
-def journal_entries(run: Run, *, address: str | None = None) -> Iterator[JournalEntry | Approval]:
-    """Yield the journal's entries, oldest first. `address`: only what it means, and what is below."""
-    action_journal = run.open_journal()
-    if address is None:
-        return action_journal.history()
-    return action_journal.entries(partial(matches, address))
+def journal_entries(
+    run: Run, *, address: str | None = None, run_id: str | None = None, since_ms: int = 0
+) -> list[JournalEntry | Approval]:
+    """Return the journal's entries, oldest first.
+
+    `address`: only what it means, and what is below. `run_id`: only this run, or the only one that begins so. `since_ms`: only runs
+    that stored something since. Raises UsageError for a run that is not in the journal, and for an
+    address that neither the journal nor a policy knows.
+    """
+    entries = list(run.open_journal().history())
+    runs = {entry.run_id: entry.at_ms for entry in entries}  # the last one is the newest
+    if run_id is not None:
+        begun = [known for known in runs if known.startswith(run_id)]
+        if len(begun) != 1:
+            state = f"{count(len(begun), 'run')} of the journal begin so" if begun else "the journal has no such run"
+            hint = suggestion(run_id, runs, before="; ", otherwise="; `reconciler journal` lists the runs")
+            raise UsageError(f"--run {display_name(run_id)}: {state}{hint}")
+        (run_id,) = begun
+    if address is not None:
+        of_actions = [entry for entry in entries if isinstance(entry, JournalEntry)]
+        entries = [entry for entry in of_actions if matches(address, entry.address)]
+        if not entries:
+            _refuse_unknown(address, run.manifests, (entry.address for entry in of_actions))
+    return [entry for entry in entries if run_id in (None, entry.run_id) and runs[entry.run_id] >= since_ms]
+
+
+def _refuse_unknown(address: str, manifests: ClusterManifests, recorded: Iterable[Address]) -> None:
+    """Raise UsageError for an address of no entry, unless an entry is about its topic, or a policy names it.
+
+    A pattern proves nothing: `*` selects every misspelt name.
+    """
+    names = {entry.name for entry in recorded}
+    selectors = chain.from_iterable(policy.selectors for policy in manifests.policies)
+    exact = {selector.name for selector in selectors if selector.name is not None}
+    with suppress(UsageError):
+        candidates = find_candidates(address, manifests.policies) or ()
+        if any(not candidate.name or candidate.name in names | exact for candidate in candidates):
+            return
+    hint = suggestion(address.rpartition("/")[2].partition("[")[0], names | exact, before="; ")
+    raise UsageError(f"--address {display_name(address)}: the journal has no entry about it{hint}")
 
 
 def plan_restore(run: Run, removal: Removal) -> RestorePlan:

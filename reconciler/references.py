@@ -132,7 +132,7 @@ def find_file(text: str, environment: Mapping[str, str], other_dirs: Sequence[st
             f"the file {text} lies outside of {secrets_dir}: {SECRETS_DIR} names the folder of secrets"
         )
     if not (stat.S_ISREG(mode) or (other_dirs and stat.S_ISDIR(mode))):
-        raise UnresolvedReference(f"the file {text} is no regular file")
+        raise UnresolvedReference(f"the file {text} is not a regular file")
     return path
 
 

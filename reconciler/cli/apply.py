@@ -77,7 +77,7 @@ def apply(
     plan, paths = common.split_plan_and_paths(words)
     if plan is None and (settings.no_input or not sys.stdin.isatty()):
         raise UsageError(
-            "apply without a saved plan asks for confirmation, and standard input is no terminal: save a plan with "
+            "apply without a saved plan asks for confirmation, and standard input is not a terminal: save a plan with "
             "`plan --out plan.json` and apply that file"
         )
     counted = common.open_metrics(metrics)

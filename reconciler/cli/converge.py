@@ -23,8 +23,7 @@ from reconciler.cli import common, console, loading
 from reconciler.cli.apply import show_applied
 from reconciler.cli.health import Health, served
 from reconciler.cli.loading import Paths
-from reconciler.cli.plan import parse_duration
-from reconciler.cli.settings import Settings, accepts_settings
+from reconciler.cli.settings import Settings, accepts_settings, parse_duration
 from reconciler.cli.signals import SignalState, handle_signals
 from reconciler.clock import wall_clock_ms
 from reconciler.errors import (
@@ -302,7 +301,7 @@ class _Cluster:
         if self.reviewed:
             return "" if self._is_released(present, signals) else _describe_unreleased(present.cluster)
         if lock := git.find_lock([*self.paths, *(Path(file.path) for file in present.files)]):
-            self.seen = None  # what is read now is no reading of what somebody wrote
+            self.seen = None  # what is read now is not a reading of what somebody wrote
             return f"git is changing the checkout ({lock} is there; if no git runs, remove it)"
         is_first, now_s = self.in_force is None, time.monotonic()
         if self.seen is None or self.seen[0] != present_hash:
@@ -329,18 +328,18 @@ class _Cluster:
 def _select_valid(
     name: str, in_force: ClusterManifests | None, error: ManifestsInvalid, codes: set[int]
 ) -> ClusterManifests:
-    """Return the last set with what is protected by now, if that can be read."""
+    """Return the last set with what is protected now, if that can be read."""
     declared = [cluster for cluster in error.clusters if cluster.metadata.name == name]
     if not declared or in_force is None:
         raise ReconcilerError(
-            f"the manifests are invalid by now, and what Cluster/{name} protects cannot be read: nothing is done until "
+            f"the manifests are invalid now, and what Cluster/{name} protects cannot be read: nothing is done until "
             "it can be read"
             if in_force
-            else "the manifests are invalid by now: nothing is done until they are valid"
+            else "the manifests are invalid now: nothing is done until they are valid"
         )
     console.print_error(
-        f"{name}: the manifests are invalid by now: the last valid ones stay in force, with what Cluster/{name} "
-        "protects by now",
+        f"{name}: the manifests are invalid now: the last valid ones stay in force, with what Cluster/{name} "
+        "protects now",
         code=type(error).__name__,
     )
     codes.add(error.exit_code)

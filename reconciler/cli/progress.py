@@ -23,8 +23,8 @@ ERASE_LINE = "\r\x1b[K\x1b[?25h"
 class ProgressDisplay:
     """What a command shows of its steps: nothing, as with -q. Any thread may call it."""
 
-    def __call__(self, message: str, done: int = 0, total: int = 0, /) -> None:
-        """Show the step that runs now. `total` 0: it does not count."""
+    def __call__(self, step: str, state: str = "", done: int = 0, total: int = 0, /) -> None:
+        """Show the step that runs now, and how far it is; see `model.progress`."""
 
     def idle(self, status: str) -> None:
         """Show what is known while nothing is done."""
@@ -38,6 +38,10 @@ class ProgressDisplay:
     def hidden(self) -> AbstractContextManager[None]:
         """Make room for the block, which writes to the same terminal."""
         return nullcontext()
+
+
+def _line(step: str, state: str) -> str:
+    return f"{step} ({state})" if state else step
 
 
 def shows_bar() -> bool:
@@ -59,13 +63,12 @@ class StepLines(ProgressDisplay):
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def __call__(self, message: str, _done: int = 0, _total: int = 0, /) -> None:
-        step = "".join(character for character in message.partition(" (")[0] if not character.isdigit())
+    def __call__(self, step: str, state: str = "", _done: int = 0, _total: int = 0, /) -> None:
         with self._lock:
-            self._message = message
+            self._message = _line(step, state)
             if step != self._step:
                 self._step = step
-                self._print(message)
+                self._print(self._message)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._keep_repeating, name="progress", daemon=True)
                 self._thread.start()
@@ -131,9 +134,9 @@ class ProgressBar(ProgressDisplay):
         self.restart()
         self._display.start()
 
-    def __call__(self, message: str, done: int = 0, total: int = 0, /) -> None:
-        self._is_step = bool(message)
-        self._task.description, self._task.completed, self._task.total = message, done, total
+    def __call__(self, step: str, state: str = "", done: int = 0, total: int = 0, /) -> None:
+        self._is_step = bool(step)
+        self._task.description, self._task.completed, self._task.total = _line(step, state), done, total
         self._display.columns = (self._spinner, self._text, *([self._bar] if total else []), self._elapsed)
 
     def idle(self, status: str) -> None:

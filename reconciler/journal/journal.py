@@ -56,7 +56,7 @@ class LineStore(Protocol):
         ...
 
     def damaged(self, location: str, error: ValueError) -> JournalUnavailable:
-        """The error for a line that is no entry."""
+        """The error for a line that is not an entry."""
         ...
 
 
@@ -237,4 +237,4 @@ def whoami() -> str:
     except (KeyError, OSError):  # a container may run as a number that no user list has
         user = f"uid-{os.getuid()}"
     actor = os.environ.get("GITHUB_ACTOR") or f"{user}@{socket.gethostname()}"
-    return actor.encode("utf-8", "backslashreplace").decode("utf-8")  # a variable may hold bytes that are no text
+    return actor.encode("utf-8", "backslashreplace").decode("utf-8")  # a variable may hold bytes that are not text

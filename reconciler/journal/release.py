@@ -55,12 +55,12 @@ def ci_run(environment: Mapping[str, str] = os.environ) -> CiRun:
     url, approver = environment.get(RUN_URL) or None, environment.get(APPROVER) or None
     if url is not None and not _is_page(url):
         raise UsageError(
-            f"{RUN_URL} is no address of a run: expected https://HOST/PATH without a user, in printable ASCII, of at "
+            f"{RUN_URL} is not an address of a run: expected https://HOST/PATH without a user, in printable ASCII, of at "
             f"most {_URL_MAX} characters; correct or unset it"
         )
     if approver is not None and not (approver.isprintable() and len(approver) <= _APPROVER_MAX):
         raise UsageError(
-            f"{APPROVER} is no name: expected printable text of at most {_APPROVER_MAX} characters; correct or unset it"
+            f"{APPROVER} is not a name: expected printable text of at most {_APPROVER_MAX} characters; correct or unset it"
         )
     return CiRun(url, approver)
 

@@ -47,7 +47,7 @@ class KafkaGateway:
 
     A call takes at most the session's timeout, `read_consumers` for each of its steps, and besides four
     seconds for late results and the start of a worker process where it needs one. `cluster_id`: of the plan, because a group of another cluster
-    is another group; None: any cluster. `read_external`: reads the positions of readers that are no groups.
+    is another group; None: any cluster. `read_external`: reads the positions of readers that are not groups.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class KafkaGateway:
         for partition, before_offset in before_offsets.items():
             if before_offset < 1:
                 raise ValueError(
-                    f"{partition}: {before_offset} is no target; -1 would delete up to the high watermark at that moment"
+                    f"{partition}: {before_offset} is not a target; -1 would delete up to the high watermark at that moment"
                 )
         request = [ClientPartition(p.topic, p.partition, offset) for p, offset in before_offsets.items()]
         timeout_s = self.session.timeout_s

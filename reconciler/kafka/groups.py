@@ -59,7 +59,7 @@ from reconciler.model.snapshot import (
 
 @dataclass(frozen=True, slots=True)
 class Consumption:
-    """What a group consumes: its commits, and the topics of which its members have partitions."""
+    """What a group consumes: its commits, and the topics whose partitions its members have."""
 
     commits: Sequence[Commit] | Unknown
     member_topics: frozenset[str] | Unknown = frozenset()
@@ -278,7 +278,7 @@ def _summary(commits: Sequence[Commit]) -> dict[str, Any]:
 
 
 def unknown_group(group: str, reason: Unknown) -> GroupFacts:
-    """A group of which no fact could be read."""
+    """A group whose facts could not be read."""
     return GroupFacts(
         group=group, listed=reason, type=reason, state=reason, commits=reason, commit_topics=reason, fingerprint=reason
     )

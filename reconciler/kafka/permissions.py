@@ -173,7 +173,7 @@ def check(
 ) -> tuple[tuple[Permission, ...], tuple[str, ...]]:
     """Return each required permission on the visible names, and sentences about all beyond planning.
 
-    `with_unanswered` False: without names of which no answer came, where a silent broker is known:
+    `with_unanswered` False: without names that no answer came for, where a silent broker is known:
     its silence says nothing of a right. Raises ClusterUnreachable.
     """
     visible = {"cluster": [""], "topic": topics, "group": groups}
@@ -275,7 +275,7 @@ Grants = Mapping[Resource, frozenset[str]]
 
 
 def grants(required: RequiredAccess, purpose: Role, *, topics: Sequence[str], groups: Sequence[str]) -> Grants:
-    """The grants for a principal of that purpose, none of which another one covers."""
+    """The grants for a principal of that purpose, without those that another one covers."""
     if purpose is Role.ELECTIONS:
         # The other policies belong to the other principals.
         metadata_only = tuple(request for request in required.needs.topics if not request.offsets)
@@ -308,7 +308,7 @@ def commands(principal: str, granted: Grants, *, bootstrap_servers: Sequence[str
 
 
 def _resources(permission: Permission, names: Mapping[str, Sequence[str]]) -> Iterator[Resource]:
-    """A pattern that is no prefix gets a grant for all names to describe, and its matches otherwise."""
+    """A pattern that is not a prefix gets a grant for all names to describe, and its matches otherwise."""
     kind, is_wide = permission.resource, permission.operation.startswith("DESCRIBE")
     for selection in permission.selections:
         for selector in selection.selectors:

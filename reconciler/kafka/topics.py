@@ -145,7 +145,7 @@ def read_partitions(
 
 
 def unknown_partition(partition: TopicPartition, reason: Unknown) -> PartitionFacts:
-    """A partition of which no fact could be read."""
+    """A partition whose facts could not be read."""
     return PartitionFacts(
         partition=partition,
         topic_id=reason,

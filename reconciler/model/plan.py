@@ -234,6 +234,11 @@ class Plan:
         """Everything there is to apply, in address order."""
         return tuple(d for d in self.decisions if isinstance(d, Action))
 
+    @property
+    def blocked(self) -> tuple[Blocked, ...]:
+        """Every subject that is blocked or could not be read, in address order."""
+        return tuple(d for d in self.decisions if isinstance(d, Blocked))
+
     def has_expired(self, now_ms: int) -> bool:
         return now_ms >= self.expires_at_ms
 

@@ -96,7 +96,7 @@ class ScanRequest:
     commit_records: bool = False
     """The newest record of each commit of the groups whose activity is requested."""
     external: tuple[ExternalReaderRequest, ...] = ()
-    """Readers that are no groups, wherever they are; read if any consumers are."""
+    """Readers that are not groups, wherever they are; read if any consumers are."""
 
     @property
     def offsets(self) -> bool:

@@ -118,18 +118,18 @@ class PendingCommit:
 class ConsumerPosition:
     """A group with a position on a partition.
 
-    `committed`: the next offset that it reads. `implied`: it consumes the topic and has no commit
-    here, so it counts as standing at the log start. `topic_id`: of the topic that the commit was
+    `committed`: the next offset that it reads. `without_commit`: it consumes the topic and has not
+    committed here, so `committed` is the log start. `topic_id`: of the topic that the commit was
     made for, from `__consumer_offsets`; None: the broker wrote none (value versions before v4). `pending`: the
     group's newest commit here, where its transaction may still be open.
     """
 
     group: str
     committed: int
-    implied: bool = False
+    without_commit: bool = False
     topic_id: str | Unknown | None = NOT_ASKED
-    refuted: int | None = None
-    """The group's commit where it is no position; `committed` is the log start then."""
+    foreign_commit: int | None = None
+    """The group's commit where it lies outside of this log; `committed` is the log start then."""
     pending: PendingCommit | None = None
     written_at_ms: int | None = None
     """Of an external reader: when its position was written; `group` is its address then. None: a group."""
@@ -330,6 +330,6 @@ def fingerprint(commits: Iterable[tuple[str, int, int]]) -> str:
     digest = hashlib.sha256()
     for topic, partition, committed in sorted(commits):
         if committed < 0:
-            raise ValueError(f"{topic}[{partition}]: {committed} is no committed offset")
+            raise ValueError(f"{topic}[{partition}]: {committed} is not a committed offset")
         digest.update(f"{topic}\0{partition}\0{committed}\n".encode())
     return digest.hexdigest()

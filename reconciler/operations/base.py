@@ -164,7 +164,7 @@ class Operation(Sendable):
 
 
 class FoldableOperation(Operation):
-    """An operation of which a report may describe many actions of one topic in one item.
+    """An operation whose actions of one topic a report may describe in one item.
 
     `FOLDS_TOPICS`: also those of all topics of one policy.
     """

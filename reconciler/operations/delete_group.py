@@ -21,10 +21,10 @@ from reconciler.operations.base import NO_LIMITS, Limit, LimitUsage, Operation, 
 from reconciler.operations.error_meanings import ErrorMeaning, ErrorTable, Response, ResponseAction, Right
 from reconciler.operations.observation import Observation, RecheckFailure
 from reconciler.operations.sendable import Effect, RunContext
-from reconciler.operations.touchable import suggestion
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import approximate_duration, count, format_duration, format_time
 from reconciler.text.phrase import escaped_name, name, sentence, strong
+from reconciler.text.suggest import suggestion_of_many
 
 _ABSENT = "absent"
 REMOVABLE = frozenset({GroupType.CLASSIC, GroupType.CONSUMER, GroupType.STREAMS})
@@ -59,7 +59,7 @@ def check_absence(group: str, facts: GroupFacts | None, snapshot: ClusterSnapsho
     elif incomplete is None:
         return
     else:
-        hint = suggestion(group, snapshot.groups)
+        hint = suggestion_of_many(group, snapshot.groups, before="; ", quote=quoted)
         state = f"is not listed, but the list is incomplete: {incomplete.reason}{hint}"
     raise BlockReason("B301", f"group {quoted(group)} {state}", unread=True)
 

@@ -69,7 +69,7 @@ class PolicyTally:
 class DriftReport:
     """One cluster's drift. `subjects` drift, `unread` could not be read; both sorted by address.
 
-    `incomplete`: what the plan could not read at all. `unmatched`: warnings, which are no drift.
+    `incomplete`: what the plan could not read at all. `unmatched`: warnings, which are not drift.
     `refused`: ids of the limits that refuse the plan.
     """
 

@@ -270,7 +270,7 @@ class RetentionFloor(Policy):
     def decide(self, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterable[Decision]:
         """Yield a decision for each selected partition, or for each topic that does not qualify.
 
-        A partition of which nothing can go is satisfied without a check of its consumers. Its
+        A partition that can lose nothing is satisfied without a check of its consumers. Its
         last stable offset is at or below the log start, as after a purge past an open transaction.
         """
         since = self.spec.keep.since
@@ -368,7 +368,7 @@ class FloorEvaluator:
         higher = (f"{rule.name} alone: {rule.offset}" for rule in rules if rule is not lowest)
         topic = self.snapshot.topics.get(partition.topic)
         by_default = topic is not None and topic.kept_forever is KeptForever.BROKER
-        kept = ("the brokers' default keeps it for ever, which is no wish of this topic",) if by_default else ()
+        kept = ("the brokers' default keeps it for ever, which is not a wish of this topic",) if by_default else ()
         held = () if hold is None else (hold.words,)
         reason = "; ".join((lowest.words, *higher, *clamp, *kept, *held))
         if before_offset <= log_start:

@@ -118,7 +118,7 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
     topics = describe_topics(session, listed, select.topics_to_describe(request, listed.topics))
     selected = select.select_topics(request, topics.topics)
     counted = select.topics_to_count(request, selected, topics)
-    # Compacted topics are no part of the cluster's records. The scan waits for the policies after the tasks.
+    # Compacted topics are not part of the cluster's records. The scan waits for the policies after the tasks.
     retention = futures.submit(lambda: retention_facts(session, select.topics_with_offsets(selected) | counted))
     consumer_offsets = log.result()
     group_listing = groups.result()

@@ -206,7 +206,7 @@ def _readers(
             reason = f"where {quoted(group)} would start reading is unknown, {log_start.reason}"
             return replace(log_start, reason=reason)
         else:
-            readers.append(ConsumerPosition(group, log_start, implied=True, pending=pending))
+            readers.append(ConsumerPosition(group, log_start, without_commit=True, pending=pending))
     return tuple(sorted(readers, key=lambda position: position.group))
 
 
@@ -396,7 +396,7 @@ def name_silent_brokers(snapshot: ClusterSnapshot, silent: Mapping[int, Unknown]
     """Return the snapshot with one reason for all facts that silent brokers kept.
 
     `silent`: the reason of each of them. The facts of a partition have the reason of its leader; a
-    leader that answers by now keeps its own reasons. Which broker kept a list, or coordinates a
+    leader that answers again keeps its own reasons. Which broker kept a list, or coordinates a
     group, is not known: any of them may.
     """
     if not silent:

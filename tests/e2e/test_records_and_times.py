@@ -1,6 +1,6 @@
 """What a record is and how old it is, on real brokers.
 
-A transaction marker is no record, a timestamp that is missing or implausible is no age, and what holds
+A transaction marker is not a record, a timestamp that is missing or implausible is not an age, and what holds
 a floor back is named.
 """
 

@@ -212,7 +212,7 @@ def _readers(rows: Any, topic: TopicFacts) -> tuple[ConsumerPosition, ...] | Unk
         ConsumerPosition(
             group=group,
             committed=row["committed"],
-            implied=row.get("implied", False),
+            without_commit=row.get("implied", False),
             topic_id=_fact(row.get("topic_id", topic.topic_id)),
         )
         for group, row in sorted(rows.items())

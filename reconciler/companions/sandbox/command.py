@@ -23,7 +23,7 @@ from reconciler.companions.sandbox.tools import run_tool, tool_command, tool_nam
 from reconciler.errors import ReconcilerError, SandboxError, UsageError
 from reconciler.references import ALLOW_ENV, CONNECTION
 from reconciler.report.document import SANDBOX, Document
-from reconciler.text.suggest import did_you_mean
+from reconciler.text.suggest import suggestion
 
 sandbox = Application(help="Run local Kafka brokers to try things on.", add_completion=False, no_args_is_help=True)
 
@@ -141,9 +141,8 @@ def tools(
         return
     tool = words[0].removesuffix(".sh")
     if tool not in available:
-        closest = did_you_mean(tool, available)
-        hint = f"did you mean {closest}? " if closest else ""
-        raise UsageError(f"sandbox {name} has no tool {tool}: {hint}It has {', '.join(available)}")
+        hint = suggestion(tool, available, before=" ")
+        raise UsageError(f"sandbox {name} has no tool {tool};{hint} known: {', '.join(available)}")
     command = tool_command(cluster, tool, *words[1:])
     os.execv(command[0], command)  # noqa: S606  no shell: terminal, signals and exit code are the tool's
 

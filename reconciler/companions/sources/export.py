@@ -109,7 +109,10 @@ def _partition(readers_unread: Unknown | None, facts: PartitionFacts) -> dict[st
         # A request for named groups only returns no other group.
         inside["readers"] = NOT_ASKED if facts.readers_below == NOT_ASKED else readers_unread
         inside |= {f"readers[{reader.group}].topic_id": reader.topic_id for reader in readers}
-        readers = [{**asdict(reader), "topic_id": known_or_none(reader.topic_id)} for reader in readers]
+        readers = [
+            {**asdict(reader), "implied": reader.without_commit, "topic_id": known_or_none(reader.topic_id)}
+            for reader in readers
+        ]
     row = _row(
         facts,
         PARTITION_COLUMNS,

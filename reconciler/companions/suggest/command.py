@@ -13,8 +13,7 @@ from rich.text import Text
 
 from reconciler.cli import common, console, loading
 from reconciler.cli.loading import Paths
-from reconciler.cli.plan import parse_duration
-from reconciler.cli.settings import KeyValue, Settings, accepts_settings, parse_key_value
+from reconciler.cli.settings import KeyValue, Settings, accepts_settings, parse_duration, parse_key_value
 from reconciler.companions.suggest import drafts, findings, starter
 from reconciler.companions.suggest.drafts import ManifestText
 from reconciler.companions.suggest.find import find_suggestions
@@ -153,7 +152,7 @@ def _undeclared(servers: Sequence[str], name: str, client: dict[str, str], clust
 
 
 def _write(path: Path, suggestions: Suggestions, texts: Sequence[ManifestText]) -> None:
-    """Write the manifests to a new file. Raises UsageError if there is one by now, OutputUnwritten."""
+    """Write the manifests to a new file. Raises UsageError if there is one already, OutputUnwritten."""
     of_cluster = any(address.kind == "Cluster" for address, _findings, _text in texts)
     advice = (
         ()
@@ -169,7 +168,7 @@ def _write(path: Path, suggestions: Suggestions, texts: Sequence[ManifestText]) 
             with path.open("x", encoding="utf-8") as stream:
                 stream.write(drafts.file_text(suggestions, texts, advice=advice))
         except FileExistsError:
-            raise UsageError(f"--write {path}: the file exists by now, and suggest overwrites no file") from None
+            raise UsageError(f"--write {path}: the file exists, and suggest overwrites no file") from None
 
 
 def _next_steps(

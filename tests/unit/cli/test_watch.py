@@ -75,7 +75,7 @@ def test_each_round_reads_the_manifests(folder: Path, monkeypatch: pytest.Monkey
 def test_invalid_manifests_add_protections_only(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The last valid policies stay in force, what is protected by now is protected, and all is said."""
+    """The last valid policies stay in force, what is protected now is protected, and all is said."""
 
     def break_policy() -> None:
         (folder / "policy.yaml").write_text((POLICY % "all").replace("topics", "topisc"))
@@ -93,7 +93,7 @@ def test_invalid_manifests_add_protections_only(
     assert code == ExitCode.ERROR
     shown = capsys.readouterr().err
     assert "topisc" in shown
-    assert "prod: the manifests are invalid by now: the last valid ones stay in force" in shown
+    assert "prod: the manifests are invalid now: the last valid ones stay in force" in shown
 
 
 @pytest.mark.parametrize("name", ["prod", "other"])

@@ -218,7 +218,7 @@ def test_a_damaged_drift_report_is_refused(change: tuple[str, str], complaint: s
 
 
 def test_a_newer_minor_version_is_read_and_other_json_is_refused() -> None:
-    """Unknown fields of 1.3 are ignored; a JSON list is no report."""
+    """Unknown fields of 1.3 are ignored; a JSON list is not a report."""
     text = drift.dumps([drift.report(plan_of(removal()))])
     newer_text = text.replace('"1.2"', '"1.3"').replace('"kind"', '"shade": 1, "kind"')
     assert drift.parse(newer_text) == drift.parse(text)

@@ -103,7 +103,7 @@ def test_policies_that_wait_for_a_review_are_not_listed(tmp_path: Path) -> None:
 
 
 def test_the_same_manifests_change_nothing(tmp_path: Path) -> None:
-    """Comments, spaces and defaults that are written out are no change."""
+    """Comments, spaces and defaults that are written out are not changes."""
     written_out = ALL.replace('["*"]}', '["*"], tolerance: 0} # all').replace(
         "groups: 20", "groups: 20, groupsPercent: 50"
     )

@@ -180,7 +180,7 @@ def test_each_report_shows_the_warning() -> None:
 
 
 def test_drift_shows_the_warning_and_stays_in_sync(tmp_path: Path) -> None:
-    """It is no drift, but something to report, so that -q shows it. The metric is 0 for other policies."""
+    """It is not drift, but something to report, so that -q shows it. The metric is 0 for other policies."""
     result = drift.report(plan_of(leaders("nothing-*", name="lost"), removal("nightly", name="found")))
     assert (result.in_sync, result.has_nothing_to_report, drift.exit_code([result])) == (True, False, 0)
     assert drift.parse(drift.dumps([result])) == (result,)
