@@ -70,6 +70,11 @@ from reconciler.text.suggest import suggestion
 T = TypeVar("T")
 
 
+def new_run_id() -> str:
+    """Return an id that no other run has."""
+    return uuid.uuid4().hex[:12]
+
+
 @dataclass(kw_only=True)
 class Run(AbstractContextManager["Run"]):
     """A run on one cluster: its manifests, its one Kafka session, and how the steps run.
@@ -88,7 +93,7 @@ class Run(AbstractContextManager["Run"]):
     stop: Callable[[], bool] = lambda: False
     sending: Callable[[], None] = lambda: None
     last_purges: dict[TopicPartition, int] | None = None
-    run_id: str = field(init=False, default_factory=lambda: uuid.uuid4().hex[:12])
+    run_id: str = field(default_factory=new_run_id)
     started_at_ms: int = field(init=False, default_factory=wall_clock_ms)
 
     def __exit__(self, *_error: object) -> None:

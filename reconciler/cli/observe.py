@@ -3,14 +3,14 @@
 from reconciler import pipeline
 from reconciler.cli import common, console, loading
 from reconciler.cli.loading import Paths
-from reconciler.cli.settings import Settings, accepts_settings
+from reconciler.cli.settings import SPARK, Settings, accepts_settings
 from reconciler.errors import ExitCode
 from reconciler.model.snapshot import GroupState, Unknown
 from reconciler.text.escape import display_name, escape_sentence, quoted
 from reconciler.text.formatting import count
 
 
-@accepts_settings
+@accepts_settings(None, without=SPARK)
 def observe(settings: Settings, paths: Paths = None) -> int:
     """Record how groups look, where __consumer_offsets is hidden.
 

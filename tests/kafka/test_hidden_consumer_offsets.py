@@ -113,7 +113,7 @@ def test_hidden_consumer_offsets(secure_cluster: SandboxCluster, tmp_path: Path)
     """Without the field only what needs the topic is blocked, with it positions count, and observation finds
     the dead group and none of the live ones.
 
-    It was said not to exist yet. Groups that only stay EMPTY with the same commits are no dead groups.
+    It was said not to exist yet. Groups that only stay EMPTY with the same commits are not dead groups.
     """
     servers = secure_cluster.bootstrap_servers
     transaction = Producer(client.producer_properties(servers) | {"transactional.id": "open"})
@@ -159,7 +159,7 @@ def test_hidden_consumer_offsets(secure_cluster: SandboxCluster, tmp_path: Path)
     assert actions(proven) == {FLOOR, "GroupRemoval/named/gone", DEAD}
     assert codes == dict.fromkeys(LIVE, "B307")
     journal = run(tmp_path, "journal")
-    assert (journal.returncode, "0 runs" in journal.stdout) == (0, True), "observations are no actions"
+    assert (journal.returncode, journal.stdout) == (0, ""), "observations are not actions"
 
     # As if a pull request had brought the observations along.
     for arguments in (("init", "-q"), ("add", "-f", "manifests")):
