@@ -17,7 +17,15 @@ from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply as send_actions
 from reconciler.apply.restore import Removal, RestorePlan
 from reconciler.clock import steady_clock, wall_clock_ms
-from reconciler.errors import ExitCode, JournalUnavailable, PlanUnusable, Refused, UsageError, WrongCluster
+from reconciler.errors import (
+    ExitCode,
+    JournalUnavailable,
+    PlanUnusable,
+    Refused,
+    ScanFailed,
+    UsageError,
+    WrongCluster,
+)
 from reconciler.external.read import read_positions
 from reconciler.journal import journal
 from reconciler.journal.entry import JournalEntry
@@ -25,6 +33,7 @@ from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
 from reconciler.journal.release import Approval, ci_run, manifests_hash
 from reconciler.kafka.gateway import KafkaGateway
+from reconciler.kafka.groups import observe_groups
 from reconciler.kafka.journal_topic import JournalTopic, check_stamps
 from reconciler.kafka.records import look_up
 from reconciler.kafka.session import KafkaSession
@@ -36,7 +45,15 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import LimitVerdict, Plan
 from reconciler.model.progress import Progress
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, Lookups, Unknown
+from reconciler.model.snapshot import (
+    NOT_ASKED,
+    ClusterSnapshot,
+    GroupObservation,
+    GroupState,
+    GroupType,
+    Lookups,
+    Unknown,
+)
 from reconciler.operations import OPERATIONS, Operation
 from reconciler.plan import limits, plan_file, planner, recheck, rules
 from reconciler.plan.expiry_and_cluster import check_cluster_id, check_usable
@@ -45,6 +62,7 @@ from reconciler.plan.review import restrict_to
 from reconciler.plan.targets import find_candidates, matches
 from reconciler.references import CONNECTION
 from reconciler.scan.engine_choice import Engine, EngineName, check_packages
+from reconciler.scan.select import select_groups
 from reconciler.text.escape import display_name
 from reconciler.text.formatting import count
 from reconciler.text.suggest import suggestion
@@ -269,6 +287,7 @@ def apply(
             run.session,
             cluster_id=planned.cluster_id,
             read_external=partial(read_positions, run.session, run.manifests.reader_requests),
+            without_consumer_offsets=cluster.hides_consumer_offsets,
         ),
         journal=action_journal,
         run_id=run.run_id,
@@ -386,14 +405,20 @@ def newest_release(run: Run) -> str | None:
     """
     action_journal = run.open_journal()
     release = action_journal.newest_release(now_ms=wall_clock_ms())
-    if release is not None and isinstance(action_journal.store, JournalFile):
-        path = action_journal.store.path
-        if not git.is_outside_of_git(path):
-            raise JournalUnavailable(
-                f"the journal {path} releases nothing: git has it, or does not say that it is untracked, and a commit "
-                "could bring a release along; add .reconciler/ to .gitignore, or name a topic in spec.journal"
-            )
-    return None if release is None else release.manifests
+    if release is None:
+        return None
+    _check_untracked(action_journal, "releases nothing")
+    return release.manifests
+
+
+def _check_untracked(action_journal: ActionJournal, effect: str) -> None:
+    """Raise JournalUnavailable for a journal file that git may have delivered with the manifests."""
+    store = action_journal.store
+    if isinstance(store, JournalFile) and store.path.exists() and not git.is_outside_of_git(store.path):
+        raise JournalUnavailable(
+            f"the journal {store.path} {effect}: git has it, or does not say that it is untracked, and a commit "
+            "could bring entries along; add .reconciler/ to .gitignore, or name a topic in spec.journal"
+        )
 
 
 def journal_entries(
@@ -490,14 +515,18 @@ def _scan(
     check_packages(request, engine)
     from reconciler.scan import read_chunks, scan
 
-    request = replace(request, external=run.manifests.reader_requests)
+    request = replace(
+        request,
+        external=run.manifests.reader_requests,
+        without_consumer_offsets=run.manifests.cluster.hides_consumer_offsets,
+    )
     with read_chunks.started(request, engine):
         session = run.session
         last_purges: Mapping[TopicPartition, int] | Unknown = NOT_ASKED
         clocks = [part.every_ms for part in request.topics if part.every_ms is not None]
         if clocks:
             last_purges = _last_purges(run, action_journal, max(clocks), observed_at_ms)
-        return scan.scan(
+        snapshot = scan.scan(
             request,
             session,
             observed_at_ms=observed_at_ms,
@@ -505,6 +534,63 @@ def _scan(
             engine=engine,
             progress=run.progress,
         )
+    return _with_observations(run, request, snapshot, action_journal) if snapshot.consumer_offsets_hidden else snapshot
+
+
+def _with_observations(
+    run: Run, request: ScanRequest, snapshot: ClusterSnapshot, action_journal: ActionJournal | None
+) -> ClusterSnapshot:
+    """Return the snapshot with what was and is observed of EMPTY groups that must be idle."""
+    idle_for_ms = max((part.idle_for_ms for part in request.groups), default=0)
+    selected = select_groups((part for part in request.groups if part.idle_for_ms), snapshot.groups)
+    empty = sorted(name for name in selected if snapshot.groups[name].state is GroupState.EMPTY)
+    if not empty:
+        return snapshot
+    present = observe_groups(run.session, empty, cluster_id=snapshot.cluster_id, clock=wall_clock_ms)
+    since_ms = snapshot.observed_at_ms - idle_for_ms * 5 // 4  # the first one, and the widest gap
+    try:
+        action_journal = action_journal or run.open_journal()
+        _check_untracked(action_journal, "proves nothing")
+        before = action_journal.observations(empty, cluster_id=snapshot.cluster_id, since_ms=since_ms)
+    except JournalUnavailable as error:
+        present, before = dict.fromkeys(empty, Unknown(str(error))), {}
+    groups = dict(snapshot.groups)
+    for name, seen in present.items():
+        observations = seen if isinstance(seen, Unknown) else (*before[name], seen)
+        groups[name] = replace(groups[name], observations=observations)
+    return replace(snapshot, groups=groups)
+
+
+def observe(run: Run) -> Mapping[str, GroupObservation | Unknown] | None:
+    """Record in the journal how the groups look that must be idle.
+
+    Returns None where plans need no observations. Raises JournalUnavailable, and ScanFailed where the
+    list of groups is incomplete: such a scan shows nothing.
+    """
+    cluster = run.manifests.cluster
+    request = planner.scan_request(run.manifests.policies, wall_clock_ms())
+    parts = [part for part in request.groups if part.idle_for_ms]
+    if not cluster.hides_consumer_offsets or not parts:
+        return None
+    cluster_id = cluster.spec.cluster_id
+    listed = KafkaGateway(run.session, cluster_id=cluster_id).list_groups()
+    if isinstance(listed, Unknown):
+        raise ScanFailed(f"nothing was recorded, because groups may be missing: {listed.reason}")
+    names = sorted(select_groups(parts, (name for name, facts in listed.items() if facts.listed is True)))
+    run.progress(f"observing {count(len(names), 'group')}")
+    seen = observe_groups(run.session, names, cluster_id=cluster_id, clock=wall_clock_ms)
+    at_ms = wall_clock_ms()
+    run.open_journal().record_observations(
+        (
+            GroupObservation(at_ms=at_ms, group=group, type=GroupType.HIDDEN, state=GroupState.UNKNOWN)
+            if isinstance(of, Unknown)
+            else of
+            for group, of in seen.items()
+        ),
+        cluster_id=cluster_id,
+        run_id=run.run_id,
+    )
+    return seen
 
 
 def decide_with_lookups(

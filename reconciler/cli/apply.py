@@ -25,7 +25,7 @@ from reconciler.report.results import results_document
 from reconciler.text.escape import quoted
 
 
-@accepts_settings
+@accepts_settings(RESULTS)
 def apply(
     settings: Settings,
     words: PlanAndPaths = None,

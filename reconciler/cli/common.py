@@ -12,6 +12,7 @@ from reconciler.cli import console, loading
 from reconciler.cli.log_lines import about
 from reconciler.cli.settings import Settings
 from reconciler.cli.signals import SignalState
+from reconciler.codec import read_kind
 from reconciler.errors import ExitCode, ReconcilerError, UsageError
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.action import Mode
@@ -41,7 +42,7 @@ def open_metrics(path: Path | None) -> Metrics:
             metrics.continue_file(path)
     except (OSError, ValueError) as error:
         raise UsageError(
-            f"--metrics {path} is no metrics file of apply, converge or watch: {error_reason(error)}; nothing was done; "
+            f"--metrics {path} is not a metrics file of apply, converge or watch: {error_reason(error)}; nothing was done; "
             "name a file of its own"
         ) from None
     return metrics
@@ -58,10 +59,14 @@ def write_metrics(metrics: Metrics, path: Path | None, codes: set[int]) -> None:
 
 
 def split_plan_and_paths(words: list[Path] | None) -> tuple[Plan | None, list[Path]]:
-    """Split the words of PlanAndPaths, and read the plan, if any. Raises PlanUnusable."""
+    """Split the words of PlanAndPaths, and read the plan, if any. Raises PlanUnusable, UsageError."""
     words = words or []
     if words and words[0].suffix == ".json":
         return plan_file.read(words[0]), words[1:]
+    for plan in words[1:]:
+        if plan.suffix == ".json" and read_kind(plan) == "Plan":
+            in_order = " ".join(display_name(str(word)) for word in (plan, *(word for word in words if word != plan)))
+            raise UsageError(f"{plan} is a saved plan, which comes before manifests: write {in_order}")
     return None, words
 
 

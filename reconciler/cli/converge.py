@@ -40,7 +40,7 @@ from reconciler.manifest.files import ClusterManifests, ManifestSet
 from reconciler.model.action import Mode
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
-from reconciler.model.plan import Blocked, Plan, Waiting
+from reconciler.model.plan import Plan, Waiting
 from reconciler.pipeline import ApplyResult
 from reconciler.policies.cluster import Cluster
 from reconciler.report.document import PLAN
@@ -142,7 +142,8 @@ def _converge(
             if completed == rounds:
                 break
             while not signals() and (left_s := next_s - time.monotonic()) > 0:
-                progress.idle("; ".join(cluster.status(left_s) for cluster in clusters))
+                worst_first = sorted(clusters, key=lambda cluster: cluster.rank)
+                progress.idle("; ".join(cluster.status(left_s) for cluster in worst_first))
                 health.touch()
                 time.sleep(_SLICE_S)
             if signals():
@@ -155,21 +156,21 @@ def _converge(
 
 
 converge = accepts_settings(
-    _converge,
-    """Plan and apply `mode: continuous`, once or at intervals.
+    PLAN,
+    description="""Plan and apply `mode: continuous`, once or at intervals.
 
     For schedules: with -q, nothing is printed if there is nothing to do. With --every, it repeats until
     Ctrl-C or SIGTERM, and reads the manifests again before each round. With RECONCILER_PAUSED=1,
     nothing is done.
     """,
-)
+)(_converge)
 watch = accepts_settings(
-    partial(_converge, every=SHORTEST),
-    f"""Converge at intervals until Ctrl-C or SIGTERM.
+    PLAN,
+    description=f"""Converge at intervals until Ctrl-C or SIGTERM.
 
     The same as `converge --every {SHORTEST}`.
     """,
-)
+)(partial(_converge, every=SHORTEST))
 
 
 def _interval_s(clusters: list["_Cluster"], fixed_ms: int | None) -> float:
@@ -192,7 +193,8 @@ class _Cluster:
 
     `known`: the manifests that were loaded first, later those in force. `in_force`: the last ones that were
     there before and after a scan. `seen`: the hash of changed ones, and since when they read the same.
-    `waits`: why those are not in force. `last_purges`: of the rounds of a loop, as in `pipeline.Run`.
+    `waits`: why those are not in force. `blocked`: what the last round could not do, and `rank`: the lower,
+    the worse. `last_purges`: of the rounds of a loop, as in `pipeline.Run`.
     """
 
     known: ClusterManifests
@@ -205,13 +207,15 @@ class _Cluster:
     waits: str = ""
     last_purge: str = "no purge yet"
     blocked: str = ""
+    rank: int = 0
     has_written: bool = False
 
     def status(self, left_s: float) -> str:
-        """Return what is shown between two rounds."""
-        waits = f", changed manifests wait: {self.waits}" if self.waits else ""
-        name = self.known.cluster.metadata.name
-        return f"{name}: next round in {left_s:.0f} s, {self.last_purge}, {self.blocked}{waits}"
+        """Return what is shown between two rounds: what needs a person comes first."""
+        waits = f"changed manifests wait: {self.waits}" if self.waits else ""
+        next_round = f"next round in {formatting.approximate_duration(max(1, round(left_s)) * 1000)}"
+        parts = ", ".join(filter(None, (self.blocked, waits, next_round, self.last_purge)))
+        return f"{self.known.cluster.metadata.name}: {parts}"
 
     def converge(
         self,
@@ -224,7 +228,7 @@ class _Cluster:
 
         Adds the exit code to `codes`; 1 if only a fact could not be read. Counts what was done.
         """
-        self.blocked = "this round failed"
+        self.rank, self.blocked = 0, "this round failed"
         manifests = self._select(reading, signals, codes)
 
         def confirm() -> None:
@@ -238,7 +242,7 @@ class _Cluster:
                 self.seen = None
 
         def on_plan(plan: Plan) -> None:
-            has_unknown_facts = plan.incomplete or any(isinstance(d, Blocked) and d.unread for d in plan.decisions)
+            has_unknown_facts = plan.incomplete or any(decision.unread for decision in plan.blocked)
             if has_unknown_facts:
                 codes.add(ExitCode.ERROR)
             is_quiet = self.settings.quiet or self.last_purges is not None
@@ -256,8 +260,8 @@ class _Cluster:
         measured.count(applied.plan, applied.outcomes, applied.refused)
         self.last_purge = _describe_purge(applied) or self.last_purge
         refused = [verdict.id for verdict in applied.plan.refused]
-        limits = f"refused by {', '.join(refused)}, " if refused else ""
-        self.blocked = f"{limits}{sum(isinstance(d, Blocked) for d in applied.plan.decisions):,} blocked"
+        limits, blocked = f"refused by {', '.join(refused)}, " if refused else "", len(applied.plan.blocked)
+        self.rank, self.blocked = 1 if refused else 2 if blocked else 3, f"{limits}{blocked:,} blocked"
         self.has_written = self.has_written or any(map(may_have_written, applied.outcomes))
         return applied.plan
 

@@ -4,6 +4,7 @@ import json
 import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
@@ -13,9 +14,10 @@ import typer
 from rich.text import Text
 
 from reconciler import __version__, pipeline
-from reconciler.cli import common, console, loading
+from reconciler.cli import common, complete, console, loading
 from reconciler.cli.loading import Paths
-from reconciler.cli.settings import Settings, accepts_settings, parse_duration
+from reconciler.cli.settings import SPARK, Settings, accepts_settings, parse_duration
+from reconciler.cli.validate import show_clusters
 from reconciler.clock import wall_clock_ms
 from reconciler.doctor import ClusterCheck, check_cluster, doctor_report
 from reconciler.errors import ExitCode, ReconcilerError, ScanFailed, UsageError, WrongCluster
@@ -33,7 +35,7 @@ from reconciler.text.formatting import format_time
 from reconciler.text.validation import error_reason
 
 
-@accepts_settings
+@accepts_settings(DOCTOR)
 def doctor(
     settings: Settings,
     paths: Paths = None,
@@ -53,6 +55,9 @@ def doctor(
             help="Check instead how this repository on GitHub is protected. The token is that of GH_TOKEN or GITHUB_TOKEN.",
         ),
     ] = None,
+    list_clusters: Annotated[
+        bool, typer.Option("--list", help="Only list the clusters of the manifests, and connect to none.")
+    ] = False,
     environment: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="With --github: check only who may use this environment, as apply does."),
@@ -63,6 +68,9 @@ def doctor(
     Exits with 1 where something that is required is missing or could not be read. With --github,
     what the token may not see is not a reason to fail, except with --environment.
     """
+    if list_clusters:
+        show_clusters(loading.load_clusters(paths, settings), settings)
+        return ExitCode.DONE
     if github is not None:
         return int(console.companion("github.check").check_github(settings, paths, github, environment))
     if environment is not None:
@@ -98,10 +106,10 @@ def doctor(
 
 
 def _versions() -> str:
-    try:
-        spark = f"PySpark {metadata.version('pyspark')}"
-    except metadata.PackageNotFoundError:
-        spark = "no PySpark (--engine inline needs none)"
+    spark = "no PySpark (--engine inline needs none)"
+    for name, words in (("pyspark-client", "PySpark's light client"), ("pyspark", "PySpark")):
+        with suppress(metadata.PackageNotFoundError):
+            spark = f"{words} {metadata.version(name)}"
     return f"reconciler {__version__}, Python {platform.python_version()}, {spark}, {describe_java()}"
 
 
@@ -141,7 +149,7 @@ def doctor_json(checks: list[ClusterCheck], errors: Mapping[str, str], principal
     return json.dumps(document, default=plain, indent=1) + "\n"
 
 
-@accepts_settings
+@accepts_settings(DRIFT)
 def drift(
     settings: Settings,
     paths: Paths = None,
@@ -200,12 +208,16 @@ def _read(previous: Path | None) -> Sequence[DriftReport]:
         return ()
 
 
-@accepts_settings
+@accepts_settings(JOURNAL, without=SPARK)
 def journal(
     settings: Settings,
     paths: Paths = None,
     address: Annotated[
-        str | None, typer.Option(help="Only this subject, such as orders[3], this address, or this prefix of one.")
+        str | None,
+        typer.Option(
+            autocompletion=complete.addresses,
+            help="Only this subject, such as orders[3], this address, or this prefix of one.",
+        ),
     ] = None,
     run_id: Annotated[str | None, typer.Option("--run", metavar="ID", help="Only this run.")] = None,
     since: Annotated[

@@ -9,6 +9,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import ProgressColumn
 
 # rich is imported where it is used: its import takes as long as `validate` itself
 REPEAT_S = 2.0
@@ -117,6 +121,8 @@ class ProgressBar(ProgressDisplay):
 
         column = Column(no_wrap=True)
         self._text = TextColumn("{task.description}", markup=False, table_column=column)
+        # A status says what needs a person: it takes several lines rather than being cut off.
+        self._status = TextColumn("{task.description}", markup=False, table_column=Column(overflow="fold"))
         self._spinner, self._elapsed = SpinnerColumn(table_column=column), TimeElapsedColumn(table_column=column)
         self._bar = BarColumn(_BAR_CELLS, table_column=column)
         # Nothing is redirected: `hidden` keeps every writer apart from the bar.
@@ -137,11 +143,15 @@ class ProgressBar(ProgressDisplay):
     def __call__(self, step: str, state: str = "", done: int = 0, total: int = 0, /) -> None:
         self._is_step = bool(step)
         self._task.description, self._task.completed, self._task.total = _line(step, state), done, total
-        self._display.columns = (self._spinner, self._text, *([self._bar] if total else []), self._elapsed)
+        self._show(self._spinner, self._text, *([self._bar] if total else []), self._elapsed)
 
     def idle(self, status: str) -> None:
         self._is_step = False
-        self._task.description, self._display.columns = status, (self._text,)
+        self._task.description = status
+        self._show(self._status)
+
+    def _show(self, *columns: "ProgressColumn") -> None:
+        self._columns = self._display.columns = columns
 
     def restart(self) -> None:
         self("")
@@ -157,12 +167,15 @@ class ProgressBar(ProgressDisplay):
     def hidden(self) -> Iterator[None]:
         with self._lock:
             self._hidden += 1
+            # rich begins again above the lines that it has shown, where other output may be now: one line
+            self._display.columns = ()
             self._display.stop()
             try:
                 yield
             finally:
                 self._hidden -= 1
                 if not self._hidden:
+                    self._display.columns = self._columns
                     self._display.start()
 
 

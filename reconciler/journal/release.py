@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from reconciler.codec import Codec
 from reconciler.errors import UsageError
+from reconciler.journal import observed
 from reconciler.model.bounds import EpochMs
 from reconciler.model.plan import ManifestFile, content_hashes
 from reconciler.text.escape import quoted
@@ -137,8 +138,9 @@ def parse(line: bytes) -> Approval | None:
 
 
 def parse_if_release(line: bytes) -> Approval | None:
-    """Return the record of a line; None: it is of actions. Raises ValueError for damage that may hide a release."""
+    """Return the record of a line; None: it is of actions or groups. Raises ValueError for damage that may hide a release."""
     approval = parse(line)
-    if approval is None and (not line.startswith((b'{"v":2,', b'{"v":3,')) or b'"released_at_ms":' in line):
+    known = line.startswith((b'{"v":2,', b'{"v":3,', observed.PREFIX))
+    if approval is None and (not known or b'"released_at_ms":' in line):
         raise ValueError("no line of actions, and no release")
     return approval

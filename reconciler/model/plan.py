@@ -14,6 +14,9 @@ from reconciler.model.names import Address, SourceLocation, TopicPartition, form
 from reconciler.model.snapshot import RecordLookup
 from reconciler.text.escape import quoted
 
+NEXT = ". Next: "
+"""Between what happened and what to do, in a message that holds both."""
+
 
 @dataclass(frozen=True, slots=True)
 class Satisfied:
@@ -108,6 +111,11 @@ class LimitVerdict:
     def __post_init__(self) -> None:
         if not all(math.isfinite(number) for number in (self.limit, self.observed or 0)):
             raise ValueError(f"limit {self.id}: {self.observed} of {self.limit} are not two finite numbers")
+
+    @property
+    def cause(self) -> str:
+        """The message without the advice, for a line beside a report that has it."""
+        return self.message.partition(NEXT)[0]
 
     @property
     def unit(self) -> str:
@@ -208,7 +216,8 @@ class Rule:
 class Plan:
     """What would be done to one cluster, and what not. `decisions`: sorted by address.
 
-    `incomplete`: sentences that say what could not be read; empty: everything was. `targets`:
+    `incomplete`: sentences that say what could not be read; empty: everything was. `unseen`: sentences
+    that say what the server hides from every scan. `targets`:
     addresses that the plan was narrowed to; empty: all. `unmatched`: policies that probably mean
     something else, in address order. `continuous`: policies that later runs carry out without
     another review. `rule_changes`: manifests of limits, protections, waivers and the connection, and
@@ -224,6 +233,7 @@ class Plan:
     source: Source = field(default_factory=Source)
     targets: tuple[str, ...] = ()
     incomplete: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = field(default=(), metadata=OMIT_DEFAULT)
     unmatched: tuple[Unmatched, ...] = ()
     notes: tuple[PolicyInfo, ...] = ()
     continuous: tuple[Rule, ...] = ()

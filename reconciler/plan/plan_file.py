@@ -30,7 +30,7 @@ from reconciler.codec import (
 )
 from reconciler.errors import PlanUnusable, ReconcilerError
 from reconciler.model.action import Action
-from reconciler.model.bounds import InstantMs, NonEmpty, Total
+from reconciler.model.bounds import OMIT_DEFAULT, InstantMs, NonEmpty, Total
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address, format_address
 from reconciler.model.plan import (
@@ -88,6 +88,7 @@ class Header:
     source: Source
     targets: tuple[str, ...]
     incomplete: tuple[str, ...]
+    unseen: tuple[str, ...] = field(default=(), metadata=OMIT_DEFAULT)
     unmatched: tuple[Unmatched, ...]
     summary: Mapping[str, Total]
     limits: tuple[LimitVerdict, ...]

@@ -42,6 +42,10 @@ DAY_MS = 86_400_000
 LONGEST_EXPIRY_MS = 366 * DAY_MS
 """How long a saved plan may be applied at most."""
 ALL_MODES = frozenset(Mode)
+_HIDDEN = (
+    "{} ({}) says consumerOffsets: hidden, so commits in open transactions, topics of share groups, and the times, topic "
+    "ids and metadata of commits are not known."
+)
 
 
 def scan_request(
@@ -111,6 +115,7 @@ def plan(
         source=source or Source(),
         targets=tuple(sorted(map(str, decided_targets.union(candidates or ())))),
         incomplete=tuple(_incomplete(planned_policies, decisions, snapshot)),
+        unseen=(_HIDDEN.format(cluster.address, cluster.declared_at),) if snapshot.consumer_offsets_hidden else (),
         unmatched=tuple(_warnings(None if addresses is not None else cluster, readers, planned, snapshot)),
         notes=tuple(
             PolicyInfo(policy=policy.address, owner=policy.metadata.owner, reason=policy.metadata.reason)

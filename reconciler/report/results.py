@@ -11,7 +11,7 @@ from reconciler.journal.entry import Event, JournalEntry, dump
 from reconciler.journal.release import Approval, Release, ReviewedTree
 from reconciler.model.names import Address, format_address, format_subject
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import Plan
+from reconciler.model.plan import NEXT, Plan
 from reconciler.policies.cluster import Cluster
 from reconciler.report.document import JOURNAL, RESULTS, Document, Rendered
 from reconciler.report.plan import count_subjects
@@ -32,7 +32,7 @@ from reconciler.text.phrase import Phrase, Span, escaped_name, join, name, sente
 
 _CAUSES_MAX = 20
 """Causes of one status that have an item each: what went wrong is read in full."""
-_AGAIN = "apply the same plan again: what is done is not done twice"
+_AGAIN = "run the same command again: finished actions are skipped"
 _STATUSES: dict[Status, tuple[str, Severity, str]] = {
     Status.FAILED: ("FAILED", Severity.ERROR, f"read the broker's answer, correct the cause, then {_AGAIN}"),
     Status.NOT_ATTEMPTED: ("Not attempted", Severity.ERROR, f"before the plan expires, {_AGAIN}"),
@@ -98,7 +98,11 @@ def results_report(
             f" {', '.join(reversed(counts.values())) or 'nothing to do'}{loss}{took}.",
         ),
         sections=(Section(items=tuple(_items(rows)), severity=Severity.ERROR),),
-        next_steps=tuple((f"{label.lower()}: {step}",) for label, _, step in present.values() if step),
+        next_steps=tuple(
+            join("", (f"{label.lower()}: ",), *_causes_first(status, rows), (step,))
+            for status, (label, _, step) in present.items()
+            if step
+        ),
         remainder=("in the results file of the run's artifact",),
     )
 
@@ -158,10 +162,19 @@ def _item(same: Sequence[ResultRow]) -> Item:
         effect = f"at most {formatting.count(removed, 'record')} removed" if removed else ""
         if any(outcome.detail != first.detail for outcome in same):
             example = (", such as ", escaped_name(format_subject(first.address)))
-    text = "; ".join(filter(None, (first.detail, first.code if first.code != "NONE" else "", effect)))
+    detail = first.detail if first.status is not Status.NOT_ATTEMPTED else first.detail.partition(NEXT)[0]
+    text = "; ".join(filter(None, (detail, first.code if first.code != "NONE" else "", effect)))
     label, severity, _step = _STATUSES[first.status]
     subject = (*format_subjects([outcome.address for outcome in same]), *example)
     return Item(label=label, subject=subject, text=(sentence(text),) if text else (), severity=severity)
+
+
+def _causes_first(status: Status, rows: Sequence[ResultRow]) -> Iterator[Phrase]:
+    """Yield what the causes of not attempted actions advise: it comes before a second run, and is said once."""
+    if status is Status.NOT_ATTEMPTED:
+        for advice in dict.fromkeys(row.detail.partition(NEXT)[2] for row in rows if row.status is status):
+            if advice:
+                yield (sentence(advice), "; then, ")
 
 
 def journal_document(entries: Sequence[JournalEntry | Approval], cluster: Cluster, *, full: bool = False) -> Document:
@@ -181,9 +194,11 @@ def journal_report(entries: Sequence[JournalEntry | Approval], cluster: str, *, 
 
     `full`: every intent, outcome and release, in the order of the journal.
     """
+    if not entries:
+        return Report()
     runs = list(group_equal(entries, lambda entry: entry.run_id))
-    since = f" since {formatting.format_time(entries[0].at_ms)}" if entries else ""
-    ended = "; ".join(filter(None, (f"{formatting.count(len(runs), 'run')}{since}", _counts(entries))))
+    since = formatting.format_time(entries[0].at_ms)
+    ended = "; ".join(filter(None, (f"{formatting.count(len(runs), 'run')} since {since}", _counts(entries))))
     return Report(
         headline=("Journal of ", name(cluster), f": {ended}"),
         sections=tuple(

@@ -280,6 +280,8 @@ def main(descriptor: int) -> None:
             _serve_request(spark, pipe, received)
     except ScanFailed as error:
         pipe.send((_FAILED, str(error), True))
+    except SystemExit:  # pyspark prints what it lacks, and ends a process that it takes for one of its tests
+        pipe.send((_FAILED, f"pyspark ended its process: {last_lines(folder / _LOG_FILE)}", False))
     except Exception as error:  # noqa: BLE001 - pyspark, py4j and gRPC have their own exception trees
         sys.stderr.write(redact("".join(traceback.format_exception(error))))
         pipe.send((_FAILED, cause_of(error), False))
@@ -517,3 +519,9 @@ def cause_of(error: BaseException) -> str:
     head = re.split(r"\n\s*at |\n\s*JVM stacktrace", str(error), maxsplit=1)[0]
     lines = [line for line in head.splitlines() if line.strip() and not line.strip().startswith("SQLSTATE")]
     return redact(lines[-1].strip().removeprefix(": ")) if lines else type(error).__name__
+
+
+def last_lines(log: Path) -> str:
+    """Return the last three lines of a log, without secrets."""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return redact(" / ".join(lines[-3:])) or "it printed nothing"

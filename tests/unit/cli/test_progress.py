@@ -135,6 +135,25 @@ def test_a_bar_never_stays_on_a_line() -> None:
     assert written.rindex("\x1b[?25h") > written.rindex("\x1b[?25l"), "the cursor is back"
 
 
+LONG_STATUS = """
+import time
+from reconciler.cli import console
+from reconciler.cli.settings import Settings
+with console.progress(Settings()) as progress:
+    progress.idle("prod: " + ", ".join(f"part {number}" for number in range(30)) + ", the end")
+    time.sleep(0.4)
+    console.print_error("one error")
+"""
+
+
+def test_a_status_is_never_cut_off() -> None:
+    """Behind column 100 stood what was refused. It takes several lines, and leaves none of them behind."""
+    written = run_on_terminal("-c", LONG_STATUS, columns=100)
+    assert "the end" in written
+    assert "…" not in written
+    assert [line for line in screen(written) if line] == ["error: one error"]
+
+
 def test_a_terminal_without_bars_gets_lines() -> None:
     written = run_on_terminal("-c", SHOWING.replace("import sys, time", "import os, time; os.environ['TERM'] = 'dumb'"))
     assert "\x1b" not in written

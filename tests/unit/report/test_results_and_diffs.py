@@ -56,6 +56,19 @@ def test_partitions_with_equal_outcomes_are_folded() -> None:
     assert total.endswith(f"1 failed; at most {22 * 97_213:,} records removed; took 1 min 12 s.")
 
 
+def test_the_advice_for_what_stopped_a_run_is_its_next_step() -> None:
+    """A full disk once stood in a warning and in each item, and the next step said to apply again."""
+    words = "the journal j cannot be written: No space left on device. Next: free disk space"
+    stopped = [outcome_of(number, Status.NOT_ATTEMPTED, detail=words, removed_max=0) for number in range(3)]
+    other = outcome_of(7, Status.NOT_ATTEMPTED, detail="broker 3 is silent", removed_max=0)
+    shown = [line.plain for line in report.results_text(plan(), [*stopped, other])]
+    assert "\n".join(shown).count("free disk space") == 1
+    first, second = (line for line in shown if line.startswith("Not attempted: "))
+    assert first.endswith("the journal j cannot be written: No space left on device")
+    assert second.endswith("broker 3 is silent")
+    assert shown[-1].startswith("Next: not attempted: free disk space; then, before the plan expires, ")
+
+
 def test_a_success_that_is_not_as_usual_is_told_apart() -> None:
     """The details of an outcome are left out only if they are the operation's usual words."""
     odd = "removed; a group of that name was created since"
@@ -366,5 +379,6 @@ def test_an_intent_without_an_outcome_is_not_done() -> None:
     assert next(report.journal_text(other)).plain.endswith("; 1 without an outcome, 1 applied")
 
 
-def test_an_empty_journal_has_no_run() -> None:
-    assert [line.plain for line in report.journal_text([])] == ["Journal of prod-eu: 0 runs"]
+def test_an_empty_journal_prints_nothing() -> None:
+    """The command says on stderr that there is no entry."""
+    assert [line.plain for line in report.journal_text([])] == []

@@ -346,6 +346,16 @@ def test_groups_of_brokers_without_types_are_classic_if_the_whole_log_says_so(
     assert facts.type is expected if isinstance(expected, GroupType) else isinstance(facts.type, expected)
 
 
+@pytest.mark.parametrize("classic_only", [True, False])
+def test_groups_of_brokers_without_types_are_classic_without_the_log_if_no_broker_knows_another_protocol(
+    classic_only: bool,
+) -> None:
+    """Kafka 3.7 may have another one; it looks the same where `__consumer_offsets` is hidden."""
+    listing = replace(groups("g"), without_types=True, classic_only=classic_only)
+    facts = group_facts(group_row(log_offset=None), log=ConsumerOffsetsLog(hidden=True), listing=listing)
+    assert (facts.type is GroupType.CLASSIC) is classic_only
+
+
 @pytest.mark.parametrize("seems", ["classic", "consumer"])
 def test_group_that_the_current_listing_omits_is_no_consumer_group(seems: str) -> None:
     """A Connect group's first record names no protocol, like a standalone consumer's; but a
@@ -449,8 +459,9 @@ READERS = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), readers=True
             "old call",
         ),
         (groups("g"), None, ConsumerOffsetsLog(partitions=50, skipped=1, malformed=1), None),
-        (groups("g"), None, ConsumerOffsetsLog(), "does not exist yet"),
         (groups(), None, ConsumerOffsetsLog(), None),
+        (groups("g"), None, ConsumerOffsetsLog(hidden=True), None),
+        (groups("g", hidden_unread=Unknown("old call")), None, ConsumerOffsetsLog(hidden=True), "old call"),
     ],
     ids=[
         "all read",
@@ -463,8 +474,9 @@ READERS = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), readers=True
         "unknown keys may be of groups",
         "garbled keys may be of groups",
         "the old call makes up for keys",
-        "no log, yet groups",
         "no log, no groups",
+        "a hidden log, which the Cluster declares",
+        "a hidden log does not make up for the old call",
     ],
 )
 def test_readers_incomplete(
