@@ -41,7 +41,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "converge": ("cli.converge", "Plan and apply `mode: continuous`, once or at intervals."),
     "watch": ("cli.converge", "Converge at intervals until Ctrl-C or SIGTERM."),
     "drift": ("cli.inspect", "Report drift for schedules, and change nothing."),
-    "scan": ("companions.sources.command", "Write the facts that the policies need as Parquet."),
+    "scan": ("companions.sources.command", "Write the facts of a cluster as Parquet."),
     "journal": ("cli.inspect", "Print the intents and outcomes of all runs, oldest first."),
     "schema": ("cli.schema", "Write the JSON Schemas of manifests, plans and results."),
 }
