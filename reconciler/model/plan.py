@@ -208,7 +208,8 @@ class Rule:
 class Plan:
     """What would be done to one cluster, and what not. `decisions`: sorted by address.
 
-    `incomplete`: sentences that say what could not be read; empty: everything was. `targets`:
+    `incomplete`: sentences that say what could not be read; empty: everything was. `unseen`: sentences
+    that say what the server hides from every scan. `targets`:
     addresses that the plan was narrowed to; empty: all. `unmatched`: policies that probably mean
     something else, in address order. `continuous`: policies that later runs carry out without
     another review. `rule_changes`: manifests of limits, protections, waivers and the connection, and
@@ -224,6 +225,7 @@ class Plan:
     source: Source = field(default_factory=Source)
     targets: tuple[str, ...] = ()
     incomplete: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = field(default=(), metadata=OMIT_DEFAULT)
     unmatched: tuple[Unmatched, ...] = ()
     notes: tuple[PolicyInfo, ...] = ()
     continuous: tuple[Rule, ...] = ()
@@ -233,6 +235,11 @@ class Plan:
     def actions(self) -> tuple[Action, ...]:
         """Everything there is to apply, in address order."""
         return tuple(d for d in self.decisions if isinstance(d, Action))
+
+    @property
+    def blocked(self) -> tuple[Blocked, ...]:
+        """Every subject that is blocked or could not be read, in address order."""
+        return tuple(d for d in self.decisions if isinstance(d, Blocked))
 
     def has_expired(self, now_ms: int) -> bool:
         return now_ms >= self.expires_at_ms

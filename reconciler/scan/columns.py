@@ -15,7 +15,7 @@ _TYPES = {
             "observed_at_ms log_start last_stable_offset high_watermark committed log_offset last_activity_ms",
         ),
         (pa.int64(), "records skipped garbled read"),
-        (pa.bool_(), "internal listed live implied unanswered"),
+        (pa.bool_(), "internal listed live without_commit unanswered"),
         (pa.list_(pa.string()), "cleanup_policy may_read"),
         (pa.list_(pa.int32()), "replicas in_sync"),
         (pa.list_(pa.int64()), "instants offsets_at stamps_at"),

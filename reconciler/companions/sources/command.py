@@ -1,8 +1,6 @@
 """`reconciler scan`: it writes the facts of a cluster as Parquet."""
 
 import os
-from dataclasses import replace
-from functools import partial
 from typing import Annotated
 
 import typer
@@ -16,8 +14,6 @@ from reconciler.companions.sources.target import open_target
 from reconciler.errors import UsageError
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.pipeline import Run
-from reconciler.plan import planner
 from reconciler.scan.engine_choice import Engine, check_packages
 
 
@@ -55,19 +51,13 @@ def scan(
     with console.write_errors(f"{option} {place}"):  # before the scan, which may take minutes
         target = open_target(place or "", os.environ, limit_s=settings.timeout)
     with common.open_reading_run(settings, paths, bootstrap_server, dict(client or ()), name="my-cluster") as run:
-        snapshot = pipeline.scan(run, partial(_everything if everything else _scan_request, run))
+        snapshot = pipeline.scan(run, request_everything) if everything else pipeline.scan_policies(run)
         with console.write_errors(f"{option} {place}"):
             files = (export.write if append is None else export.append)(snapshot, target)
     console.write("".join(f"{(place or '').rstrip('/')}/{path}\n" for path in files))
 
 
-def _scan_request(run: Run, observed_at_ms: int) -> ScanRequest:
-    """Return what planning reads, without the times of deletions, which no file holds."""
-    request = planner.scan_request(run.manifests.policies, observed_at_ms)
-    return replace(request, topics=tuple(replace(topics, every_ms=None) for topics in request.topics))
-
-
-def _everything(_run: Run, _observed_at_ms: int) -> ScanRequest:
+def request_everything(_observed_at_ms: int) -> ScanRequest:
     """Return what reads all partitions, and all groups with all their commits."""
     everything = (Selector("*"),)
     return ScanRequest(

@@ -172,7 +172,7 @@ class KafkaSource(DataSource, DataSourceReader):
 
     @abstractmethod
     def chunks(self, session: KafkaSession, options: Options, listing: TopicListing) -> Iterable[Any]:
-        """In the driver: the chunks, of which each becomes a Spark partition."""
+        """In the driver: the chunks; each becomes a Spark partition."""
 
     def row_topics(self, options: Options, listing: TopicListing) -> frozenset[str] | None:  # noqa: ARG002
         """In the driver: the topics of the rows; None: any."""

@@ -42,7 +42,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         "topic! partition! topic_id leader replicas in_sync log_start last_stable_offset high_watermark offsets_at",
         offsets_at=pa.map_(pa.int64(), pa.int64()),
     ),
-    "commits": _schema("group! topic! partition! committed implied! topic_id"),
+    "commits": _schema("group! topic! partition! committed without_commit! topic_id"),
     "groups": _schema(
         "group! listed! type state commits commit_topics fingerprint last_activity_ms log_partition log_offset"
     ),
@@ -68,7 +68,7 @@ def write(snapshot: ClusterSnapshot, target: Target) -> tuple[str, ...]:
     for name in SCHEMAS:
         names.append(f"{name}/part-0.parquet")
         target.write(_parquet(snapshot, name, SCHEMAS[name]), *names[-1].split("/"))
-    target.write((json.dumps(_run(snapshot), indent=2) + "\n").encode(), RUN)
+    target.write((json.dumps(describe_run(snapshot), indent=2) + "\n").encode(), RUN)
     return (*names, RUN)
 
 
@@ -87,6 +87,14 @@ def append(snapshot: ClusterSnapshot, target: Target) -> tuple[str, ...]:
         content = _parquet(snapshot, name, schema.remove(0).with_metadata(metadata))
         target.write(content, *names[-1].split("/"))
     return tuple(names)
+
+
+def tables(snapshot: ClusterSnapshot) -> Mapping[str, pa.Table]:
+    """Return the same tables in memory."""
+    return {
+        name: pa.Table.from_batches(_batches(schema, snapshot, _ROWS[name](snapshot)), schema)
+        for name, schema in SCHEMAS.items()
+    }
 
 
 @gc_paused()
@@ -132,8 +140,7 @@ def _partitions(snapshot: ClusterSnapshot) -> Iterator[Row]:
 def _commits(snapshot: ClusterSnapshot) -> Iterator[Row]:
     for partition, facts in sorted(snapshot.partitions.items()):
         for reader in () if isinstance(facts.readers, Unknown) else facts.readers:
-            implied = reader.implied
-            commit = (None, implied, None) if implied else (reader.committed, implied, reader.topic_id)
+            commit = (None, True, None) if reader.without_commit else (reader.committed, False, reader.topic_id)
             yield reader.group, partition.topic, partition.partition, *commit, ()
 
 
@@ -185,7 +192,8 @@ def _scan(snapshot: ClusterSnapshot) -> dict[str, Any]:
     }
 
 
-def _run(snapshot: ClusterSnapshot) -> dict[str, object]:
+def describe_run(snapshot: ClusterSnapshot) -> dict[str, Any]:
+    """Return the contents of RUN: what was read when, and what could not be read at all."""
     row = {name: getattr(snapshot, name) for name in _ORIGIN} | _scan(snapshot)
     tool = {"version": row.pop("tool_version")}
     return {"format_version": row.pop("format_version"), "tool": tool} | {

@@ -1,7 +1,7 @@
 """`reconciler suggest`: reads a cluster and suggests its first policies."""
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -9,21 +9,18 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from reconciler import pipeline
 from reconciler.cli import common, console
 from reconciler.cli.common import BootstrapServer, Client
 from reconciler.cli.loading import Paths
-from reconciler.cli.plan import parse_duration
-from reconciler.cli.settings import Settings, accepts_settings
-from reconciler.companions.suggest import drafts, findings, rules
+from reconciler.cli.settings import Settings, accepts_settings, parse_duration
+from reconciler.companions.suggest import drafts, findings
 from reconciler.companions.suggest.drafts import ManifestText
+from reconciler.companions.suggest.find import find_suggestions
 from reconciler.companions.suggest.findings import FindingKind, Suggestions
 from reconciler.companions.suggest.report import ITEMS_MAX, suggest_report
 from reconciler.companions.suggest.rules import DEFAULT_IDLE_FOR_MS
 from reconciler.errors import UsageError
-from reconciler.external.read import read_positions
 from reconciler.manifest.files import DEFAULT_FOLDER
-from reconciler.pipeline import Run
 from reconciler.report.document import SUGGESTIONS, Document
 from reconciler.report.terminal import write_lines
 from reconciler.text.escape import display_name
@@ -31,7 +28,6 @@ from reconciler.text.formatting import format_duration
 
 LINES_MAX = 200
 """Lines that the command prints to stdout as text."""
-_DIRECTORY = Path()
 
 
 @accepts_settings
@@ -70,7 +66,7 @@ def suggest(
         raise UsageError(f"--write {write}: the file exists, and suggest overwrites no file: name another one")
     settings = replace(settings, engine=settings.engine or "auto")
     with common.open_reading_run(settings, paths, bootstrap_server, dict(client or ()), name=name) as run:
-        suggestions = _find_suggestions(run, idle_for_ms=idle_for_ms, ignored=ignored)
+        suggestions = find_suggestions(run, idle_for_ms=idle_for_ms, ignored=ignored)
         cluster = run.manifests.cluster
     texts: list[ManifestText] = []
     if bootstrap_server is not None:
@@ -97,21 +93,6 @@ def suggest(
     console.emit(settings, document)
 
 
-def _find_suggestions(run: Run, *, idle_for_ms: int, ignored: Collection[str]) -> Suggestions:
-    """Scan the whole cluster. The manifests of the run say what policies cover already."""
-    snapshot = pipeline.scan(run, rules.scan_request)
-    mirrors = read_positions(run.session, rules.undeclared_readers(snapshot))
-    snapshot = replace(snapshot, external={**snapshot.external, **mirrors})
-    run.progress("comparing groups, records and leaders")
-    return rules.suggest(
-        snapshot,
-        cluster=run.manifests.cluster,
-        policies=run.manifests.policies,
-        idle_for_ms=idle_for_ms,
-        ignored=ignored,
-    )
-
-
 def _read_ignored(path: Path | None) -> Sequence[str]:
     if path is None:
         return ()
@@ -123,7 +104,7 @@ def _read_ignored(path: Path | None) -> Sequence[str]:
 
 
 def _write(path: Path, suggestions: Suggestions, texts: Sequence[ManifestText]) -> None:
-    """Write the manifests to a new file. Raises UsageError if there is one by now, OutputUnwritten."""
+    """Write the manifests to a new file. Raises UsageError if there is one already, OutputUnwritten."""
     of_cluster = any(address.kind == "Cluster" for address, _findings, _text in texts)
     advice = (
         ()
@@ -139,7 +120,7 @@ def _write(path: Path, suggestions: Suggestions, texts: Sequence[ManifestText]) 
             with path.open("x", encoding="utf-8") as stream:
                 stream.write(drafts.file_text(suggestions, texts, advice=advice))
         except FileExistsError:
-            raise UsageError(f"--write {path}: the file exists by now, and suggest overwrites no file") from None
+            raise UsageError(f"--write {path}: the file exists, and suggest overwrites no file") from None
 
 
 def _next_steps(

@@ -35,14 +35,14 @@ def test_what_was_read_has_no_reason(tmp_path: Path) -> None:
     assert exported["offsets_at"] == [(5, None), (1, 0)]
     assert exported["unread"] == {}
     (commit,) = export_commits(facts, tmp_path)
-    assert (commit["group"], commit["committed"], commit["implied"], commit["topic_id"]) == ("g", 7, False, None)
+    assert (commit["group"], commit["committed"], commit["without_commit"], commit["topic_id"]) == ("g", 7, False, None)
     assert commit["unread"] == {}
 
 
 def test_a_group_without_a_commit_has_no_offset(tmp_path: Path) -> None:
     """A member without a commit counts from the log start, which is no offset that it committed."""
-    (commit,) = export_commits(snapshot(partition(readers=(ConsumerPosition("g", 3, implied=True),))), tmp_path)
-    assert (commit["committed"], commit["implied"], commit["unread"]) == (None, True, {})
+    (commit,) = export_commits(snapshot(partition(readers=(ConsumerPosition("g", 3, without_commit=True),))), tmp_path)
+    assert (commit["committed"], commit["without_commit"], commit["unread"]) == (None, True, {})
 
 
 def test_an_instant_without_an_answer_has_a_reason(tmp_path: Path) -> None:
