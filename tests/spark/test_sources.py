@@ -1,24 +1,31 @@
 """The data sources and the Parquet files, on which other programs rely."""
 
+import io
 import json
 import os
+import re
 import runpy
 import shlex
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, redirect_stdout
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import SandboxCluster
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
 from reconciler.companions.sources import export
+from reconciler.companions.sources.command import request_everything
 from reconciler.companions.sources.target import Folder
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
@@ -42,6 +49,11 @@ FEW_TASKS = (
 """Properties of sessions that compute a few rows: their queries are neither divided nor compiled."""
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "lag.py"
+RECIPE = Path(__file__).parents[2] / "docs" / "recipes" / "history-of-a-cluster.md"
+SQL = re.compile(r"```sql\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", re.DOTALL)
+"""A query of the recipe, and its output below it."""
+FIRST_SCAN_MS, DAY_MS = 1_795_168_800_000, 86_400_000
+"""2026-11-20T10:00:00Z, and a day."""
 
 
 @pytest.fixture(scope="module")
@@ -319,3 +331,80 @@ def test_export_writes_documented_parquet(
     run = json.loads((tmp_path / run_file).read_text())
     assert (run["cluster_id"], run["observed_at_ms"]) == (cluster.cluster_id, before)
     assert run["incomplete"] == {}
+
+
+def test_the_recipe_of_a_history_runs(session: SparkSession, tmp_path: Path) -> None:
+    """Every query of docs/recipes/history-of-a-cluster.md runs on scans of a real cluster, and its output is there.
+
+    The scans are a day apart by their own word. A scan that was cut short before its row in `scans`
+    changes no answer (UPDATE_DOCS=1 writes the page).
+    """
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    cluster = start(1, name="history", heap_mib=256)
+    try:
+        write_history(cluster, Folder(tmp_path / "history"))
+    finally:
+        stop(cluster)
+    page = RECIPE.read_text(encoding="utf-8")
+
+    def run(match: re.Match[str]) -> str:
+        output = io.StringIO()
+        for statement in match[1].split(";\n"):
+            with redirect_stdout(output):
+                frame = session.sql(statement.replace("`history/", f"`{tmp_path}/history/"))
+                if frame.columns:
+                    frame.show(truncate=False)
+        shown = f"\n```text\n{output.getvalue().strip()}\n```\n" if output.getvalue() else ""
+        return f"```sql\n{match[1]}```\n{shown}"
+
+    fresh = SQL.sub(run, page)
+    if os.environ.get("UPDATE_DOCS"):
+        RECIPE.write_text(fresh, encoding="utf-8")
+    assert RECIPE.read_text(encoding="utf-8") == fresh
+
+
+def write_history(cluster: SandboxCluster, history: Folder) -> None:
+    """Write a scan for each of three days, and one of a fourth that was cut short."""
+    servers = cluster.bootstrap_servers
+    admin = AdminClient({"bootstrap.servers": servers})
+    topics = {"orders": 100, "clicks": 50, "archive": 20}
+    client.create_topics(servers, [Topic(name, partitions=2) for name in topics])
+
+    def write(name: str, records: int) -> None:
+        client.produce(servers, name, {number: [Record(b"x")] * records for number in (0, 1)})
+
+    def commit(group: str, offset: int) -> None:
+        client.commit(servers, group, {("orders", number): offset for number in (0, 1)})
+
+    def remove_group() -> None:
+        admin.delete_consumer_groups(["old-etl"])["old-etl"].result(30)
+
+    def delete_records() -> None:
+        before = [TopicPartition("orders", number, 60) for number in (0, 1)]
+        for future in admin.delete_records(before).values():
+            future.result(30)
+
+    days: Sequence[Sequence[Callable[[], None]]] = (
+        (
+            *(partial(write, *topic) for topic in topics.items()),
+            partial(commit, "billing", 60),
+            partial(commit, "old-etl", 10),
+        ),
+        (partial(write, "orders", 40), partial(write, "clicks", 10), partial(commit, "billing", 90), remove_group),
+        (partial(write, "orders", 5), delete_records),
+        (partial(write, "archive", 1), partial(commit, "late", 1)),
+    )
+    for number, changes in enumerate(days):
+        for change in changes:
+            change()
+        with closing(KafkaSession(Connection((servers,), {}))) as kafka:
+            snapshot = scan(
+                request_everything(0),
+                kafka,
+                observed_at_ms=FIRST_SCAN_MS + number * DAY_MS,
+                last_purges={},
+                engine=Engine(name=EngineName.INLINE),
+                progress=lambda *_step: None,
+            )
+        *_files, last = export.append(snapshot, history)
+    history.remove(last)
