@@ -240,7 +240,14 @@ def apply(
     if release:
         action_journal.record_release(manifests_hash(run.manifests.files), run_id=run.run_id, at_ms=wall_clock_ms())
     _close_intents([outcome for outcome in unsent if outcome.action.address in interrupted], context)
-    outcomes = [*unsent, *_send(remaining, planned, run, context), *deferred]
+    sent = journal.note_other_claims(
+        [*unsent, *_send(remaining, planned, run, context)],
+        action_journal,
+        context.plan_digest,
+        run.run_id,
+        since_ms=planned.observed_at_ms,
+    )
+    outcomes = [*sent, *deferred]
     nothing_written = not any(map(results.may_have_written, outcomes))
     code = ExitCode.INTERRUPTED if run.stop() and nothing_written else results.exit_code(outcomes)
     return _result(planned, run, outcomes, code=code)
@@ -461,5 +468,8 @@ def _result(
         interrupted=run.stop(),
         exit_code=int(ExitCode.REFUSED if refused else code),
         refused=refused,
+        who=journal.whoami(),
+        commit=planned.source.commit,
+        blocked=planned.blocked,
     )
     return ApplyResult(plan=planned, outcomes=outcomes, header=header)

@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from reconciler.model.action import Action
 from reconciler.model.bounds import OMIT_DEFAULT, EpochMs, InstantMs, NonEmpty
-from reconciler.model.names import Address, SourceLocation, TopicPartition, format_address
+from reconciler.model.names import Address, SourceLocation, TopicPartition, count_by_sort, format_address
 from reconciler.model.snapshot import RecordLookup
 from reconciler.text.escape import quoted
 
@@ -146,11 +146,15 @@ def content_hashes(files: Iterable[ManifestFile]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where the manifests came from. `commit` None: no checkout. `dirty`: uncommitted changes."""
+    """Where the manifests came from. `commit` None: no checkout. `dirty`: uncommitted changes.
+
+    `author`: of the commit, any text; None: not known.
+    """
 
     commit: NonEmpty | None = None
     dirty: bool = False
     manifests: tuple[ManifestFile, ...] = ()
+    author: NonEmpty | None = field(default=None, metadata=OMIT_DEFAULT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,6 +237,11 @@ class Plan:
     def actions(self) -> tuple[Action, ...]:
         """Everything there is to apply, in address order."""
         return tuple(d for d in self.decisions if isinstance(d, Action))
+
+    @property
+    def blocked(self) -> Mapping[str, int]:
+        """How many partitions, topics and groups are blocked, by sort."""
+        return +count_by_sort(d.address for d in self.decisions if isinstance(d, Blocked))
 
     def has_expired(self, now_ms: int) -> bool:
         return now_ms >= self.expires_at_ms
