@@ -136,8 +136,9 @@ samples: java setup  ## write every generated part and every sample of the docs 
 # One resolution: the other lock files keep the versions of the first.
 COMPILE := uv pip compile pyproject.toml --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet
 lock:  ## resolve the lock files again: what develops, what runs, what runs without Spark, what validates and builds (needs uv)
-	$(COMPILE) --extra connect --extra gcp --extra msk-iam --group dev --upgrade -o requirements-dev.lock
-	cp requirements-dev.lock requirements.lock && $(COMPILE) --extra connect --group build -o requirements.lock
+	$(COMPILE) --extra spark --extra gcp --extra msk-iam --group dev --upgrade -o requirements-dev.lock
+	cp requirements-dev.lock requirements.lock && $(COMPILE) --extra spark --group build -o requirements.lock
 	cp requirements-dev.lock requirements-base.lock && $(COMPILE) --group build -o requirements-base.lock
 	cp requirements-dev.lock requirements-inline.lock && $(COMPILE) --extra inline --group build -o requirements-inline.lock
+	cp requirements-dev.lock requirements-connect.lock && $(COMPILE) --extra connect --group build -o requirements-connect.lock
 	cp requirements-dev.lock requirements-tokens.lock && $(COMPILE) --extra gcp --extra msk-iam -o requirements-tokens.lock

@@ -4,6 +4,9 @@ import atexit
 import contextlib
 import os
 import sys
+from pathlib import Path
+
+from reconciler.installation import find_foreign_code
 
 _SCANNING = ("plan", "drift", "scan", "converge", "watch")
 """Commands that scan with the engine `spark` by default."""
@@ -14,6 +17,9 @@ def main() -> None:
     codes: list[int] = []
     atexit.register(_end_process, codes)  # registered first, so that it runs after all other exit handlers
     _open_closed_streams()
+    if foreign := find_foreign_code(Path(__file__).parent):
+        sys.stderr.write(f"error: {foreign}\n")
+        sys.exit(1)
     try:
         _start_spark()
         # Imported while Spark starts.

@@ -21,7 +21,7 @@ from reconciler.text.formatting import approximate_duration, count, first_few
 
 _NAMES_SHOWN = 5
 _AHEAD_MS = 5_000
-"""A broker's timestamp further in our future is no network delay."""
+"""A broker's timestamp further in our future is not a network delay."""
 _STALE_MS = 60_000
 """Without a timestamp younger than this, our clock may be ahead."""
 _COMMENTS = {
@@ -61,7 +61,11 @@ def check_cluster(run: Run, *, elections_only: bool = False) -> ClusterCheck:
     cluster = run.manifests.cluster
     policies = [p for p in run.manifests.policies if not elections_only or p.OPERATION.RIGHT.resource == "cluster"]
     required = required_access(cluster, policies, observed_at_ms=wall_clock_ms())
-    needs = replace(required.needs, external=() if elections_only else run.manifests.reader_requests)
+    needs = replace(
+        required.needs,
+        external=() if elections_only else run.manifests.reader_requests,
+        without_consumer_offsets=cluster.hides_consumer_offsets,
+    )
     required = replace(required, needs=needs)
     session = run.session
     run.progress("reading versions, clocks and permissions")

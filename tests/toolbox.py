@@ -58,7 +58,11 @@ class Toolbox:
             self._gateway.java_gateway_server.getCallbackClient().getAddress(), server.get_listening_port()
         )
         self._exit = _Exit()
-        self._gateway.jvm.org.apache.kafka.common.utils.Exit.setExitProcedure(self._exit)
+        jvm: Any = self._gateway.jvm
+        jvm.org.apache.kafka.common.utils.Exit.setExitProcedure(self._exit)
+        # One stream for all tools: those of Kafka 3.7 are in Scala, which keeps the stream of the first one.
+        self._output = jvm.java.io.ByteArrayOutputStream()
+        jvm.java.lang.System.setOut(jvm.java.io.PrintStream(self._output, True))
 
     def __enter__(self) -> Self:
         return self
@@ -86,14 +90,9 @@ class Toolbox:
             array = self._gateway.new_array(jvm.java.lang.String, len(arguments))
             for index, argument in enumerate(arguments):
                 array[index] = argument
-            buffer = jvm.java.io.ByteArrayOutputStream()
-            before = jvm.java.lang.System.out
-            jvm.java.lang.System.setOut(jvm.java.io.PrintStream(buffer, True))
-            try:
-                _resolve(jvm, tool_class(self._cluster, tool)).main(array)
-            finally:
-                jvm.java.lang.System.setOut(before)
-            output = str(buffer.toString())
+            self._output.reset()
+            _resolve(jvm, tool_class(self._cluster, tool)).main(array)
+            output = str(self._output.toString())
         if self._exit.code:
             raise RuntimeError(f"{tool} {' '.join(arguments)}: exit code {self._exit.code}: {output[-500:]}")
         return output

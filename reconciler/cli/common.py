@@ -1,25 +1,59 @@
 """What several commands share: arguments, manifests, the run on a cluster, exit codes."""
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from reconciler.cli import console, loading
 from reconciler.cli.settings import Settings
 from reconciler.cli.signals import SignalState
-from reconciler.errors import ExitCode, ReconcilerError, Refused, UsageError
+from reconciler.errors import ExitCode, ReconcilerError, UsageError
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.action import Mode
 from reconciler.model.names import TopicPartition
 from reconciler.model.plan import Plan
-from reconciler.pipeline import Run
+from reconciler.pipeline import Run, connect_as_environment
 from reconciler.plan import plan_file
+from reconciler.report.metrics import Metrics
 from reconciler.scan.engine_choice import Engine, EngineName
 from reconciler.text.escape import display_name
+from reconciler.text.validation import error_reason
 
-CONNECTION = "RECONCILER_CONNECTION"
-"""The variable with the manifests whose connection every command uses, whatever other manifests say."""
+MetricsFile = Annotated[
+    Path | None,
+    typer.Option("--metrics", help="Count in this file, in the Prometheus text format: one file for each schedule."),
+]
+
+
+def open_metrics(path: Path | None) -> Metrics:
+    """Return the metrics that runs of earlier commands wrote to a file, if any.
+
+    Raises UsageError for a file of anything else: a command replaces it.
+    """
+    metrics = Metrics()
+    try:
+        if path is not None:
+            metrics.continue_file(path)
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"--metrics {path} is no metrics file of apply, converge or watch: {error_reason(error)}; nothing was done; "
+            "name a file of its own"
+        ) from None
+    return metrics
+
+
+def write_metrics(metrics: Metrics, path: Path | None, codes: set[int]) -> None:
+    """Write the metrics. What was done stays done: a failure is an error line and a code in `codes`."""
+    try:
+        if path is not None:
+            metrics.write(path)
+    except OSError as error:
+        console.print_error(f"--metrics {path} could not be written: {error.strerror or error}")
+        codes.add(ExitCode.ERROR)
 
 
 def split_plan_and_paths(words: list[Path] | None) -> tuple[Plan | None, list[Path]]:
@@ -28,24 +62,6 @@ def split_plan_and_paths(words: list[Path] | None) -> tuple[Plan | None, list[Pa
     if words and words[0].suffix == ".json":
         return plan_file.read(words[0]), words[1:]
     return None, words
-
-
-def _connect_as_environment(manifests: ClusterManifests, settings: Settings) -> ClusterManifests:
-    """Return the manifests with the connection that the environment names, if any.
-
-    Raises Refused for another one: only `plan` is for manifests that propose a connection.
-    """
-    path = os.environ.get(CONNECTION)
-    if not path or manifests.base is not None:
-        return manifests
-    connected = manifests.connect_as(loading.load_trusted(Path(path), settings))
-    if connected.connection_changes:
-        raise Refused(
-            f"{manifests.cluster.address} ({manifests.cluster.declared_at}) connects elsewhere "
-            f"({', '.join(connected.connection_changes)}) than {path}, which {CONNECTION} names: nothing was done; "
-            "`reconciler plan` shows what the manifests would do"
-        )
-    return connected
 
 
 def note_missing_policies(manifests: ClusterManifests, settings: Settings) -> None:
@@ -78,7 +94,7 @@ def open_run(
     """
     if (settings.spark_master or "").startswith("sc:"):
         raise UsageError("--spark-master names a Spark Connect server: use --spark-remote")
-    manifests = _connect_as_environment(manifests, settings)
+    manifests = connect_as_environment(manifests, partial(loading.load_trusted, settings=settings))
     engine = Engine(
         name=EngineName(settings.engine or manifests.cluster.spec.scan.engine),
         master=settings.spark_master or "local[*]",

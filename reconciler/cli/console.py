@@ -196,7 +196,7 @@ def write_errors(target: str) -> Iterator[None]:
 def report_write_errors(codes: set[int]) -> Iterator[None]:
     """Print an error if the results are not written, and add its exit code to `codes`.
 
-    The code of what was done comes before it. A reader of stdout that has gone is no error of this run.
+    The code of what was done comes before it. A reader of stdout that has gone is not an error of this run.
     """
     try:
         yield
@@ -228,7 +228,7 @@ def prepare(settings: Settings, kind: Kind, *files: Path | None) -> None:
         try:
             present = next(place for place in (path, *path.parents) if place.exists())
             if present != path and not present.is_dir():
-                raise NotADirectoryError(errno.ENOTDIR, f"{present} is no folder")
+                raise NotADirectoryError(errno.ENOTDIR, f"{present} is not a folder")
             if path.is_dir() or not os.access(present, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         except OSError as error:

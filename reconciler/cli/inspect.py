@@ -4,6 +4,7 @@ import json
 import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
@@ -15,7 +16,7 @@ from rich.text import Text
 from reconciler import __version__, pipeline
 from reconciler.cli import common, console, loading
 from reconciler.cli.loading import Paths
-from reconciler.cli.settings import Settings, accepts_settings
+from reconciler.cli.settings import Settings, accepts_settings, parse_duration
 from reconciler.clock import wall_clock_ms
 from reconciler.doctor import ClusterCheck, check_cluster, doctor_report
 from reconciler.errors import ExitCode, ReconcilerError, ScanFailed, UsageError, WrongCluster
@@ -25,9 +26,11 @@ from reconciler.plan import drift as drift_reports
 from reconciler.plan.drift import DriftReport
 from reconciler.report.document import DOCTOR, DRIFT, JOURNAL, Document
 from reconciler.report.drift import drift_document
+from reconciler.report.metrics import drift_metrics
 from reconciler.report.results import journal_document
 from reconciler.scan.java import MINIMUM, find_java, major_version
 from reconciler.text.escape import display_name
+from reconciler.text.formatting import format_time
 from reconciler.text.validation import error_reason
 
 
@@ -59,7 +62,7 @@ def doctor(
     """Check versions, clock and rights of a cluster.
 
     Exits with 1 where something that is required is missing or could not be read. With --github,
-    what the token may not see is no reason to fail, except with --environment.
+    what the token may not see is not a reason to fail, except with --environment.
     """
     if github is not None:
         return int(console.companion("github.check").check_github(settings, paths, github, environment))
@@ -88,7 +91,7 @@ def doctor(
             yield "\n"
             yield from console.lines([doctor_report(check, purpose)])
 
-    writers = {"text": text, "json": lambda: _json(checks, errors, principal)}
+    writers = {"text": text, "json": lambda: doctor_json(checks, errors, principal)}
     console.emit(settings, Document(kind=DOCTOR, writers=writers))
     if not show_acls and not all(check.passes(purpose) for check in checks):
         codes.add(ExitCode.ERROR)
@@ -96,10 +99,10 @@ def doctor(
 
 
 def _versions() -> str:
-    try:
-        spark = f"PySpark {metadata.version('pyspark')}"
-    except metadata.PackageNotFoundError:
-        spark = "no PySpark (--engine inline needs none)"
+    spark = "no PySpark (--engine inline needs none)"
+    for name, words in (("pyspark-client", "PySpark's light client"), ("pyspark", "PySpark")):
+        with suppress(metadata.PackageNotFoundError):
+            spark = f"{words} {metadata.version(name)}"
     return f"reconciler {__version__}, Python {platform.python_version()}, {spark}, {describe_java()}"
 
 
@@ -117,7 +120,9 @@ def describe_java() -> str:
     return f"Java {version}{needed}"
 
 
-def _json(checks: list[ClusterCheck], errors: Mapping[str, str], principal: str) -> str:
+def doctor_json(checks: list[ClusterCheck], errors: Mapping[str, str], principal: str) -> str:
+    """Return the document of the checks. `errors`: by cluster, why it has no check."""
+
     def plain(value: object) -> object:
         return {"unread": value.reason} if isinstance(value, Unknown) else str(value)
 
@@ -125,12 +130,15 @@ def _json(checks: list[ClusterCheck], errors: Mapping[str, str], principal: str)
         {
             "cluster": check.cluster,
             "fit_for": {purpose: check.passes(purpose) for purpose in Role},
-            "examination": asdict(check.report),
+            # a selector holds its compiled pattern, too
+            "report": asdict(
+                check.report, dict_factory=lambda fields: {key: v for key, v in fields if not key.startswith("_")}
+            ),
             "acls": list(check.acl_commands(principal)),
         }
         for check in checks
     ]
-    document = {"format_version": "1.0", "kind": "Examination", "clusters": clusters, "errors": errors}
+    document = {"format_version": "2.0", "kind": "DoctorReport", "clusters": clusters, "errors": errors}
     return json.dumps(document, default=plain, indent=1) + "\n"
 
 
@@ -176,8 +184,7 @@ def drift(
     console.emit(settings, drift_document(reports, paths=paths or (), quiet=settings.quiet))
     if metrics:
         with console.write_errors(f"--metrics {metrics}"):
-            metrics.parent.mkdir(parents=True, exist_ok=True)
-            drift_reports.write_metrics(reports, metrics)
+            drift_metrics(reports).write(metrics)
     return WrongCluster.exit_code if wrong_cluster else drift_reports.exit_code(reports)
 
 
@@ -189,7 +196,7 @@ def _read(previous: Path | None) -> Sequence[DriftReport]:
         return ()
     except (OSError, ValueError) as error:
         console.print_stderr(
-            f"warning: --previous {previous} is no drift report ({error_reason(error)}): the drift is dated from this run on"
+            f"warning: --previous {previous} is not a drift report ({error_reason(error)}): the drift is dated from this run on"
         )
         return ()
 
@@ -201,13 +208,20 @@ def journal(
     address: Annotated[
         str | None, typer.Option(help="Only this subject, such as orders[3], this address, or this prefix of one.")
     ] = None,
+    run_id: Annotated[str | None, typer.Option("--run", metavar="ID", help="Only this run.")] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Only runs that stored something since, such as 2h or 7d.")
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Print every intent and outcome.")] = False,
 ) -> None:
-    """Print the intents and outcomes of all runs, oldest first."""
+    """Print what became of each run and policy, oldest first."""
     manifests = loading.load_cluster(paths, settings)
     console.prepare(settings, JOURNAL)
+    since_ms = 0 if since is None else wall_clock_ms() - parse_duration("--since", since)
     with common.open_run(settings, manifests) as run:
-        entries = list(pipeline.journal_entries(run, address=address))
+        entries = pipeline.journal_entries(run, address=address, run_id=run_id, since_ms=since_ms)
     if not entries and not settings.quiet:
         subject = f" about {display_name(address)}" if address else ""
-        console.print_stderr(f"the journal of {run.manifests.cluster.address} has no entry{subject}")
-    console.emit(settings, journal_document(entries))
+        when = f" since {format_time(since_ms)}" if since_ms else ""
+        console.print_stderr(f"the journal of {run.manifests.cluster.address} has no entry{subject}{when}")
+    console.emit(settings, journal_document(entries, manifests.cluster.metadata.name, full=full))

@@ -13,18 +13,19 @@ from reconciler.apply import results as results_file
 from reconciler.cli import common, console, loading
 from reconciler.cli.codes import ALL_CODES, find_code, page
 from reconciler.cli.loading import Paths, PlanAndPaths
-from reconciler.cli.settings import Settings, accepts_settings, parse_names
+from reconciler.cli.settings import Settings, accepts_settings, parse_duration, parse_names
 from reconciler.clock import wall_clock_ms
 from reconciler.codec import document, read_kind
 from reconciler.errors import ExitCode, PlanUnusable, ReconcilerError, Refused, UsageError
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.names import format_subject
-from reconciler.model.plan import Blocked, Plan
+from reconciler.model.plan import Plan
 from reconciler.plan import drift as drift_reports
 from reconciler.plan import limits, plan_file
 from reconciler.plan.diff import compare
+from reconciler.plan.planner import LONGEST_EXPIRY_MS
 from reconciler.plan.targets import find_candidates, find_subjects
-from reconciler.policies.fields import duration_ms
+from reconciler.references import CONNECTION
 from reconciler.report.diff import diff_document
 from reconciler.report.document import EXPLANATION, PLAN, Document, Rendered
 from reconciler.report.drift import drift_document
@@ -32,9 +33,8 @@ from reconciler.report.plan import explain_report, plan_document
 from reconciler.report.results import results_document
 from reconciler.text.escape import display_name
 from reconciler.text.formatting import count, format_duration, format_time, until
-from reconciler.text.suggest import did_you_mean
+from reconciler.text.suggest import backticks, did_you_mean, question
 
-LONGEST_EXPIRY_MS = 366 * 86_400_000
 DetailedExitcode = Annotated[bool, typer.Option("--detailed-exitcode", help="Exit 2 if there are actions.")]
 FINDINGS = ("blocked", "unknown", "unmatched")
 """What `plan --fail-on` may name, in the order of their messages."""
@@ -52,7 +52,7 @@ def exit_code(plan: Plan, *, detailed: bool, fail_on: Collection[str] = ()) -> E
         console.print_error(message)
     if refused or findings:
         return ExitCode.REFUSED
-    unread = [decision for decision in plan.decisions if isinstance(decision, Blocked) and decision.unread]
+    unread = [decision for decision in plan.blocked if decision.unread]
     if unread and len(unread) == len(plan.decisions):
         first = f"{format_subject(unread[0].address)}: {unread[0].reason}"
         console.print_error(
@@ -64,7 +64,7 @@ def exit_code(plan: Plan, *, detailed: bool, fail_on: Collection[str] = ()) -> E
 
 def describe_findings(plan: Plan) -> dict[str, str]:
     """Return for each of FINDINGS what the plan has of it; empty: nothing."""
-    blocked = [decision for decision in plan.decisions if isinstance(decision, Blocked)]
+    blocked = plan.blocked
     first = (
         f"{count(len(blocked), 'subject')} blocked, the first: {format_subject(blocked[0].address)}" if blocked else ""
     )
@@ -85,7 +85,7 @@ def plan(
         Path | None,
         typer.Option(
             metavar="TRUSTED",
-            envvar=common.CONNECTION,
+            envvar=CONNECTION,
             parser=loading.parse_path,
             help="Take the connection of each Cluster from these manifests, such as a checkout of the default branch.",
         ),
@@ -155,7 +155,8 @@ def _refuse_misspelt_diff(paths: Paths) -> None:
     """Raise UsageError for `plan dif OLD NEW`, whose words would be missing manifests."""
     word = str(paths[0]) if paths else ""
     if did_you_mean(word, ("diff",)) and not Path(word).exists():
-        raise UsageError(f"{display_name(word)}: there is no such file or folder; did you mean `plan diff`?")
+        hint = question("plan diff", quote=backticks)
+        raise UsageError(f"{display_name(word)}: there is no such file or folder; {hint}")
 
 
 def _announce_new_cluster(manifests: ClusterManifests) -> ExitCode:
@@ -169,23 +170,16 @@ def _announce_new_cluster(manifests: ClusterManifests) -> ExitCode:
     return ExitCode.DONE
 
 
-def parse_duration(option: str, text: str) -> int:
-    """Return the milliseconds of an option's duration. Raises UsageError."""
-    try:
-        return duration_ms(text)
-    except ValueError as error:
-        raise UsageError(f"{option} {text}: {error}") from error
-
-
 @accepts_settings
 def plan_diff(
     settings: Settings,
     old: Annotated[Path, typer.Argument(help="The older saved plan.")],
     new: Annotated[Path, typer.Argument(help="The newer saved plan.")],
+    full: Annotated[bool, typer.Option("--full", help="List every partition and group.")] = False,
 ) -> None:
     """Show what changed between two saved plans."""
     comparison = compare(plan_file.open_plan(old, proven=False), plan_file.open_plan(new, proven=False))
-    console.emit(settings, diff_document(comparison))
+    console.emit(settings, diff_document(comparison, full=full))
 
 
 @accepts_settings

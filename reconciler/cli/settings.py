@@ -50,6 +50,16 @@ def parse_names(option: str, text: str, known: Collection[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def parse_duration(option: str, text: str) -> int:
+    """Return the milliseconds of an option's duration. Raises UsageError."""
+    from reconciler.policies.fields import duration_ms  # the library that validates manifests, for one option
+
+    try:
+        return duration_ms(text)
+    except ValueError as error:
+        raise UsageError(f"{option} {text}: {error}") from error
+
+
 def parse_docs_url(word: str) -> str:
     """Parse where the docs are served: text in reports links there. Raises BadParameter."""
     if not re.fullmatch(r"https?://[!$%&*+,./0-9:;=A-Z\[\]_a-z~-]+", word):

@@ -10,18 +10,20 @@ import logging
 import os
 import socket
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from reconciler.errors import JournalUnavailable
-from reconciler.journal import release
+from reconciler.journal import observed, release
 from reconciler.journal.entry import Event, JournalEntry, RemovedOffsets, create, dump_batch, parse
+from reconciler.journal.observed import ObservationLine
 from reconciler.journal.release import NO_CI_RUN, RELEASE_RECENT_MS, Approval, CiRun, Release
 from reconciler.model.action import Action
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
+from reconciler.model.snapshot import GroupObservation
 
 _LOG = logging.getLogger(__name__)
 _CLOCK_TOLERANCE_MS = 60_000
@@ -57,7 +59,7 @@ class LineStore(Protocol):
         ...
 
     def damaged(self, location: str, error: ValueError) -> JournalUnavailable:
-        """The error for a line that is no entry."""
+        """The error for a line that is not an entry."""
         ...
 
 
@@ -109,6 +111,32 @@ class ActionJournal:
             if entry.removed_max and entry.at_ms <= now_ms:
                 last[TopicPartition(entry.address.name, entry.address.partition)] = entry.at_ms
         return last
+
+    def record_observations(self, observations: Iterable[GroupObservation], *, cluster_id: str, run_id: str) -> None:
+        """Store what one scan saw of groups, a line for each."""
+        lines = [observed.dump(seen, cluster_id=cluster_id, run_id=run_id) for seen in observations]
+        if lines:
+            self.store.append(lines)
+
+    def observations(
+        self, groups: Collection[str], *, cluster_id: str, since_ms: int
+    ) -> Mapping[str, tuple[GroupObservation, ...]]:
+        """Return what scans since a time saw of some groups, by the clock of the brokers where they stamp."""
+        return observed.by_group(self._observations(frozenset(groups), since_ms), groups, cluster_id)
+
+    def _observations(self, groups: Collection[str], since_ms: int) -> Iterator[ObservationLine | str]:
+        """Yield lines about groups, and the names of groups that a run acted on."""
+        for line in self.store.lines(since_ms=since_ms - _CLOCK_TOLERANCE_MS):
+            try:
+                seen = observed.parse(line.data)
+            except ValueError as error:
+                raise self.store.damaged(line.location, error) from None
+            if seen is not None:
+                yield seen if line.stored_at_ms is None else replace(seen, at_ms=line.stored_at_ms)
+            for entry in self._entries([line]):
+                is_done = entry.status in (Status.APPLIED, Status.SATISFIED)
+                if is_done and entry.address.is_of_group and entry.address.name in groups:
+                    yield entry.address.name
 
     def entries(self, matching: Callable[[Address], bool] = lambda _address: True) -> Iterator[JournalEntry]:
         """Return the entries of the matching addresses, oldest first."""
@@ -272,4 +300,4 @@ def whoami() -> str:
     except (KeyError, OSError):  # a container may run as a number that no user list has
         user = f"uid-{os.getuid()}"
     actor = os.environ.get("GITHUB_ACTOR") or f"{user}@{socket.gethostname()}"
-    return actor.encode("utf-8", "backslashreplace").decode("utf-8")  # a variable may hold bytes that are no text
+    return actor.encode("utf-8", "backslashreplace").decode("utf-8")  # a variable may hold bytes that are not text

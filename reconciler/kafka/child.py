@@ -4,6 +4,7 @@ Values are pickled. The parent kills the process; the process ends itself if the
 """
 
 import contextlib
+import importlib
 import os
 import queue
 import resource
@@ -44,8 +45,9 @@ class Child:
         path = os.pathsep.join(part for part in sys.path if part)
         with child_end:
             self.process = subprocess.Popen(
-                # -P: no module of the current folder, which in CI is a checkout.
-                [sys.executable, "-P", "-c", f"from {module} import main; main({child_end.fileno()})"],
+                # -P: no module of the current folder, which in CI is a checkout. Not -c: pyspark takes a process that
+                # runs no module for one of its tests, whose packages its light client lacks.
+                [sys.executable, "-P", "-m", __name__, module, str(child_end.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -110,3 +112,7 @@ def serve(descriptor: int, *, orphaned: Callable[[], None] = lambda: None) -> "t
 
     threading.Thread(target=receive, daemon=True).start()
     return pipe, received
+
+
+if __name__ == "__main__":
+    importlib.import_module(sys.argv[1]).main(int(sys.argv[2]))

@@ -162,7 +162,7 @@ def create(
     timeout_ms = max(1_000, int(connection.timeout_s * 1000))
     configuration = {
         "client.id": "kafka-reconciler",
-        # Brokers close idle connections; that is no event.
+        # Brokers close idle connections; that is not an event.
         "log.connection.close": False,
         "socket.connection.setup.timeout.ms": min(30_000, timeout_ms),
         **connection.properties,
@@ -354,7 +354,7 @@ class DebugLogger:
 class ConnectAttempt(DebugLogger):
     """Why no bootstrap server has answered so far, from the library's log and errors.
 
-    The log, because a connection that the broker closes is no error to the library.
+    The log, because a connection that the broker closes is not an error to the library.
     """
 
     def __init__(self, connection: Connection) -> None:

@@ -117,17 +117,18 @@ def requirements(required: RequiredAccess) -> list[Permission]:
     groups = [NameSelection(selectors=n.groups, excluding=n.except_groups) for n in request.groups]
     journal = [NameSelection(selectors=(Selector(required.journal_topic),))] if required.journal_topic else []
     of_elections = journal if any(change.purpose is elections for change in required.changes) else []
-    described = [*(selection for selection, _ in topics), *([EVERY] if request.cluster_records else [])]
-    consumer_offsets = (
-        [NameSelection(selectors=(Selector(CONSUMER_OFFSETS_TOPIC),))] if request.consumer_offsets else []
-    )
+    with_observations = request.without_consumer_offsets and any(part.idle_for_ms for part in request.groups)
+    every_topic = [EVERY] if request.cluster_records or with_observations else []
+    described = [*(selection for selection, _ in topics), *every_topic]
+    needs_log = request.consumer_offsets and not request.without_consumer_offsets
+    consumer_offsets = [NameSelection(selectors=(Selector(CONSUMER_OFFSETS_TOPIC),))] if needs_log else []
     syncs = [
         NameSelection(selectors=(Selector.literal(reader.at),))
         for reader in request.external
         if reader.kind is PositionKind.MIRROR_MAKER_SYNCS
     ]
-    # A policy with `every` reads the journal.
-    has_clock = any(part.every_ms is not None for part in request.topics)
+    # A policy with `every` reads the journal, and so does one that rests on observations.
+    has_clock = with_observations or any(part.every_ms is not None for part in request.topics)
     # What does not work without each of them.
     no_listing = "brokers leave groups out without an error, so a group's absence proves nothing: floors and removals are blocked"
     no_topic = "these topics cannot be seen: policies that select them are blocked"
@@ -140,7 +141,11 @@ def requirements(required: RequiredAccess) -> list[Permission]:
     )
     no_record = "records cannot be looked up: rules by time are blocked, and a group counts as behind until it commits the floor"
     no_position = "positions of external readers cannot be read: floors on their topics are blocked"
-    no_clock = "the purge clock cannot be read: policies with `every` are blocked"
+    no_clock = (
+        "observations of groups cannot be read: removals with idleFor above 0s are blocked"
+        if with_observations
+        else "the purge clock cannot be read: policies with `every` are blocked"
+    )
     no_intent = "no intent can be stored, so apply sends nothing"
     no_history = "the actions of an interrupted run cannot be read: the next run does not report them"
     return [
@@ -173,7 +178,7 @@ def check(
 ) -> tuple[tuple[Permission, ...], tuple[str, ...]]:
     """Return each required permission on the visible names, and sentences about all beyond planning.
 
-    `with_unanswered` False: without names of which no answer came, where a silent broker is known:
+    `with_unanswered` False: without names that no answer came for, where a silent broker is known:
     its silence says nothing of a right. Raises ClusterUnreachable.
     """
     visible = {"cluster": [""], "topic": topics, "group": groups}
@@ -275,7 +280,7 @@ Grants = Mapping[Resource, frozenset[str]]
 
 
 def grants(required: RequiredAccess, purpose: Role, *, topics: Sequence[str], groups: Sequence[str]) -> Grants:
-    """The grants for a principal of that purpose, none of which another one covers."""
+    """The grants for a principal of that purpose, without those that another one covers."""
     if purpose is Role.ELECTIONS:
         # The other policies belong to the other principals.
         metadata_only = tuple(request for request in required.needs.topics if not request.offsets)
@@ -308,7 +313,7 @@ def commands(principal: str, granted: Grants, *, bootstrap_servers: Sequence[str
 
 
 def _resources(permission: Permission, names: Mapping[str, Sequence[str]]) -> Iterator[Resource]:
-    """A pattern that is no prefix gets a grant for all names to describe, and its matches otherwise."""
+    """A pattern that is not a prefix gets a grant for all names to describe, and its matches otherwise."""
     kind, is_wide = permission.resource, permission.operation.startswith("DESCRIBE")
     for selection in permission.selections:
         for selector in selection.selectors:

@@ -55,7 +55,7 @@ def git_source(manifests: tuple[ManifestFile, ...], roots: Iterable[Path] = ()) 
     paths = [Path(file.path).absolute() for file in manifests]
     folders = list(dict.fromkeys([*(path.parent for path in paths), *(root.resolve() for root in roots)]))
     git = partial(run_git, folders[0])
-    # Quiet: a repository without a commit is no failure.
+    # Quiet: a repository without a commit is not a failure.
     (commit, failure), top = (
         _ask_git(folders[0], "rev-parse", "--verify", "--quiet", "HEAD"),
         git("rev-parse", "--show-toplevel"),

@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from reconciler.model.action import Action
 from reconciler.model.bounds import OMIT_DEFAULT, EpochMs, InstantMs, NonEmpty
-from reconciler.model.names import Address, SourceLocation, TopicPartition, count_by_sort, format_address
+from reconciler.model.names import Address, SourceLocation, TopicPartition, format_address
 from reconciler.model.snapshot import RecordLookup
 from reconciler.text.escape import quoted
 
@@ -212,7 +212,8 @@ class Rule:
 class Plan:
     """What would be done to one cluster, and what not. `decisions`: sorted by address.
 
-    `incomplete`: sentences that say what could not be read; empty: everything was. `targets`:
+    `incomplete`: sentences that say what could not be read; empty: everything was. `unseen`: sentences
+    that say what the server hides from every scan. `targets`:
     addresses that the plan was narrowed to; empty: all. `unmatched`: policies that probably mean
     something else, in address order. `continuous`: policies that later runs carry out without
     another review. `rule_changes`: manifests of limits, protections, waivers and the connection, and
@@ -228,6 +229,7 @@ class Plan:
     source: Source = field(default_factory=Source)
     targets: tuple[str, ...] = ()
     incomplete: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = field(default=(), metadata=OMIT_DEFAULT)
     unmatched: tuple[Unmatched, ...] = ()
     notes: tuple[PolicyInfo, ...] = ()
     continuous: tuple[Rule, ...] = ()
@@ -239,9 +241,9 @@ class Plan:
         return tuple(d for d in self.decisions if isinstance(d, Action))
 
     @property
-    def blocked(self) -> Mapping[str, int]:
-        """How many partitions, topics and groups are blocked, by sort."""
-        return +count_by_sort(d.address for d in self.decisions if isinstance(d, Blocked))
+    def blocked(self) -> tuple[Blocked, ...]:
+        """Every subject that is blocked or could not be read, in address order."""
+        return tuple(d for d in self.decisions if isinstance(d, Blocked))
 
     def has_expired(self, now_ms: int) -> bool:
         return now_ms >= self.expires_at_ms

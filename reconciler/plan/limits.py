@@ -42,11 +42,13 @@ def verdicts(
         if isinstance(decision, Operation):
             policy = decision.address.policy_address
             places.setdefault(policy, decision.declared_at)
-            for limit, amount, name, counted in decision.limit_usage():
+            for limit, amount, name, counted, uncounted in decision.limit_usage():
                 if name not in buckets[limit.id]:
                     total = None if limit.total is None else limit.total(snapshot, name)
                     buckets[limit.id][name] = _Bucket(name, total)
-                buckets[limit.id][name].amounts[policy][counted] += amount
+                bucket = buckets[limit.id][name]
+                bucket.amounts[policy][counted] += amount
+                bucket.uncounted += uncounted
     ordered = sorted(waivers, key=lambda waiver: waiver.address)
     now_ms = snapshot.observed_at_ms
     changed = [connection_verdict(cluster, ordered, connection_changes, now_ms=now_ms)] if connection_changes else []
@@ -83,12 +85,14 @@ class _Bucket:
     """What one limit bounds as one number: everything, or the records of one topic.
 
     `total`: what a share is taken of; None: a count. `amounts`: by policy and by name, where a limit
-    counts distinct names: two policies that take partitions of one topic lose one topic.
+    counts distinct names: two policies that take partitions of one topic lose one topic. `uncounted`:
+    what `total` counts and need not be there.
     """
 
     name: str
     total: int | Unknown | None
     amounts: defaultdict[Address, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    uncounted: int = 0
 
     def amount(self, policies: Iterable[Address]) -> int:
         """Return the number for the actions of these policies together."""
@@ -100,7 +104,9 @@ class _Bucket:
     def value(self, policies: Iterable[Address]) -> float:
         """Return `amount`, or its share of the total in percent. Of a smaller total it is all."""
         amount = float(self.amount(policies))
-        return 100.0 * amount / max(self.total, amount) if amount and isinstance(self.total, int) else amount
+        if not amount or not isinstance(self.total, int):
+            return amount
+        return 100.0 * amount / max(self.total - self.uncounted, amount)
 
     def by_amount(self, policies: Iterable[Address]) -> list[Address]:
         """Return the policies, those that cause most first."""

@@ -52,6 +52,7 @@ from reconciler.report.tree import (
     Section,
     Severity,
     cause_of,
+    fold_causes,
     format_subjects,
     group_equal,
     unmatched_item,
@@ -68,8 +69,6 @@ _RULES_CHARS = 12_000
 """Characters of a page for each list of rules: a long one must not displace what is removed now."""
 _SETTINGS_MAX, _VALUES_MAX = 15, 5
 """Settings of one rule and values of one setting that a report shows; the plan file has all."""
-_CAUSES_MAX = 5
-"""Causes of one policy and code that have an item each; more are one item with an example."""
 _EXPLAINED_MAX = 5
 """Decisions of one topic or policy that are explained where the address covers more than one."""
 
@@ -144,7 +143,7 @@ def _next_steps(plan: Plan, saved_to: Path | str | None, paths: Sequence[Path | 
         yield (apply,)
     elif plan.actions:
         yield ("the same command with ", escaped_name("--out plan.json"), ", then ", apply)
-    elif blocked := [decision for decision in plan.decisions if isinstance(decision, Blocked)]:
+    elif blocked := plan.blocked:
         words = shlex.join(map(str, (blocked[0].address, *([saved_to] if saved_to else paths))))
         yield (escaped_name(f"reconciler explain {escape_name(words)}"),)
 
@@ -288,12 +287,9 @@ def _sections(plan: Plan, *, full: bool, pages: dict[str, str]) -> Iterator[Sect
     for state, label in _NOTICES.items():
         decisions = by_state[state]
         is_blocked = label in ("Blocked", "Unread")
-        groups = [[decision] for decision in decisions] if full else list(_fold_causes(decisions))
-        entries = [(same, pages.pop(getattr(same[0], "code", ""), "")) for same in groups]
-        make = partial(_notice_item, label=label, now_ms=plan.observed_at_ms, releases=releases)
         yield Section(
             heading=(f"{_HEADINGS.get(label, label)}: {_count_decisions(decisions)}",),
-            items=Items.of(entries, make),
+            items=notice_items(decisions, label, plan.observed_at_ms, pages=pages, releases=releases, full=full),
             severity=Severity.WARNING if is_blocked else Severity.PLAIN,
             open_items=OPEN_ITEMS if is_blocked else 0,
             optional=label == "Skipped",
@@ -313,6 +309,8 @@ def _warnings(plan: Plan, pages: dict[str, str]) -> Iterator[Item]:
         yield Item(label="REFUSED", text=text, severity=Severity.ERROR, code=verdict.id)
     for reason in plan.incomplete:
         yield Item(label="Incomplete", text=(sentence(reason),), severity=Severity.WARNING)
+    for reason in plan.unseen:
+        yield Item(label="Not seen", text=(sentence(reason),), severity=Severity.WARNING)
     yield from map(unmatched_item, plan.unmatched)
     if plan.targets:
         yield Item(label="Only", text=join(", ", *((name(target),) for target in plan.targets)))
@@ -410,6 +408,9 @@ class _Releases:
         )
 
 
+_NO_RELEASES = _Releases(frozenset(), {})
+
+
 def _policies(plan: Plan, actions: Sequence[Operation], releases: _Releases, *, full: bool) -> Iterator[Section]:
     """Yield a section for each policy of the actions of one operation, the first with a heading."""
     first = actions[0]
@@ -417,7 +418,7 @@ def _policies(plan: Plan, actions: Sequence[Operation], releases: _Releases, *, 
     heading: Phrase = (f"{undo}: {first.HEADING or f'{first.TITLE}s'}",)
     for policy, members in groupby(actions, key=lambda action: action.address.policy_address):
         of_policy = list(members)
-        entries = [[action] for action in of_policy] if full else list(group_equal(of_policy, _fold_key))
+        entries = [[action] for action in of_policy] if full else list(group_equal(of_policy, fold_key))
         yield Section(
             heading=heading,
             subject=(escaped_name(format_address(policy)),),
@@ -432,7 +433,7 @@ def _policies(plan: Plan, actions: Sequence[Operation], releases: _Releases, *, 
         heading = ()
 
 
-def _fold_key(action: Operation) -> Hashable:
+def fold_key(action: Operation) -> Hashable:
     """Return what actions of one line have in common: their topic, or that they are foldable at all."""
     if not action.is_foldable or not isinstance(action, FoldableOperation):
         return action.address
@@ -461,11 +462,22 @@ def _action_item(actions: Sequence[Operation], *, releases: _Releases, full: boo
     )
 
 
-def _fold_causes(decisions: Iterable[Any]) -> Iterator[list[Any]]:
-    """Yield the decisions of each policy by their causes; more than a few causes of one code together."""
-    for same in group_equal(decisions, _cause_class):
-        causes = list(group_equal(same, _cause))
-        yield from causes if len(causes) <= _CAUSES_MAX else [same]
+def notice_items(
+    decisions: Sequence[Any],
+    label: str,
+    now_ms: int,
+    *,
+    pages: dict[str, str] | None = None,
+    releases: _Releases = _NO_RELEASES,
+    full: bool = False,
+) -> Items:
+    """The items of blocked, waiting or skipped subjects; without `full`, those of one cause are one item.
+
+    Removes from `pages` what is linked.
+    """
+    groups = [[decision] for decision in decisions] if full else list(fold_causes(decisions, _cause_class, _cause))
+    entries = [(same, (pages or {}).pop(getattr(same[0], "code", ""), "")) for same in groups]
+    return Items.of(entries, partial(_notice_item, label=label, now_ms=now_ms, releases=releases))
 
 
 def _cause_class(decision: Any) -> Hashable:

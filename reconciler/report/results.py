@@ -2,32 +2,36 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from reconciler import operations
 from reconciler.apply.results import ResultRow, ResultsHeader, as_row, may_have_written
 from reconciler.journal.entry import Event, JournalEntry, dump
 from reconciler.journal.release import Approval, Release, ReviewedTree
-from reconciler.model.names import Address, format_address, format_subject
+from reconciler.model.names import Address, count_by_sort, format_address, format_subject
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
 from reconciler.report.document import JOURNAL, RESULTS, Document, Rendered, View
 from reconciler.report.plan import count_subjects, format_counts
 from reconciler.report.tree import (
-    FOLD_ABOVE,
     Item,
     Items,
     Report,
     Section,
     Severity,
     cause_of,
+    fold_causes,
     format_subjects,
     group_equal,
 )
 from reconciler.text import formatting
 from reconciler.text.phrase import Phrase, Span, escaped_name, join, name, sentence, strong
 
-_AGAIN = "apply the same plan again: what is done is not done twice"
+_NEXT = ". Next: "
+"""Between the cause and the advice in the detail of an outcome."""
+_CAUSES_MAX = 20
+"""Causes of one status that have an item each: what went wrong is read in full."""
+_AGAIN = "run the same command again: finished actions are skipped"
 _STATUSES: dict[Status, tuple[str, Severity, str]] = {
     Status.FAILED: ("FAILED", Severity.ERROR, f"read the broker's answer, correct the cause, then {_AGAIN}"),
     Status.NOT_ATTEMPTED: ("Not attempted", Severity.ERROR, f"before the plan expires, {_AGAIN}"),
@@ -84,7 +88,9 @@ def results_report(
     present = {status: row for status, row in _STATUSES.items() if tally[status]}
     counts = {status: f"{tally[status]:,} {label.lower()}" for status, (label, _, _) in present.items()}
     undone = [counts[status] for status, (_, _, step) in present.items() if step]
-    blocked = format_counts(plan.blocked or {})
+    blocked = format_counts(
+        plan.blocked or {} if isinstance(plan, ResultsHeader) else count_by_sort(d.address for d in plan.blocked)
+    )
     not_asked = f"; blocked in the plan: {blocked}" if blocked else ""
     headline = ", ".join(undone) or (
         "every action is done" if present else "no actions" if blocked else "nothing to do"
@@ -100,7 +106,11 @@ def results_report(
         ),
         sections=(Section(items=tuple(_items(rows)), severity=Severity.ERROR),),
         next_steps=(
-            *((f"{label.lower()}: {step}",) for label, _, step in present.values() if step),
+            *(
+                join("", (f"{label.lower()}: ",), *_causes_first(status, rows), (step,))
+                for status, (label, _, step) in present.items()
+                if step
+            ),
             *(
                 [("blocked in the plan: ", escaped_name("reconciler show PLAN"), " says why, and what to do")]
                 * bool(blocked)
@@ -139,9 +149,8 @@ def _items(outcomes: Sequence[ResultRow]) -> Iterator[Item]:
         else:
             news.append(outcome)
     news.sort(key=lambda outcome: (_RANK[outcome.status], outcome.address))
-    for same in group_equal(news, _cause_class):
-        causes = list(group_equal(same, lambda outcome: cause_of(outcome.detail, outcome.address)))
-        yield from map(_item, causes if len(causes) <= FOLD_ABOVE else [same])
+    causes = fold_causes(news, _cause_class, lambda row: cause_of(row.detail, row.address), at_most=_CAUSES_MAX)
+    yield from map(_item, causes)
     caveats: defaultdict[tuple[str, str], list[Address]] = defaultdict(list)
     for outcome in outcomes:
         if may_have_written(outcome) and outcome.caveat:
@@ -185,29 +194,101 @@ def _item(same: Sequence[ResultRow]) -> Item:
         effect = f"at most {formatting.count(removed, 'record')} removed" if removed else ""
         if any(outcome.detail != first.detail for outcome in same):
             example = (", such as ", escaped_name(format_subject(first.address)))
-    text = "; ".join(filter(None, (first.detail, first.code if first.code != "NONE" else "", effect)))
+    detail = first.detail if first.status is not Status.NOT_ATTEMPTED else first.detail.partition(_NEXT)[0]
+    text = "; ".join(filter(None, (detail, first.code if first.code != "NONE" else "", effect)))
     label, severity, _step = _STATUSES[first.status]
     subject = (*format_subjects([outcome.address for outcome in same]), *example)
     return Item(label=label, subject=subject, text=(sentence(text),) if text else (), severity=severity)
 
 
-def journal_document(entries: Sequence[JournalEntry | Approval]) -> Document:
-    """Return the document of the entries of a journal."""
+def _causes_first(status: Status, rows: Sequence[ResultRow]) -> Iterator[Phrase]:
+    """Yield what the causes of not attempted actions advise: it comes before a second run, and is said once."""
+    if status is Status.NOT_ATTEMPTED:
+        for advice in dict.fromkeys(row.detail.partition(_NEXT)[2] for row in rows if row.status is status):
+            if advice:
+                yield (sentence(advice), "; then, ")
+
+
+def journal_document(entries: Sequence[JournalEntry | Approval], cluster: str, *, full: bool = False) -> Document:
+    """Return the document of the entries of a journal. `full`: as in `journal_report`."""
     return Document(
         kind=JOURNAL,
-        trees=lambda _view: [journal_report(entries)],
+        trees=lambda _view: [journal_report(entries, cluster, full=full)],
         writers={"json": lambda: (f"{dump(entry)}\n" for entry in entries)},
     )
 
 
-def journal_report(entries: Sequence[JournalEntry | Approval]) -> Report:
-    """The report of a journal: its runs, the oldest first, with their intents, outcomes and releases."""
-    runs = group_equal(entries, lambda entry: entry.run_id)
+def journal_report(entries: Sequence[JournalEntry | Approval], cluster: str, *, full: bool = False) -> Report:
+    """The report of a journal: its runs, the oldest first, with what became of each policy, the worst first.
+
+    `full`: every intent, outcome and release, in the order of the journal.
+    """
+    runs = list(group_equal(entries, lambda entry: entry.run_id))
+    since = f" since {formatting.format_time(entries[0].at_ms)}" if entries else ""
+    ended = "; ".join(filter(None, (f"{formatting.count(len(runs), 'run')}{since}", _counts(entries))))
     return Report(
+        headline=("Journal of ", name(cluster), f": {ended}"),
         sections=tuple(
-            Section(heading=_run_heading(run), items=Items.of(run, _entry_item), labelled=False) for run in runs
-        )
+            Section(
+                heading=_run_heading(run),
+                items=Items.of(run, _entry_item) if full else tuple(_run_items(run)),
+                labelled=False,
+            )
+            for run in runs
+        ),
+        remainder=("with ", escaped_name("reconciler journal --full")),
     )
+
+
+def _ends(entries: Iterable[JournalEntry | Approval]) -> list[JournalEntry]:
+    """Return the last entry of each action of each run: its outcome, or an intent that has none."""
+    last: dict[tuple[str, Address], JournalEntry] = {}
+    for entry in entries:
+        if isinstance(entry, JournalEntry):
+            last[entry.run_id, entry.address] = entry
+    return list(last.values())
+
+
+def _counts(entries: Iterable[JournalEntry | Approval]) -> str:
+    """`2 failed, 1 without an outcome, 236 applied`: the worst first."""
+    tally = Counter(map(_status, _ends(entries)))
+    words: dict[Status | None, str] = {
+        None: "without an outcome",
+        **{status: status.replace("_", " ") for status in _STATUSES},
+    }
+    return ", ".join(f"{tally[status]:,} {words[status]}" for status in sorted(tally, key=_rank))
+
+
+def _status(entry: JournalEntry) -> Status | None:
+    """Return what became of an action; None: that is not known, since an intent is the last that was stored."""
+    return entry.status if entry.event is Event.OUTCOME else None
+
+
+def _rank(status: Status | None) -> float:
+    return _RANK[Status.FAILED] + 0.5 if status is None else _RANK[status]
+
+
+def _run_items(entries: Sequence[JournalEntry | Approval]) -> Iterator[Item]:
+    """Yield the releases of a run, and one item for each policy, with an example of what went wrong."""
+    yield from (_entry_item(entry) for entry in entries if not isinstance(entry, JournalEntry))
+    policies = group_equal(_ends(entries), lambda entry: entry.address.policy_address)
+    for same in sorted(policies, key=lambda same: min(_rank(_status(entry)) for entry in same)):
+        worst = min(same, key=lambda entry: _rank(_status(entry)))
+        status, removed = _status(worst), sum(entry.removed_max or 0 for entry in same)
+        text: list[Phrase] = [(_counts(same),)]
+        if removed:
+            text.append((f"at most {formatting.count(removed, 'record')} removed",))
+        if status not in (Status.APPLIED, Status.SATISFIED):
+            words = [word for word in (worst.detail, worst.code) if word and word != "NONE"]
+            example = join(
+                ": ", (escaped_name(format_subject(worst.address)),), (sentence("; ".join(words)),) * bool(words)
+            )
+            text.append(("such as ", *example))
+        yield Item(
+            subject=(escaped_name(format_address(worst.address.policy_address)),),
+            text=join(", ", *text),
+            severity=_STATUSES[status][1] if status else Severity.WARNING,
+        )
 
 
 def _run_heading(entries: Sequence[JournalEntry | Approval]) -> Phrase:
@@ -216,12 +297,7 @@ def _run_heading(entries: Sequence[JournalEntry | Approval]) -> Phrase:
     parts: list[Phrase] = [(formatting.format_time(first.at_ms),)]
     parts += [("plan ", _digest(digest)) for digest in dict.fromkeys(entry.plan_digest for entry in actions)]
     if actions:
-        ended = {entry.address for entry in actions if entry.event is Event.OUTCOME}
-        open_intents = {entry.address for entry in actions} - ended
-        tally = Counter(entry.status for entry in actions if entry.event is Event.OUTCOME)
-        counts = [f"{tally[status]:,} {status.replace('_', ' ')}" for status in _STATUSES if tally[status]]
-        counts += [f"{len(open_intents):,} without an outcome"] if open_intents else []
-        parts.append((", ".join(counts) or "no outcome",))
+        parts.append((_counts(actions),))
     origin = next(filter(None, map(_origin, entries)), ())
     return ("Run ", name(first.run_id), ": ", *join(", ", *parts), *origin)
 

@@ -43,7 +43,6 @@ def write(folder: Path) -> Path:
 
 def add_to(session: "SparkSession") -> None:
     """Put the code on the path of every Python worker of a user's session."""
-    from pyspark import SparkFiles
     from pyspark.sql.session import SparkSession as Classic
 
     with tempfile.TemporaryDirectory(prefix="kafka-reconciler-code-") as temporary:
@@ -51,6 +50,8 @@ def add_to(session: "SparkSession") -> None:
         if isinstance(session, Classic):
             # Executors fetch the file with their first task, and after every restart: it stays as
             # long as the context. Not in the context's own folder: Spark would take it for its own.
+            from pyspark import SparkFiles  # the light client of Connect has none
+
             folder = Path(SparkFiles.getRootDirectory()) / "kafka-reconciler"
             folder.mkdir(exist_ok=True)
         session.addArtifacts(str(write(folder)), pyfile=True)

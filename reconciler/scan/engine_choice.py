@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -21,7 +22,6 @@ from reconciler.scan.java import find_java
 if TYPE_CHECKING:
     from reconciler.scan.chunks import Chunk
 
-_SPARK_PACKAGES = ("pandas", "pyspark")
 _INLINE_MAX_S = 10.0
 """Up to which sum of `Chunk.seconds`, which is five times what is measured, `auto` takes `inline`."""
 _PUBLIC_PARAMETERS = frozenset({"use_ssl", "user_id", "user_agent", "session_id", "grpc_max_message_size"})
@@ -74,16 +74,37 @@ def check_packages(request: ScanRequest, engine: Engine) -> None:
             "its extra `inline`, or `spark` for large clusters (docs/getting-started.md); in the GitHub action, leave "
             "`scan: false` out"
         )
-    if starts_spark_first(request, engine) and (lacking := _lacking(*_SPARK_PACKAGES)):
-        raise ScanFailed(
-            f"Spark needs {lacking}, and this installation has the extra `inline` only: add --engine auto, write "
-            "`scan: {engine: auto}` into the Cluster's spec, or install the extra `spark`"
-        )
-    if starts_spark_first(request, engine) and engine.remote is None and not _has_user_entry():
+    if not starts_spark_first(request, engine):
+        return
+    if problem := _pyspark_problem(engine):
+        raise ScanFailed(problem)
+    if engine.remote is None and not _has_user_entry():
         raise ScanFailed(
             f"Spark needs the name of its user, and user id {os.getuid()} has no entry in /etc/passwd: add --engine auto or "
             "inline, use --spark-remote, or add an entry for this id to the image"
         )
+
+
+def _pyspark_problem(engine: Engine) -> str:
+    """Return what this engine lacks of Spark's packages, and how to mend it; empty: nothing. Imports none of them."""
+    if lacking := _lacking("pandas", "pyspark", *(["grpc"] if engine.remote else [])):
+        return (
+            f"Spark needs {lacking}, and this installation has the extra `inline` only: add --engine auto, write "
+            "`scan: {engine: auto}` into the Cluster's spec, or install the extra `spark`"
+        )
+    spec = find_spec("pyspark")
+    folder = Path(spec.origin).parent if spec and spec.origin else Path()
+    if len([*folder.parent.glob("pyspark-*.dist-info"), *folder.parent.glob("pyspark_client-*.dist-info")]) > 1:
+        return (
+            "pyspark and pyspark-client are both installed, and each has overwritten files of the other: install the program "
+            "into a new environment, with the extra `spark` or the extra `connect`, but not both"
+        )
+    if engine.remote is None and not (folder / "core").is_dir():
+        return (
+            "this installation has only the client of a Spark Connect server, the extra `connect`: add --spark-remote "
+            "sc://HOST:PORT or --engine auto, or install the extra `spark` into a new environment"
+        )
+    return ""
 
 
 def _has_user_entry() -> bool:
@@ -114,7 +135,7 @@ def reads_inline(request: ScanRequest, engine: Engine, chunks: "Sequence[Chunk]"
 
 def _can_start_spark(engine: Engine) -> bool:
     """Whether its packages are here, and it needs no Java of this machine, or there is one."""
-    if _lacking(*_SPARK_PACKAGES):
+    if _pyspark_problem(engine):
         return False
     with suppress(ScanFailed):
         return engine.remote is not None or (_has_user_entry() and find_java().is_file())

@@ -5,7 +5,9 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -181,48 +183,88 @@ def test_gitlab_connects_where_the_default_branch_says(repository: Repository) -
     assert "connects elsewhere after the merge" in text
 
 
-def cron_job(name: str) -> Mapping[str, Any]:
-    """The container of a CronJob that runs this program."""
+ANY_USER = ("--reuid=1000660000", "--regid=0", "--clear-groups", "--no-new-privs")
+READ_ALL = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
+"""The interpreter of these tests may lie where only its user can read; that of the image does not."""
+
+
+def cron_job(name: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The containers of a CronJob: the one that clones, and the one that runs this program."""
     text = (EXAMPLES / "kubernetes" / "reconciler.yaml").read_text(encoding="utf-8")
     documents = YAML(typ="safe").load_all(text)
     [job] = [document for document in documents if document["metadata"]["name"] == name]
-    [container] = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    [clone], [container] = pod["initContainers"], pod["containers"]
     assert container["workingDir"] == "/git/current"
-    return container  # type: ignore[no-any-return]
+    return clone, container
 
 
-def run_container(name: str, repository: Repository, state: Path) -> tuple[str, int]:
-    """Run a CronJob's container in a new clone behind the link that git-sync makes."""
-    container = cron_job(name)
-    link = repository.folder / "current"
-    link.unlink(missing_ok=True)
-    link.symlink_to(repository.clone(name))
-    entrypoint = container.get("command", ["reconciler"])
-    command = [*entrypoint, *(argument.replace("/state", str(state)) for argument in container["args"])]
-    environment = repository.environment({"RECONCILER_NO_INPUT": "1"})
-    return run_script(command, link, environment, record=lambda _arguments, _variables: None)
+def run_container(name: str, repository: Repository, pod: Path) -> tuple[str, int]:
+    """Run a CronJob's containers in a folder with its volumes, as root as a user of OpenShift.
+
+    That user has an id without a name, group 0 and no right to write to anything but the volumes.
+    """
+    clone, container = cron_job(name)
+    for volume in ("git", "tmp", "origin"):  # of this run only
+        shutil.rmtree(pod / volume, ignore_errors=True)
+    for volume in ("git", "tmp", "state"):
+        (pod / volume).mkdir(parents=True, exist_ok=True)
+        (pod / volume).chmod(0o777)
+    shutil.copytree(repository.origin, pod / "origin")
+    user = ["setpriv", *ANY_USER, *READ_ALL] if os.geteuid() == 0 else []
+    if user:  # a repository of another user needs no trust over HTTPS, but as a folder
+        subprocess.run(["chown", "-R", ANY_USER[0].partition("=")[2], str(pod / "origin")], check=True, timeout=60)
+    address = clone["command"][-2]
+    program = [*user, *clone["command"][:-2], (pod / "origin").as_uri(), str(pod / "git" / "current")]
+    assert address.startswith("https://")
+    subprocess.run(program, env=variables(clone, pod), check=True, timeout=60)
+    arguments = [argument.replace("/state", str(pod / "state")) for argument in container["args"]]
+    result = subprocess.run(
+        [*user, sys.executable, "-m", "reconciler", *arguments],
+        cwd=pod / "git" / "current",
+        env=variables(container, pod) | {"RECONCILER_NO_INPUT": "1", "PYTHONPATH": str(EXAMPLES.parent)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    return result.stdout, result.returncode
 
 
-def test_the_drift_job_fails_while_something_drifts(repository: Repository, group: str, tmp_path: Path) -> None:
+def variables(container: Mapping[str, Any], pod: Path) -> dict[str, str]:
+    """Return the variables of a container, and nothing of this machine but the path of programs."""
+    declared = {variable["name"]: variable["value"].replace("/tmp", str(pod / "tmp")) for variable in container["env"]}
+    return {"PATH": os.environ["PATH"], "TMPDIR": str(pod / "tmp"), **declared}
+
+
+@pytest.fixture
+def pod() -> Iterator[Path]:
+    """A folder that any user may enter, as no user may enter those of pytest."""
+    with tempfile.TemporaryDirectory(prefix="pod-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def test_the_drift_job_fails_while_something_drifts(repository: Repository, group: str, pod: Path) -> None:
     """The first run and the next, which has the report of the first."""
     repository.commit("removal", dead=REMOVAL.format(group=group))
-    state = tmp_path / "volume"
-    state.mkdir()
     for _ in range(2):
-        text, code = run_container("reconciler-drift", repository, state)
+        text, code = run_container("reconciler-drift", repository, pod)
         assert code == 2, text
         assert group in text
-    assert json.loads((state / "drift.json").read_text())
+    assert json.loads((pod / "state" / "drift.json").read_text())
 
 
 def test_the_converge_job_acts_on_reviewed_manifests_only(
-    repository: Repository, group: str, cluster: SandboxCluster, tmp_path: Path
+    repository: Repository, group: str, cluster: SandboxCluster, pod: Path
 ) -> None:
     """A continuous policy waits until an apply has released its manifests in the journal topic."""
     servers = cluster.bootstrap_servers
     client.commit(servers, group, {(group, 0): 0})
     repository.commit("floor", read=FLOOR.format(topic=group))
-    text, code = run_container("reconciler-converge", repository, tmp_path)
+    text, code = run_container("reconciler-converge", repository, pod)
     assert code == 4, text
     assert "not released" in text
     gitlab = GitLab(repository)
@@ -231,6 +273,6 @@ def test_the_converge_job_acts_on_reviewed_manifests_only(
     text, code = gitlab.run("apply", artifacts=planned, DIGEST=digest)[1:]
     assert code == 0, text
     client.commit(servers, group, {(group, 0): 1})
-    text, code = run_container("reconciler-converge", repository, tmp_path)
+    text, code = run_container("reconciler-converge", repository, pod)
     assert code == 0, text
     assert log_start_offsets(cluster, group) == {0: 1}

@@ -17,6 +17,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.metadata import Metadata
 
 from reconciler import __version__
 from reconciler.companions.github import workflows
@@ -118,6 +119,41 @@ def test_the_sdist_installs_what_the_wheel_installs(distributions: Path, tmp_pat
             contents.append({name: archive.read(name) for name in archive.namelist()})
     assert len(contents[0]) > 150
     assert contents[0] == contents[1]
+
+
+def test_what_an_index_would_show_is_valid_and_its_links_lead_to_the_commit(tmp_path: Path) -> None:
+    """The strict check of twine for Markdown (a description and its type), and the rules of the metadata itself.
+
+    A relative link leads nowhere on the page of an index.
+    """
+    source = "acme/reconciler@" + "4f2c9aa0c1d2e3f405162738495a6b7c8d9e0f10"
+    command = [sys.executable, "-m", "hatchling", "build", "--directory", str(tmp_path)]
+    subprocess.run(
+        command,
+        cwd=ROOT,
+        env=environment() | {"RECONCILER_SOURCE": source},
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    [wheel], [sdist] = tmp_path.glob("*.whl"), tmp_path.glob("*.tar.gz")
+    with zipfile.ZipFile(wheel) as archive:
+        text = archive.read("kafka_reconciler-0.1.0.dist-info/METADATA")
+    with tarfile.open(sdist) as archive:
+        file = archive.extractfile("kafka_reconciler-0.1.0/PKG-INFO")
+        assert file is not None
+        assert file.read() == text
+    metadata = Metadata.from_email(text, validate=True)
+    assert metadata.description_content_type == "text/markdown"
+    assert metadata.summary
+    tree = f"https://github.com/{source.replace('@', '/blob/')}/"
+    links = re.findall(r"\]\(([^)]+)\)", metadata.description or "")
+    assert len(links) > 30
+    addresses = [*links, *(metadata.project_urls or {}).values()]
+    for address in addresses:
+        assert address.startswith(("https://github.com/acme/reconciler", "https://keepachangelog.com")), address
+        assert not address.startswith(tree) or (ROOT / address.removeprefix(tree).partition("#")[0]).exists(), address
+    assert set(metadata.project_urls or {}) == {"Repository", "Issues", "Documentation", "Changelog"}
 
 
 def test_the_installed_program_prints_its_version_and_validates(installed: Path, tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_a_protection_holds_for_a_watch_that_began_before_it(cluster: SandboxClu
                 wait_for_log_start(cluster, topic, 60)
             assert process.poll() is None, errors.read_text()
             write(protected, "lsat")
-            message = "the last valid ones stay in force, with what Cluster/local protects by now"
+            message = "the last valid ones stay in force, with what Cluster/local protects now"
             client.wait_until(lambda: message in errors.read_text(), 120, "a round with invalid manifests")
             for topic in (protected, purged):
                 client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 100})

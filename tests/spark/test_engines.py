@@ -6,6 +6,7 @@ Python interpreter and another folder than this process.
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from reconciler.scan.spark_process import SparkProcess, with_session_id
 from tests.spark.processes import descendants
 from tests.spark.reading import NOTHING, next_answers, scan_task, start
 from tests.spark.servers import (
+    HOME,
     QUICK_START,
     OtherPython,
     StandaloneCluster,
@@ -38,6 +40,7 @@ from tests.spark.servers import (
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
+ROOT = Path(__file__).parents[2]
 LIMIT_S = 300
 END_LIMIT_S = 30.0
 """Within this time a reading that hangs is ended: a bound, no measurement."""
@@ -121,9 +124,30 @@ def expected(cluster: SandboxCluster, topic: str) -> list[str]:
     return rows
 
 
-def scan_command(cluster: SandboxCluster, topic: str, engine: str, *conf: str) -> list[str]:
+@pytest.fixture(scope="module")
+def light_client(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An interpreter whose `pyspark` is the light client of its lock file; other packages are those of this one."""
+    folder = tmp_path_factory.mktemp("light")
+    venv = folder / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+    (packages,) = venv.glob("lib/python*/site-packages")
+    (packages / "others.pth").write_text(f"{HOME.parent}\n{ROOT}\n")
+    lock = (ROOT / "requirements-connect.lock").read_text(encoding="utf-8")
+    (entry,) = re.findall(r"^pyspark-client==.*(?:\n .*)+", lock, re.MULTILINE)
+    (folder / "client.lock").write_text(entry)
+    pip = [sys.executable, "-m", "pip", "--python", str(venv / "bin" / "python"), "install", "--quiet"]
+    options = ["--require-hashes", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
+    subprocess.run([*pip, *options, "-r", str(folder / "client.lock")], check=True, timeout=LIMIT_S)
+    assert (packages / "pyspark").is_dir()
+    assert not (packages / "pyspark" / "core").exists()
+    return str(venv / "bin" / "python")
+
+
+def scan_command(
+    cluster: SandboxCluster, topic: str, engine: str, *conf: str, python: str = sys.executable
+) -> list[str]:
     return [
-        sys.executable,
+        python,
         "-m",
         "tests.spark.scan_once",
         cluster.bootstrap_servers,
@@ -152,10 +176,10 @@ def next_snapshot(process: "subprocess.Popen[str]", *, is_first: bool = False) -
     raise AssertionError(process.communicate(timeout=LIMIT_S)[1])
 
 
-def scan_with(cluster: SandboxCluster, topic: str, engine: str, *conf: str) -> list[str]:
+def scan_with(cluster: SandboxCluster, topic: str, engine: str, *conf: str, python: str = sys.executable) -> list[str]:
     """Scan in a new process, which shows progress only, and return the snapshot, a line per subject."""
     result = subprocess.run(
-        scan_command(cluster, topic, engine, *conf),
+        scan_command(cluster, topic, engine, *conf, python=python),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -269,6 +293,13 @@ def test_a_connect_server_agrees_cold_and_warm(
     assert_code_was_sent(imports[before:], connect.python)
     assert scan_with(cluster, topic, connect.address) == expected
     assert connect.python.imports() == imports
+
+
+def test_the_light_client_agrees(
+    cluster: SandboxCluster, topic: str, expected: list[str], connect: ConnectServer, light_client: str
+) -> None:
+    """`pyspark-client` has neither Spark nor its JVM, and may be older than the server: here by a minor version."""
+    assert scan_with(cluster, topic, connect.address, python=light_client) == expected
 
 
 def test_a_connect_session_of_its_own_has_workers_of_its_own(connect: ConnectServer) -> None:

@@ -6,6 +6,7 @@ A test that leaves a warm process precedes one that needs it: each start of Spar
 import os
 import re
 import signal
+import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -159,3 +160,27 @@ def test_a_killed_command_leaves_no_orphan(tmp_path: Path, unique: str, silent_s
             assert any(re.search(pattern, line) for line in process.stderr)
         process.kill()
     assert_nothing_left(tmp_path, unique)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "cause"),
+    [
+        ("sitecustomize.py", "import sys; sys.modules['grpc'] = None", r"grpcio"),
+        ("pyspark.py", "import sys; sys.exit(print('it lacks', 'a package', sep='\\n', file=sys.stderr))", r"it lacks / a package"),
+    ],
+    ids=["a package is missing", "pyspark ends the process"],
+)  # fmt: skip
+def test_a_process_that_pyspark_ends_is_an_error_with_its_last_lines(
+    file: str, text: str, cause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pyspark takes a process without a module for one of its tests: where it lacks a package, it ends it with exit code 0.
+
+    The command once said only that the process had ended, and of a Connect server's it keeps no log.
+    """
+    (tmp_path / file).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        remote = f"sc://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(ScanFailed, match=f"did not start a session: .*{cause}"):
+            read(Engine(remote=remote))
+    spark_process.close()

@@ -229,7 +229,7 @@ def _topics_chart(plan: Plan, topics: Sequence[tuple[str, _Topic]], tallies: Map
         intro="First bar: records. Second bar: partitions.",
         footnote=(
             "Records are those of the partitions that lose any; the plan does not hold the others. ",
-            "The limit counts the whole topic, of which the share is at most what the bar shows. ",
+            "The limit counts the whole topic; the share of it is at most what the bar shows. ",
             f"All else is in sync: {formatting.count(in_sync, 'topic')}." if in_sync else "",
         )
         if shown

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from reconciler.cli import common, console
+from reconciler.cli import console
 from reconciler.cli.app import Application
 from reconciler.cli.settings import Settings, accepts_settings
 from reconciler.companions.sandbox import demo_data, jars, registry
@@ -21,9 +21,9 @@ from reconciler.companions.sandbox.java import find_java
 from reconciler.companions.sandbox.registry import DEFAULT_NAME
 from reconciler.companions.sandbox.tools import run_tool, tool_command, tool_names
 from reconciler.errors import ReconcilerError, SandboxError, UsageError
-from reconciler.references import ALLOW_ENV
+from reconciler.references import ALLOW_ENV, CONNECTION
 from reconciler.report.document import SANDBOX, Document
-from reconciler.text.suggest import did_you_mean
+from reconciler.text.suggest import suggestion
 
 sandbox = Application(help="Run local Kafka brokers to try things on.", add_completion=False, no_args_is_help=True)
 
@@ -141,9 +141,8 @@ def tools(
         return
     tool = words[0].removesuffix(".sh")
     if tool not in available:
-        closest = did_you_mean(tool, available)
-        hint = f"did you mean {closest}? " if closest else ""
-        raise UsageError(f"sandbox {name} has no tool {tool}: {hint}It has {', '.join(available)}")
+        hint = suggestion(tool, available, before=" ")
+        raise UsageError(f"sandbox {name} has no tool {tool};{hint} known: {', '.join(available)}")
     command = tool_command(cluster, tool, *words[1:])
     os.execv(command[0], command)  # noqa: S606  no shell: terminal, signals and exit code are the tool's
 
@@ -200,7 +199,7 @@ def _run_command(words: str, sandbox: SandboxCluster, folder: Path) -> None:
     console.write(f"$ reconciler {words}\n")
     command = [sys.executable, "-m", "reconciler", *words.split()]
     environment = os.environ | {"KAFKA_BOOTSTRAP_SERVERS": sandbox.bootstrap_servers, ALLOW_ENV: "KAFKA_*"}
-    environment.pop(common.CONNECTION, None)  # the user's own clusters have no part in the demo
+    environment.pop(CONNECTION, None)  # the user's own clusters have no part in the demo
     code = subprocess.run(command, cwd=folder, env=environment, check=False).returncode
     console.write(f"(exit {code})\n")
     if code != 0:

@@ -1,7 +1,5 @@
 """`reconciler scan`: it writes the facts that the policies need as Parquet."""
 
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,9 +9,6 @@ from reconciler import pipeline
 from reconciler.cli import common, console, loading
 from reconciler.cli.loading import Paths
 from reconciler.cli.settings import Settings, accepts_settings
-from reconciler.model.scan_request import ScanRequest
-from reconciler.pipeline import Run
-from reconciler.plan import planner
 
 
 @accepts_settings
@@ -27,14 +22,8 @@ def scan(
     docs/scan.md describes the schema. The command changes nothing on the cluster.
     """
     with common.open_run(settings, loading.load_cluster(paths, settings)) as run:
-        snapshot = pipeline.scan(run, partial(_scan_request, run))
+        snapshot = pipeline.scan_policies(run)
         from reconciler.companions.sources import export  # needs pyarrow, which a scan has asked for
 
         files = export.write(snapshot, out)
     console.write("".join(f"{path}\n" for path in files))
-
-
-def _scan_request(run: Run, observed_at_ms: int) -> ScanRequest:
-    """Return what planning reads, without the times of deletions, which no file holds."""
-    request = planner.scan_request(run.manifests.policies, observed_at_ms)
-    return replace(request, topics=tuple(replace(topics, every_ms=None) for topics in request.topics))

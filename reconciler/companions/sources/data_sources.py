@@ -100,7 +100,7 @@ class KafkaSource(DataSource, DataSourceReader):
 
     @abstractmethod
     def chunks(self, session: KafkaSession, options: Options) -> Iterable[Any]:
-        """In the driver: the chunks, of which each becomes a Spark partition."""
+        """In the driver: the chunks; each becomes a Spark partition."""
 
     @abstractmethod
     def rows(self, session: KafkaSession, chunk: Any) -> Iterator[list[Row]]:

@@ -1,8 +1,9 @@
 """Writes a snapshot as Parquet. docs/scan.md documents the columns; a null was not read."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,15 +36,30 @@ TOPIC_COLUMNS = columns("topic! topic_id internal! partitions cleanup_policy rec
 def write(snapshot: ClusterSnapshot, out: Path) -> tuple[Path, ...]:
     """Write partitions/, groups/, topics/ and run.json under `out`. Raises OSError."""
     run = out / "run.json"
-    unread = _readers_unread(snapshot)
-    written = (
-        _parquet(out / "partitions", PARTITION_COLUMNS, snapshot.partitions, lambda facts: _partition(unread, facts)),
-        _parquet(out / "groups", GROUP_COLUMNS, snapshot.groups, _group),
-        _parquet(out / "topics", TOPIC_COLUMNS, snapshot.topics, _topic),
-        run,
-    )
-    run.write_text(json.dumps(_run(snapshot, unread), indent=2) + "\n", encoding="utf-8")
-    return written
+    written = [_parquet(out / name, schema, rows) for name, (schema, rows) in _tables(snapshot).items()]
+    run.write_text(json.dumps(describe_run(snapshot), indent=2) + "\n", encoding="utf-8")
+    return (*written, run)
+
+
+def tables(snapshot: ClusterSnapshot) -> Mapping[str, pa.Table]:
+    """Return the same tables in memory, by the names of their folders."""
+    return {name: pa.Table.from_batches(rows, schema) for name, (schema, rows) in _tables(snapshot).items()}
+
+
+def _tables(snapshot: ClusterSnapshot) -> Mapping[str, tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+    partition = partial(_partition, _readers_unread(snapshot))
+    return {
+        "partitions": (PARTITION_COLUMNS, _batches(PARTITION_COLUMNS, snapshot.partitions, partition)),
+        "groups": (GROUP_COLUMNS, _batches(GROUP_COLUMNS, snapshot.groups, _group)),
+        "topics": (TOPIC_COLUMNS, _batches(TOPIC_COLUMNS, snapshot.topics, _topic)),
+    }
+
+
+def _batches(
+    schema: pa.Schema, facts: Mapping[Any, Any], row: Callable[[Any], dict[str, Any]]
+) -> Iterator[pa.RecordBatch]:
+    for part in batched(sorted(facts), _ROWS_PER_BATCH):
+        yield pa.RecordBatch.from_pylist([row(facts[name]) for name in part], schema=schema)
 
 
 def _readers_unread(snapshot: ClusterSnapshot) -> Unknown | None:
@@ -64,11 +80,12 @@ def _readers_unread(snapshot: ClusterSnapshot) -> Unknown | None:
     )
 
 
-def _run(snapshot: ClusterSnapshot, readers_unread: Unknown | None) -> dict[str, object]:
+def describe_run(snapshot: ClusterSnapshot) -> dict[str, Any]:
+    """Return the contents of run.json: what was read when, and what could not be read at all."""
     incomplete = {
         "topics": snapshot.topics_incomplete,
         "groups": snapshot.groups_incomplete,
-        "readers": readers_unread,
+        "readers": _readers_unread(snapshot),
     }
     return {
         "format_version": FORMAT_VERSION,
@@ -92,7 +109,10 @@ def _partition(readers_unread: Unknown | None, facts: PartitionFacts) -> dict[st
         # A request for named groups only returns no other group.
         inside["readers"] = NOT_ASKED if facts.readers_below == NOT_ASKED else readers_unread
         inside |= {f"readers[{reader.group}].topic_id": reader.topic_id for reader in readers}
-        readers = [{**asdict(reader), "topic_id": known_or_none(reader.topic_id)} for reader in readers]
+        readers = [
+            {**asdict(reader), "implied": reader.without_commit, "topic_id": known_or_none(reader.topic_id)}
+            for reader in readers
+        ]
     row = _row(
         facts,
         PARTITION_COLUMNS,
@@ -132,10 +152,10 @@ def known_or_none(fact: Any) -> Any:
     return None if isinstance(fact, Unknown) else fact
 
 
-def _parquet(folder: Path, schema: pa.Schema, facts: Mapping[Any, Any], row: Callable[[Any], dict[str, Any]]) -> Path:
+def _parquet(folder: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "part-0.parquet"
     with pq.ParquetWriter(path, schema) as writer:
-        for part in batched(sorted(facts), _ROWS_PER_BATCH):
-            writer.write_batch(pa.RecordBatch.from_pylist([row(facts[name]) for name in part], schema=schema))
+        for batch in batches:
+            writer.write_batch(batch)
     return path

@@ -1,7 +1,7 @@
 """`reconciler suggest`: reads a cluster and suggests its first policies."""
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -11,18 +11,16 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from reconciler import pipeline
 from reconciler.cli import common, console, loading
 from reconciler.cli.loading import Paths
-from reconciler.cli.plan import parse_duration
-from reconciler.cli.settings import KeyValue, Settings, accepts_settings, parse_key_value
-from reconciler.companions.suggest import drafts, findings, rules, starter
+from reconciler.cli.settings import KeyValue, Settings, accepts_settings, parse_duration, parse_key_value
+from reconciler.companions.suggest import drafts, findings, starter
 from reconciler.companions.suggest.drafts import ManifestText
+from reconciler.companions.suggest.find import find_suggestions
 from reconciler.companions.suggest.findings import FindingKind, Suggestions
 from reconciler.companions.suggest.report import ITEMS_MAX, suggest_report
 from reconciler.companions.suggest.rules import DEFAULT_IDLE_FOR_MS
 from reconciler.errors import UsageError
-from reconciler.external.read import read_positions
 from reconciler.kafka import connect
 from reconciler.manifest import secrets
 from reconciler.manifest.files import DEFAULT_FOLDER, ClusterManifests
@@ -84,7 +82,7 @@ def suggest(
     if write is not None and os.path.lexists(write):
         raise UsageError(f"--write {write}: the file exists, and suggest overwrites no file: name another one")
     with _open_run(settings, paths, bootstrap_server, name, dict(client or ())) as run:
-        suggestions = _find_suggestions(run, idle_for_ms=idle_for_ms, ignored=ignored)
+        suggestions = find_suggestions(run, idle_for_ms=idle_for_ms, ignored=ignored)
         cluster = run.manifests.cluster
     texts: list[ManifestText] = []
     if bootstrap_server is not None:
@@ -110,21 +108,6 @@ def suggest(
         },
     )
     console.emit(settings, document)
-
-
-def _find_suggestions(run: Run, *, idle_for_ms: int, ignored: Collection[str]) -> Suggestions:
-    """Scan the whole cluster. The manifests of the run say what policies cover already."""
-    snapshot = pipeline.scan(run, rules.scan_request)
-    mirrors = read_positions(run.session, rules.undeclared_readers(snapshot))
-    snapshot = replace(snapshot, external={**snapshot.external, **mirrors})
-    run.progress("comparing groups, records and leaders")
-    return rules.suggest(
-        snapshot,
-        cluster=run.manifests.cluster,
-        policies=run.manifests.policies,
-        idle_for_ms=idle_for_ms,
-        ignored=ignored,
-    )
 
 
 def _read_ignored(path: Path | None) -> Sequence[str]:
@@ -170,7 +153,7 @@ def _undeclared(servers: Sequence[str], name: str, client: dict[str, str], clust
 
 
 def _write(path: Path, suggestions: Suggestions, texts: Sequence[ManifestText]) -> None:
-    """Write the manifests to a new file. Raises UsageError if there is one by now, OutputUnwritten."""
+    """Write the manifests to a new file. Raises UsageError if there is one already, OutputUnwritten."""
     of_cluster = any(address.kind == "Cluster" for address, _findings, _text in texts)
     advice = (
         ()
@@ -186,7 +169,7 @@ def _write(path: Path, suggestions: Suggestions, texts: Sequence[ManifestText]) 
             with path.open("x", encoding="utf-8") as stream:
                 stream.write(drafts.file_text(suggestions, texts, advice=advice))
         except FileExistsError:
-            raise UsageError(f"--write {path}: the file exists by now, and suggest overwrites no file") from None
+            raise UsageError(f"--write {path}: the file exists, and suggest overwrites no file") from None
 
 
 def _next_steps(

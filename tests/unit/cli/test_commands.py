@@ -236,7 +236,7 @@ def test_a_comparison_says_that_limits_refuse_one_of_the_plans(
         ("plan dif plan.json plan.json", 64, "dif: there is no such file or folder; did you mean `plan diff`?"),
         ("plan -o json Diff plan.json plan.json", 64, "did you mean `plan diff`?"),
         ("apply none.json", 4, "`reconciler plan --out none.json` saves a plan"),
-        ("show hello.txt", 4, "line 1 is 'hello', which is no beginning of a plan"),
+        ("show hello.txt", 4, "line 1 is 'hello'; a plan file begins with its header"),
         (
             "apply results.json",
             4,

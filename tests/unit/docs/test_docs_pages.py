@@ -29,9 +29,11 @@ from reconciler.model.selector import Selector
 from reconciler.model.snapshot import GroupState
 from reconciler.operations import DeleteGroup, DeleteRecords, ElectLeader
 from reconciler.plan import drift
+from reconciler.report.metrics import drift_metrics
 from reconciler.report.terminal import write_lines
 from tests.strategies import facts
 from tests.strategies.examples import plan, purge, removal
+from tests.unit.report.test_metrics import refused_run
 from tools.generate_docs import code_tables, fill_sections, wrap
 
 ROOT = Path(__file__).parents[3]
@@ -326,11 +328,13 @@ def test_every_threat_has_a_test_or_rests_on_github() -> None:
 
 
 def test_the_table_of_metrics_is_complete(tmp_path: Path) -> None:
-    """The table of cron.md names exactly the metrics that `drift --metrics` writes."""
-    drift.write_metrics([drift.report(plan(purge(), removal()))], tmp_path / "drift.prom")
-    metrics = set(re.findall(r"^# TYPE (\w+) ", (tmp_path / "drift.prom").read_text(), re.MULTILINE))
-    named = set(re.findall(r"^\| `(reconciler_\w+)`", (DOCS / "cron.md").read_text(encoding="utf-8"), re.MULTILINE))
-    assert metrics == named
+    """The table of cron.md names exactly the metrics that commands write."""
+    metrics = set()
+    for written in (drift_metrics([drift.report(plan(purge(), removal()))]), refused_run()):
+        written.write(tmp_path / "all.prom")
+        metrics |= set(re.findall(r"^# TYPE (\w+) ", (tmp_path / "all.prom").read_text(), re.MULTILINE))
+    table = re.findall(r"^\| (`reconciler_.*?) \|", (DOCS / "cron.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert metrics == {name for row in table for name in re.findall(r"`(\w+)`", row)}
 
 
 def test_every_make_target_that_the_pages_name_exists() -> None:

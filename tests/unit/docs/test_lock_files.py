@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[3]
 BASE, INLINE = "requirements-base.lock", "requirements-inline.lock"
+CONNECT, LIGHT_CLIENT = "requirements-connect.lock", "pyspark-client"
 RUN, DEVELOP = "requirements.lock", "requirements-dev.lock"
 TOKENS = "requirements-tokens.lock"
 
@@ -28,9 +29,9 @@ def entries(lock: str) -> dict[str, tuple[str, ...]]:
     }
 
 
-@pytest.mark.parametrize("lock", [BASE, INLINE, RUN, TOKENS, DEVELOP])
+@pytest.mark.parametrize("lock", [BASE, INLINE, CONNECT, RUN, TOKENS, DEVELOP])
 def test_every_package_has_hashes_and_no_address(lock: str) -> None:
-    """A line that is no package with hashes would name an address, or be installed unchecked."""
+    """A line that is not a package with hashes would name an address, or be installed unchecked."""
     text = (ROOT / lock).read_text(encoding="utf-8")
     assert len(entries(lock)) == len(re.findall(r"^\S+==", text, re.MULTILINE)) > 20
     for name, (_, *hashes) in entries(lock).items():
@@ -40,9 +41,14 @@ def test_every_package_has_hashes_and_no_address(lock: str) -> None:
 
 
 def test_the_lock_files_are_of_one_resolution() -> None:
-    """What runs is what was tested: each smaller file has the entries of the larger one."""
+    """What runs is what was tested: each smaller file has the entries of the larger one.
+
+    The light client of Spark Connect is in its own file only: it and pyspark overwrite each other.
+    """
     assert entries(BASE).items() <= entries(INLINE).items() <= entries(RUN).items() <= entries(DEVELOP).items()
     assert entries(TOKENS).items() <= entries(DEVELOP).items()
+    assert entries(INLINE).items() <= entries(CONNECT).items()
+    assert {name for name, _ in entries(CONNECT).items() - entries(DEVELOP).items()} == {LIGHT_CLIENT}
 
 
 def test_each_lock_file_has_what_it_is_for_and_no_more() -> None:
@@ -57,12 +63,15 @@ def test_each_lock_file_has_what_it_is_for_and_no_more() -> None:
         return words - {project["project"]["name"]}
 
     installed = {
-        lock: {entry.partition(" ")[0] for entry in entries(lock)} for lock in (BASE, INLINE, RUN, TOKENS, DEVELOP)
+        lock: {entry.partition(" ")[0] for entry in entries(lock)}
+        for lock in (BASE, INLINE, CONNECT, RUN, TOKENS, DEVELOP)
     }
     base, tools = names(project["project"]["dependencies"]), names(groups["dev"])
     assert base | names(groups["build"]) <= installed[BASE]
     assert names(extras["inline"]) == installed[INLINE] - installed[BASE]
     assert names(extras["spark"]) <= installed[RUN] - installed[INLINE]
+    assert names(extras["connect"]) == {LIGHT_CLIENT, "pandas"} <= installed[CONNECT] - installed[INLINE]
+    assert "pyspark" not in installed[CONNECT]
     assert names(extras["gcp"]) | names(extras["msk-iam"]) <= installed[TOKENS] - installed[RUN]
     assert tools <= installed[DEVELOP] - installed[RUN]
     assert names(project["build-system"]["requires"]) <= installed[BASE]
@@ -105,3 +114,19 @@ def test_a_lock_file_has_all_that_its_packages_need(lock: str) -> None:
                 needed = {(canonicalize_name(need.name), its_extra) for its_extra in ("", *need.extras)}
                 pending += sorted(needed - seen)
                 seen |= needed
+
+
+def test_no_page_installs_by_a_name_that_a_stranger_could_take() -> None:
+    """The program is on no index: pages install a commit or a wheel file, and the upload is off."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.*")]
+    lines = [line for page in pages for line in page.read_text(encoding="utf-8").splitlines()]
+    named = [line for line in lines if re.search(r"(pip|pipx|uv) .*install|uvx ", line) and "reconciler" in line]
+    assert len(named) > 1
+    for line in named:
+        assert re.search(
+            r"kafka-reconciler(\[\w+\])? @ git\+https://|reconciler-[\d.]+-py3-none-any[.]whl|ADR", line
+        ), line
+    workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
+    upload = workflow[workflow.index("\n  index:\n") :]
+    assert "\n    if: vars.PUBLISH_TO_INDEX == 'true'\n" in upload
+    assert re.findall(r"uses: (\S+)@", upload) == ["actions/download-artifact", "pypa/gh-action-pypi-publish"]

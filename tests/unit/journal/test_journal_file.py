@@ -156,7 +156,7 @@ def test_a_torn_last_line_is_harmless(
 
 
 def test_damage_elsewhere_is_not_harmless(cluster: FakeCluster, tmp_path: Path, journal: ActionJournal) -> None:
-    """A complete line that is no entry means that the purge clock cannot be trusted."""
+    """A complete line that is not an entry means that the purge clock cannot be trusted."""
     run(cluster, [purge(cluster, AT, 60)], tmp_path, journal=journal)
     lines = journal.store.path.read_bytes().splitlines(keepends=True)
     journal.store.path.write_bytes(lines[0][:40] + b"\n" + lines[1])

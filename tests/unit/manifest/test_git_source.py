@@ -47,7 +47,7 @@ def source_of(*paths: Path) -> tuple[str | None, bool]:
 
 
 def test_a_clean_checkout(checkout: Path) -> None:
-    """The working directory and files that are no manifests do not matter."""
+    """The working directory and files that are not manifests do not matter."""
     (checkout / "manifests" / "README.md").write_text("changed")
     assert source_of(checkout / "manifests") == (git(checkout, "rev-parse", "HEAD"), False)
 
@@ -170,7 +170,7 @@ def test_a_refusal_of_git_is_passed_on(
 def test_without_a_commit_git_refuses_nothing(
     tmp_path: Path, words: tuple[str, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Manifests outside of git, and a new repository, are no reason for a warning."""
+    """Manifests outside of git, and a new repository, are not reasons for a warning."""
     (tmp_path / "cluster.yaml").write_text(MANIFEST)
     if words:
         git(tmp_path, *words)

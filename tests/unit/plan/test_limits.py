@@ -135,7 +135,7 @@ def test_the_limit_per_topic_applies_to_each_topic() -> None:
 
 
 def test_vouched_records_do_not_count_but_their_topic_does() -> None:
-    """Records that every named group has read are no loss."""
+    """Records that every named group has read are not loss."""
     consumed_by_named = purge_of(1000, consumed_by_named=True, named=("billing",))
     assert verdict("recordsPercentPerTopic", consumed_by_named).observed == 0.0
     assert verdict("recordsPercent", consumed_by_named).observed == 0.0

@@ -1,6 +1,10 @@
 """Which engine reads: `--engine` and RECONCILER_ENGINE, the size of the work, and whether there is Java."""
 
+import json
 import os
+import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,6 +20,7 @@ OFFSETS = ScanRequest(topics=(TopicRequest(topics=(Selector("*"),), offsets=True
 LEADERS = ScanRequest(topics=(TopicRequest(topics=(Selector("*"),)),))
 SMALL = (Chunk(groups=("a", "b")), Chunk(log=(0,), log_records=100_000))
 LARGE = (*SMALL, Chunk(log=(1,), log_records=2_000_000))
+ROOT = Path(__file__).parents[3]
 REMOTE = "sc://127.0.0.1:15002"
 
 
@@ -101,3 +106,43 @@ def test_a_user_without_a_name_is_told_before_spark_starts(monkeypatch: pytest.M
     for engine in (Engine(name=EngineName.AUTO), Engine(name=EngineName.INLINE), Engine(remote="sc://127.0.0.1:1")):
         check_packages(OFFSETS, engine)
     assert reads_inline(OFFSETS, Engine(name=EngineName.AUTO), LARGE)
+
+
+@pytest.mark.parametrize(
+    ("installed", "remote", "problem"),
+    [
+        (["core", "pyspark-4.3.0.dist-info"], False, ""),
+        (["core", "pyspark-4.3.0.dist-info"], True, ""),
+        (["pyspark_client-4.2.0.dist-info"], True, ""),
+        (["pyspark_client-4.2.0.dist-info"], False, "add --spark-remote sc://HOST:PORT or --engine auto"),
+        (["core", "pyspark-4.3.0.dist-info", "pyspark_client-4.2.0.dist-info"], True, "but not both"),
+        (["core", "pyspark-4.3.0.dist-info", "pyspark_client-4.2.0.dist-info"], False, "but not both"),
+        (["core"], False, ""),  # put there by hand or by a distribution of Linux
+    ],
+)
+def test_pyspark_and_its_light_client_exclude_each_other(
+    installed: Sequence[str], remote: bool, problem: str, tmp_path: Path
+) -> None:
+    """Both fill the folder `pyspark`, pip installs both without a word, and the last one wins, file by file.
+
+    `auto` reads inline then. A process of its own, because this one has imported the real pyspark.
+    """
+    (tmp_path / "pyspark").mkdir()
+    (tmp_path / "pyspark" / "__init__.py").touch()
+    for name in installed:
+        ((tmp_path / name) if name.endswith("info") else (tmp_path / "pyspark" / name)).mkdir()
+    program = (
+        "import json; from tests.unit.scan.test_engine_choice import *; from reconciler.scan import engine_choice;"
+        f"engine = Engine(name=EngineName.AUTO, remote={REMOTE if remote else None!r});"
+        "print(json.dumps([engine_choice._pyspark_problem(engine), reads_inline(OFFSETS, engine, LARGE)]))"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    said, inline = json.loads(answer.stdout)
+    assert (problem in said, bool(said), inline) == (True, bool(problem), bool(problem))

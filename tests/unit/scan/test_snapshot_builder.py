@@ -168,7 +168,7 @@ def readers_row(
 def test_readers_are_sorted_and_implied_ones_stand_at_the_log_start() -> None:
     """A group with commits on the topic, but not on this partition, would read from the log start."""
     result = facts(partition_request(readers=True), readers_row(("b", 7), ("a", None)))
-    assert result.readers == (ConsumerPosition("a", 5, implied=True), ConsumerPosition("b", 7))
+    assert result.readers == (ConsumerPosition("a", 5, without_commit=True), ConsumerPosition("b", 7))
     assert result.readers_below == 20
 
 
@@ -449,8 +449,9 @@ READERS = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), readers=True
             "old call",
         ),
         (groups("g"), None, ConsumerOffsetsLog(partitions=50, skipped=1, malformed=1), None),
-        (groups("g"), None, ConsumerOffsetsLog(), "does not exist yet"),
         (groups(), None, ConsumerOffsetsLog(), None),
+        (groups("g"), None, ConsumerOffsetsLog(hidden=True), None),
+        (groups("g", hidden_unread=Unknown("old call")), None, ConsumerOffsetsLog(hidden=True), "old call"),
     ],
     ids=[
         "all read",
@@ -463,8 +464,9 @@ READERS = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), readers=True
         "unknown keys may be of groups",
         "garbled keys may be of groups",
         "the old call makes up for keys",
-        "no log, yet groups",
         "no log, no groups",
+        "a hidden log, which the Cluster declares",
+        "a hidden log does not make up for the old call",
     ],
 )
 def test_readers_incomplete(
@@ -635,7 +637,7 @@ def pending_row(group: str, number: int, committed: int | None) -> Row:
 
 
 def test_pending_commits_reach_the_positions() -> None:
-    """A group whose first commit was pending was no consumer; a transaction then committed what was gone.
+    """A group whose first commit was pending was not a consumer; a transaction then committed what was gone.
 
     `first` has no visible commit: it consumes all partitions of the topic, as one with a commit does.
     """
@@ -658,5 +660,5 @@ def test_pending_commits_reach_the_positions() -> None:
     (_first, second) = snapshot_builder.partition_facts(requests, rows, READ, NO_PURGES, NOW_MS).values()
     assert second.readers == (
         ConsumerPosition("both", 20, pending=PendingCommit(8, 7)),
-        ConsumerPosition("first", 5, implied=True),
+        ConsumerPosition("first", 5, without_commit=True),
     )

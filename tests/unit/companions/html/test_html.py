@@ -638,7 +638,7 @@ def test_show_reads_a_drift_report(output: str, tmp_path: Path, capsys: pytest.C
 
 
 def test_show_says_why_a_drift_report_is_not_usable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A cut file is no crash, and not taken for a plan."""
+    """A cut file is not a crash, and not taken for a plan."""
     (tmp_path / "drift.json").write_text('{"format_version": "1.1", "kind": "DriftReport",', encoding="utf-8")
     assert run(["show", str(tmp_path / "drift.json")]) == 1
     assert "drift.json is not usable" in capsys.readouterr().err
