@@ -112,7 +112,7 @@ OTHERS: dict[str, Callable[[], str]] = {
 def test_other_documents_fit_their_width(name: str, width: int, tmp_path: Path) -> None:
     page = OTHERS[name]()
     assert measure(tmp_path, page, OVERFLOW, width=width)["width"] <= width
-    if width == DESK:
+    if width == DESK and name != "suggest":  # no scan made it: the docs have a picture of a whole report only
         save_picture(tmp_path, f"report-{name}-{width}", page, width=width)
 
 
