@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any, TextIO
 
 from reconciler.clock import wall_clock_ms
@@ -72,8 +73,8 @@ class JsonLines(io.TextIOBase):
 
 def asks_for_json(arguments: Sequence[str], environment: Mapping[str, str]) -> bool:
     """Return whether words and variables of a command ask for JSON, also where other words are wrong."""
-    chosen, following = environment.get(VARIABLE, ""), [*arguments[1:], ""]
-    for word, next_word in zip(arguments, following, strict=True):
+    chosen = environment.get(VARIABLE, "")
+    for word, next_word in pairwise([*arguments, ""]):
         name, equals, value = word.partition("=")
         if name == "--log-format":
             chosen = value if equals else next_word
