@@ -118,7 +118,8 @@ def test_the_common_options_have_a_page_of_their_own(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize(
-    ("command", "formats"), [("journal", "text|json|cloudevents"), ("plan", "text|md|html|json|github"), ("explain", "text|md")]
+    ("command", "formats"),
+    [("journal", "text|json|cloudevents"), ("plan", "text|md|html|json|github"), ("explain", "text|md")],
 )
 def test_the_help_shows_the_formats_that_a_command_takes(
     command: str, formats: str, capsys: pytest.CaptureFixture[str]
