@@ -14,6 +14,9 @@ from reconciler.model.names import Address, SourceLocation, TopicPartition, form
 from reconciler.model.snapshot import RecordLookup
 from reconciler.text.escape import quoted
 
+NEXT = ". Next: "
+"""Between what happened and what to do, in a message that holds both."""
+
 
 @dataclass(frozen=True, slots=True)
 class Satisfied:
@@ -108,6 +111,11 @@ class LimitVerdict:
     def __post_init__(self) -> None:
         if not all(math.isfinite(number) for number in (self.limit, self.observed or 0)):
             raise ValueError(f"limit {self.id}: {self.observed} of {self.limit} are not two finite numbers")
+
+    @property
+    def cause(self) -> str:
+        """The message without the advice, for a line beside a report that has it."""
+        return self.message.partition(NEXT)[0]
 
     @property
     def unit(self) -> str:

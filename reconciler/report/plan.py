@@ -44,6 +44,7 @@ from reconciler.operations.base import NO_LIMITS, FoldableOperation, Operation
 from reconciler.plan.plan_file import digest, lines
 from reconciler.policies.cluster import CONNECTION
 from reconciler.report.document import PLAN, Document, View
+from reconciler.report.step_outputs import plan_outputs
 from reconciler.report.tree import (
     NO_PAGES,
     Item,
@@ -91,6 +92,7 @@ def plan_document(plan: Plan, *, full: bool = False, **typed: Any) -> Document:
         trees=trees,
         values=[plan],
         writers={"json": lambda: lines(plan)},
+        outputs=lambda: plan_outputs(plan),
     )
 
 
@@ -138,7 +140,9 @@ def _next_steps(plan: Plan, saved_to: Path | str | None, paths: Sequence[Path | 
     words = shlex.join(map(str, (saved_to or "plan.json", *paths)))
     apply = escaped_name(f"reconciler apply {escape_name(words)}")
     if plan.refused:
-        yield ("nothing of this plan can be applied: do less, or add the waiver that is named above, then plan again",)
+        yield (
+            "nothing of this plan can be applied: do less, or merge the waiver that is written above, then plan again",
+        )
     elif plan.actions and saved_to:
         yield (apply,)
     elif plan.actions:
@@ -252,6 +256,7 @@ def _sections(plan: Plan, *, full: bool, pages: dict[str, str]) -> Iterator[Sect
     """Yield the sections. Removes from `pages` what is linked, so that only the first name of a code is."""
     yield Section(items=tuple(_warnings(plan, pages)), severity=Severity.WARNING)
     yield Section(items=tuple(_totals(plan)), are_totals=True)
+    yield Section(items=tuple(_caveats(plan)))
     yield Section(
         heading=("Changes to the rules",),
         items=Items.of(plan.rule_changes, _rule_item),
@@ -314,6 +319,14 @@ def _warnings(plan: Plan, pages: dict[str, str]) -> Iterator[Item]:
     yield from map(unmatched_item, plan.unmatched)
     if plan.targets:
         yield Item(label="Only", text=join(", ", *((name(target),) for target in plan.targets)))
+
+
+def _caveats(plan: Plan) -> Iterator[Item]:
+    """Yield one item for each caveat, with all that it is about."""
+    with_caveat = (action for action in _operations(plan) if action.caveat)
+    for same in group_equal(with_caveat, lambda action: action.caveat):
+        subject = format_subjects([action.address for action in same])
+        yield Item(label="Caveat", subject=subject, text=(sentence(same[0].caveat),), severity=Severity.WARNING)
 
 
 def _verdict_text(verdict: LimitVerdict, pages: dict[str, str]) -> Phrase:
@@ -450,8 +463,6 @@ def _action_item(actions: Sequence[Operation], *, releases: _Releases, full: boo
     children = [Item(text=text) for text in description.notes if full]
     children += [Item(text=text, severity=Severity.LOSS) for text in description.risks]
     children += [Item(text=text, severity=Severity.WARNING) for text in description.unknowns]
-    caveats = dict.fromkeys(action.caveat for action in actions if action.caveat)
-    children += [Item(text=(sentence(text),), severity=Severity.WARNING) for text in caveats]
     children += [Item(text=text, severity=Severity.GOOD) for text in releases.by_action(actions)]
     return Item(
         subject=description.subject,

@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from reconciler import operations
 from reconciler.apply.results import ResultRow, ResultsHeader, as_row, may_have_written
+from reconciler.journal.cloud_events import dump_event
 from reconciler.journal.entry import Event, JournalEntry, dump
 from reconciler.journal.release import Approval, Release, ReviewedTree
 from reconciler.model.names import Address, count_by_sort, format_address, format_subject
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import Plan
+from reconciler.model.plan import NEXT, Plan
+from reconciler.policies.cluster import Cluster
 from reconciler.report.document import JOURNAL, RESULTS, Document, Rendered, View
 from reconciler.report.plan import count_subjects, format_counts
+from reconciler.report.step_outputs import result_outputs
 from reconciler.report.tree import (
     Item,
     Items,
@@ -27,8 +30,6 @@ from reconciler.report.tree import (
 from reconciler.text import formatting
 from reconciler.text.phrase import Phrase, Span, escaped_name, join, name, sentence, strong
 
-_NEXT = ". Next: "
-"""Between the cause and the advice in the detail of an outcome."""
 _CAUSES_MAX = 20
 """Causes of one status that have an item each: what went wrong is read in full."""
 _AGAIN = "run the same command again: finished actions are skipped"
@@ -69,7 +70,13 @@ def results_document(
     def trees(view: View) -> Sequence[Report]:
         return [results_report(header, rows, duration_ms=duration_ms, with_run=not view.at_terminal)]
 
-    return Document(kind=RESULTS, trees=trees, values=rows, writers={"json": json})
+    return Document(
+        kind=RESULTS,
+        trees=trees,
+        values=rows,
+        writers={"json": json},
+        outputs=lambda: result_outputs(header, rows),
+    )
 
 
 def results_report(
@@ -194,7 +201,7 @@ def _item(same: Sequence[ResultRow]) -> Item:
         effect = f"at most {formatting.count(removed, 'record')} removed" if removed else ""
         if any(outcome.detail != first.detail for outcome in same):
             example = (", such as ", escaped_name(format_subject(first.address)))
-    detail = first.detail if first.status is not Status.NOT_ATTEMPTED else first.detail.partition(_NEXT)[0]
+    detail = first.detail if first.status is not Status.NOT_ATTEMPTED else first.detail.partition(NEXT)[0]
     text = "; ".join(filter(None, (detail, first.code if first.code != "NONE" else "", effect)))
     label, severity, _step = _STATUSES[first.status]
     subject = (*format_subjects([outcome.address for outcome in same]), *example)
@@ -204,17 +211,20 @@ def _item(same: Sequence[ResultRow]) -> Item:
 def _causes_first(status: Status, rows: Sequence[ResultRow]) -> Iterator[Phrase]:
     """Yield what the causes of not attempted actions advise: it comes before a second run, and is said once."""
     if status is Status.NOT_ATTEMPTED:
-        for advice in dict.fromkeys(row.detail.partition(_NEXT)[2] for row in rows if row.status is status):
+        for advice in dict.fromkeys(row.detail.partition(NEXT)[2] for row in rows if row.status is status):
             if advice:
                 yield (sentence(advice), "; then, ")
 
 
-def journal_document(entries: Sequence[JournalEntry | Approval], cluster: str, *, full: bool = False) -> Document:
+def journal_document(entries: Sequence[JournalEntry | Approval], cluster: Cluster, *, full: bool = False) -> Document:
     """Return the document of the entries of a journal. `full`: as in `journal_report`."""
     return Document(
         kind=JOURNAL,
-        trees=lambda _view: [journal_report(entries, cluster, full=full)],
-        writers={"json": lambda: (f"{dump(entry)}\n" for entry in entries)},
+        trees=lambda _view: [journal_report(entries, cluster.metadata.name, full=full)],
+        writers={
+            "json": lambda: (f"{dump(entry)}\n" for entry in entries),
+            "cloudevents": lambda: (f"{dump_event(entry, cluster.spec.cluster_id)}\n" for entry in entries),
+        },
     )
 
 
@@ -223,9 +233,11 @@ def journal_report(entries: Sequence[JournalEntry | Approval], cluster: str, *, 
 
     `full`: every intent, outcome and release, in the order of the journal.
     """
+    if not entries:
+        return Report()
     runs = list(group_equal(entries, lambda entry: entry.run_id))
-    since = f" since {formatting.format_time(entries[0].at_ms)}" if entries else ""
-    ended = "; ".join(filter(None, (f"{formatting.count(len(runs), 'run')}{since}", _counts(entries))))
+    since = formatting.format_time(entries[0].at_ms)
+    ended = "; ".join(filter(None, (f"{formatting.count(len(runs), 'run')} since {since}", _counts(entries))))
     return Report(
         headline=("Journal of ", name(cluster), f": {ended}"),
         sections=tuple(

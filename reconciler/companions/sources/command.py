@@ -11,7 +11,7 @@ from reconciler.cli.loading import Paths
 from reconciler.cli.settings import Settings, accepts_settings
 
 
-@accepts_settings
+@accepts_settings(None)
 def scan(
     settings: Settings,
     out: Annotated[Path, typer.Option(help="Folder for partitions/, topics/, groups/ and run.json.")],

@@ -35,7 +35,7 @@ LINES_MAX = 200
 _DIRECTORY = Path()
 
 
-@accepts_settings
+@accepts_settings(SUGGESTIONS)
 def suggest(
     settings: Settings,
     paths: Paths = None,

@@ -430,5 +430,6 @@ def test_an_intent_without_an_outcome_is_not_done() -> None:
     assert next(report.journal_text(other)).plain.endswith("; 1 without an outcome, 1 applied")
 
 
-def test_an_empty_journal_has_no_run() -> None:
-    assert [line.plain for line in report.journal_text([])] == ["Journal of prod-eu: 0 runs"]
+def test_an_empty_journal_prints_nothing() -> None:
+    """The command says on stderr that there is no entry."""
+    assert [line.plain for line in report.journal_text([])] == []
