@@ -70,6 +70,11 @@ from reconciler.text.suggest import suggestion
 T = TypeVar("T")
 
 
+def new_run_id() -> str:
+    """Return an id that no other run has."""
+    return uuid.uuid4().hex[:12]
+
+
 @dataclass(kw_only=True)
 class Run(AbstractContextManager["Run"]):
     """A run on one cluster: its manifests, its one Kafka session, and how the steps run.
@@ -88,7 +93,7 @@ class Run(AbstractContextManager["Run"]):
     stop: Callable[[], bool] = lambda: False
     sending: Callable[[], None] = lambda: None
     last_purges: dict[TopicPartition, int] | None = None
-    run_id: str = field(init=False, default_factory=lambda: uuid.uuid4().hex[:12])
+    run_id: str = field(default_factory=new_run_id)
     started_at_ms: int = field(init=False, default_factory=wall_clock_ms)
 
     def __exit__(self, *_error: object) -> None:
@@ -539,8 +544,10 @@ def _with_observations(
     idle_for_ms = max((part.idle_for_ms for part in request.groups), default=0)
     selected = select_groups((part for part in request.groups if part.idle_for_ms), snapshot.groups)
     empty = sorted(name for name in selected if snapshot.groups[name].state is GroupState.EMPTY)
+    if not empty:
+        return snapshot
     present = observe_groups(run.session, empty, cluster_id=snapshot.cluster_id, clock=wall_clock_ms)
-    since_ms = snapshot.observed_at_ms - 2 * idle_for_ms
+    since_ms = snapshot.observed_at_ms - idle_for_ms * 5 // 4  # the first one, and the widest gap
     try:
         action_journal = action_journal or run.open_journal()
         _check_untracked(action_journal, "proves nothing")
@@ -555,9 +562,10 @@ def _with_observations(
 
 
 def observe(run: Run) -> Mapping[str, GroupObservation | Unknown] | None:
-    """Record in the journal what groups that must be idle look like now; None: their scans need no observations.
+    """Record in the journal how the groups look that must be idle.
 
-    Raises ScanFailed where the list of groups is incomplete: such a scan shows nothing.
+    Returns None where plans need no observations. Raises JournalUnavailable, and ScanFailed where the
+    list of groups is incomplete: such a scan shows nothing.
     """
     cluster = run.manifests.cluster
     request = planner.scan_request(run.manifests.policies, wall_clock_ms())

@@ -7,8 +7,10 @@ are here; a test compares them with the commands' own.
 
 import errno
 import logging
+import os
 import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from importlib import import_module
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -19,6 +21,7 @@ from typer.exceptions import TyperException
 
 from reconciler import __version__
 from reconciler.cli import console
+from reconciler.cli.log_lines import asks_for_json, json_lines
 from reconciler.cli.settings import COMMON_PANEL, COMMON_SHOWN
 from reconciler.errors import ExitCode, ManifestsInvalid, ReconcilerError
 from reconciler.text.redact import redact
@@ -56,6 +59,7 @@ HIDDEN = frozenset({"clusters", "schema", "plan diff"})
 """Commands that `--help` does not list, and that work as ever: workflows and editors call them."""
 
 
+_WITH_STEP_OUTPUTS = ("plan", "apply", "converge", "drift")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -145,7 +149,7 @@ class LazyGroup(TyperGroup):
 
 
 def _interrupted() -> ExitCode:
-    console.print_error("interrupted before anything was written")
+    console.print_error("interrupted before anything was written", code="Interrupted", exit_code=ExitCode.INTERRUPTED)
     return ExitCode.INTERRUPTED
 
 
@@ -195,6 +199,17 @@ def _command_path(error: TyperException, arguments: Sequence[str]) -> str:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code. Never raises; -v shows the traceback of a bug."""
+    words = (" ".join(arguments[:number]) for number in (2, 1))
+    command = next((name for name in words if name in COMMANDS), "")
+    with json_lines(command) if asks_for_json(arguments, os.environ) else nullcontext():
+        console.step_outputs.clear()
+        code = _run(arguments)
+        if command in _WITH_STEP_OUTPUTS:
+            console.write_step_outputs(code)
+        return code
+
+
+def _run(arguments: Sequence[str]) -> int:
     try:
         return app(args=list(arguments), prog_name="reconciler", standalone_mode=False) or ExitCode.DONE
     except TyperException as error:
@@ -202,11 +217,12 @@ def run(arguments: Sequence[str]) -> int:
         if message.startswith("Usage: "):  # a group of commands without one of them
             console.print_stderr(message)
         elif message:
-            console.print_error(f"{message.removesuffix('.')} (see {_command_path(error, arguments)} --help)")
+            text = f"{message.removesuffix('.')} (see {_command_path(error, arguments)} --help)"
+            console.print_error(text, code="UsageError", exit_code=ExitCode.USAGE)
         return ExitCode.USAGE
     except ReconcilerError as error:
         if not isinstance(error, ManifestsInvalid):  # the command has printed the diagnostics
-            console.print_error(str(error))
+            console.print_exception(error)
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted()
@@ -215,10 +231,10 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001  the last line of defence: users get a message, not a traceback
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             # Of a help page, which typer prints: `console.write` has its own error.
-            console.print_error(f"standard output could not be written: {error.strerror}")
+            console.print_error(f"standard output could not be written: {error.strerror}", code="OutputUnwritten")
             return ExitCode.ERROR
         if logging.getLogger("reconciler").isEnabledFor(logging.DEBUG):
             console.print_stderr(redact("".join(traceback.format_exception(error)).rstrip()))
         bug = f"this is a bug in reconciler {__version__}: {type(error).__name__}: {redact(str(error))}"
-        console.print_error(f"{bug} (run again with -v for a traceback)")
+        console.print_error(f"{bug} (run again with -v for a traceback)", code="Bug")
         return ExitCode.ERROR

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from reconciler.cli import console, loading
+from reconciler.cli.log_lines import about
 from reconciler.cli.settings import Settings
 from reconciler.cli.signals import SignalState
 from reconciler.codec import read_kind
@@ -17,7 +18,7 @@ from reconciler.manifest.files import ClusterManifests
 from reconciler.model.action import Mode
 from reconciler.model.names import TopicPartition
 from reconciler.model.plan import Plan
-from reconciler.pipeline import Run, connect_as_environment
+from reconciler.pipeline import Run, connect_as_environment, new_run_id
 from reconciler.plan import plan_file
 from reconciler.report.metrics import Metrics
 from reconciler.scan.engine_choice import Engine, EngineName
@@ -53,7 +54,7 @@ def write_metrics(metrics: Metrics, path: Path | None, codes: set[int]) -> None:
         if path is not None:
             metrics.write(path)
     except OSError as error:
-        console.print_error(f"--metrics {path} could not be written: {error.strerror or error}")
+        console.print_error(f"--metrics {path} could not be written: {error.strerror or error}", code="OutputUnwritten")
         codes.add(ExitCode.ERROR)
 
 
@@ -110,6 +111,7 @@ def open_run(
     signals = signals or SignalState()
     with (
         console.progress(settings, signals) as progress,
+        about(cluster=manifests.cluster.metadata.name, run=(run_id := new_run_id())),
         Run(
             manifests=manifests,
             engine=engine,
@@ -118,6 +120,7 @@ def open_run(
             stop=signals,
             sending=signals.sending,
             last_purges=last_purges,
+            run_id=run_id,
         ) as run,
     ):
         yield run
@@ -129,7 +132,7 @@ def collect_errors(manifests: ClusterManifests, codes: set[int]) -> Iterator[Non
     try:
         yield
     except ReconcilerError as error:
-        console.print_error(f"{manifests.cluster.metadata.name}: {error}")
+        console.print_exception(error, manifests.cluster.metadata.name)
         codes.add(error.exit_code)
     except BrokenPipeError:
         console.discard_stdout()

@@ -86,7 +86,7 @@ def doctor(
                 checks.append(check_cluster(run, elections_only=purpose is Role.ELECTIONS and not show_acls))
         except ReconcilerError as error:  # the other clusters must still be checked
             errors[manifests.cluster.metadata.name] = str(error)
-            console.print_error(f"{manifests.cluster.metadata.name}: {error}")
+            console.print_exception(error, manifests.cluster.metadata.name)
             codes.add(error.exit_code)
 
     def text() -> Iterator[str | Text]:
@@ -179,7 +179,7 @@ def drift(
                 reports.append(drift_reports.report(pipeline.plan(run), previous=previous_reports))
         except ReconcilerError as error:  # the other clusters must still be reported
             name, cluster_id = manifests.cluster.metadata.name, manifests.cluster.spec.cluster_id
-            console.print_error(f"{name}: {error}")
+            console.print_exception(error, name)
             now_ms = wall_clock_ms()
             reports.append(
                 drift_reports.unreachable_report(
@@ -235,4 +235,4 @@ def journal(
         subject = f" about {display_name(address)}" if address else ""
         when = f" since {format_time(since_ms)}" if since_ms else ""
         console.print_stderr(f"the journal of {run.manifests.cluster.address} has no entry{subject}{when}")
-    console.emit(settings, journal_document(entries, manifests.cluster.metadata.name, full=full))
+    console.emit(settings, journal_document(entries, manifests.cluster, full=full))

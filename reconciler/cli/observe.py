@@ -12,10 +12,10 @@ from reconciler.text.formatting import count
 
 @accepts_settings(None, without=SPARK)
 def observe(settings: Settings, paths: Paths = None) -> int:
-    """Record in the journal how the groups look that a GroupRemoval selects.
+    """Record how groups look, where __consumer_offsets is hidden.
 
-    For clusters with `consumerOffsets: hidden`, at least four times in each `idleFor`. Writes to the
-    journal and nothing else.
+    Of clusters with `consumerOffsets: hidden`, the groups that a GroupRemoval selects, at least four
+    times in each `idleFor`. Writes to the journal and nothing else.
     """
     codes: set[int] = set()
     for manifests in loading.load_clusters(paths, settings):

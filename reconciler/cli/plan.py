@@ -46,10 +46,10 @@ def exit_code(plan: Plan, *, detailed: bool, fail_on: Collection[str] = ()) -> E
 
     1: no subject could be read, so the plan says nothing about the cluster.
     """
-    refused = [verdict.cause for verdict in plan.refused]
+    refused = {verdict.id: verdict.cause for verdict in plan.refused}
     findings = {name: text for name, text in describe_findings(plan).items() if name in fail_on and text}
-    for message in (*refused, *(f"--fail-on {name}: {text}" for name, text in findings.items())):
-        console.print_error(message)
+    for code, message in (*refused.items(), *((name, f"--fail-on {name}: {text}") for name, text in findings.items())):
+        console.print_error(message, code=code, exit_code=ExitCode.REFUSED)
     if refused or findings:
         return ExitCode.REFUSED
     unread = [decision for decision in plan.blocked if decision.unread]

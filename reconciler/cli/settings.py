@@ -117,7 +117,7 @@ class Settings:
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log every step.")] = False
     log_format: Annotated[
         Literal["text", "json"],
-        typer.Option(envvar="RECONCILER_LOG_FORMAT", help="Format of log lines on stderr."),
+        typer.Option(envvar="RECONCILER_LOG_FORMAT", help="Format of all lines on stderr."),
     ] = "text"
     no_input: Annotated[
         bool, typer.Option("--no-input", envvar="RECONCILER_NO_INPUT", help="Never ask for confirmation.")

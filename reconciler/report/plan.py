@@ -37,6 +37,7 @@ from reconciler.operations.base import NO_LIMITS, FoldableOperation, Operation
 from reconciler.plan.plan_file import digest, lines
 from reconciler.policies.cluster import CONNECTION
 from reconciler.report.document import PLAN, Document
+from reconciler.report.step_outputs import plan_outputs
 from reconciler.report.tree import (
     NO_PAGES,
     Item,
@@ -79,6 +80,7 @@ def plan_document(plan: Plan, *, full: bool = False, **typed: Any) -> Document:
         trees=lambda view: [plan_report(plan, full=full, pages=view.pages, **(typed if view.at_terminal else {}))],
         values=[plan],
         writers={"json": lambda: lines(plan)},
+        outputs=lambda: plan_outputs(plan),
     )
 
 

@@ -6,14 +6,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from reconciler import operations
 from reconciler.apply.results import ResultRow, ResultsHeader, as_row, may_have_written
+from reconciler.journal.cloud_events import dump_event
 from reconciler.journal.entry import Event, JournalEntry, dump
 from reconciler.journal.release import Approval, Release, ReviewedTree
 from reconciler.model.names import Address, format_address, format_subject
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import NEXT, Plan
 from reconciler.operations.base import Operation
+from reconciler.policies.cluster import Cluster
 from reconciler.report.document import JOURNAL, RESULTS, Document, Rendered
 from reconciler.report.plan import count_subjects
+from reconciler.report.step_outputs import result_outputs
 from reconciler.report.tree import (
     Item,
     Items,
@@ -65,7 +68,13 @@ def results_document(
     duration_ms = max(0, header.finished_at_ms - header.started_at_ms)
     rows = list(map(as_row, outcomes))
     tree = results_report(header, rows, duration_ms=duration_ms)
-    return Document(kind=RESULTS, trees=lambda _view: [tree], values=rows, writers={"json": json})
+    return Document(
+        kind=RESULTS,
+        trees=lambda _view: [tree],
+        values=rows,
+        writers={"json": json},
+        outputs=lambda: result_outputs(header, rows),
+    )
 
 
 def results_report(
@@ -174,12 +183,15 @@ def _causes_first(status: Status, rows: Sequence[ResultRow]) -> Iterator[Phrase]
                 yield (sentence(advice), "; then, ")
 
 
-def journal_document(entries: Sequence[JournalEntry | Approval], cluster: str, *, full: bool = False) -> Document:
+def journal_document(entries: Sequence[JournalEntry | Approval], cluster: Cluster, *, full: bool = False) -> Document:
     """Return the document of the entries of a journal. `full`: as in `journal_report`."""
     return Document(
         kind=JOURNAL,
-        trees=lambda _view: [journal_report(entries, cluster, full=full)],
-        writers={"json": lambda: (f"{dump(entry)}\n" for entry in entries)},
+        trees=lambda _view: [journal_report(entries, cluster.metadata.name, full=full)],
+        writers={
+            "json": lambda: (f"{dump(entry)}\n" for entry in entries),
+            "cloudevents": lambda: (f"{dump_event(entry, cluster.spec.cluster_id)}\n" for entry in entries),
+        },
     )
 
 

@@ -1,4 +1,4 @@
-"""`journal` selects runs and addresses, and an address that nothing knows is no empty answer."""
+"""`journal` selects runs and addresses, and an address that nothing knows is not an empty answer."""
 
 from pathlib import Path
 
