@@ -12,6 +12,7 @@ from reconciler.journal.release import Approval, Release, ReviewedTree
 from reconciler.model.names import Address, count_by_sort, format_address, format_subject
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import NEXT, Plan
+from reconciler.operations.base import Operation
 from reconciler.policies.cluster import Cluster
 from reconciler.report.document import JOURNAL, RESULTS, Document, Rendered, View
 from reconciler.report.plan import count_subjects, format_counts
@@ -185,9 +186,14 @@ def _cause_class(outcome: ResultRow) -> tuple[Status, str, str | None]:
 
 def _is_as_planned(outcome: ResultRow) -> bool:
     """Whether the outcome says no more than its status: of a success, the operation's usual words."""
-    operation = next((known for known in operations.OPERATIONS if outcome.operation == known.OPERATION), None)
+    operation = _operation_of(outcome)
     usual = {} if operation is None else {Status.APPLIED: operation.APPLIED, Status.SATISFIED: operation.SATISFIED}
     return outcome.status in usual and outcome.detail in ("", usual[outcome.status])
+
+
+def _operation_of(row: ResultRow | JournalEntry) -> type[Operation] | None:
+    """Return the operation of a row; None: restore-group wrote it, or another version."""
+    return next((known for known in operations.OPERATIONS if row.operation == known.OPERATION), None)
 
 
 def _item(same: Sequence[ResultRow]) -> Item:
@@ -287,7 +293,9 @@ def _run_items(entries: Sequence[JournalEntry | Approval]) -> Iterator[Item]:
     for same in sorted(policies, key=lambda same: min(_rank(_status(entry)) for entry in same)):
         worst = min(same, key=lambda entry: _rank(_status(entry)))
         status, removed = _status(worst), sum(entry.removed_max or 0 for entry in same)
-        text: list[Phrase] = [(_counts(same),)]
+        operation = _operation_of(worst) if status is Status.APPLIED else None
+        done = operation.count_effects([entry.address for entry in same]) if operation else _counts(same)
+        text: list[Phrase] = [(done,)]
         if removed:
             text.append((f"at most {formatting.count(removed, 'record')} removed",))
         if status not in (Status.APPLIED, Status.SATISFIED):

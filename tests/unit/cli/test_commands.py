@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.app import COMMANDS, HIDDEN, load_command, run
+from reconciler.cli.codes import ALL_CODES
 from reconciler.cli.inspect import describe_java
 from reconciler.cli.settings import COMMON_PANEL, SPARK, Settings
 from reconciler.errors import ExitCode
@@ -186,7 +187,7 @@ def test_a_shell_completes_codes_clusters_addresses_and_sandboxes(tmp_path: Path
     assert complete("plan --cluster p", tmp_path) == ["prod-eu"]
     assert complete("plan --target o", tmp_path) == ["orders"]
     assert complete("journal --address RetentionF", tmp_path) == ["RetentionFloor/week"]
-    assert complete("explain B30", tmp_path) == [f"B30{number}" for number in range(1, 8)]
+    assert complete("explain B30", tmp_path) == [code for code in ALL_CODES if code.startswith("B30")]
     assert complete("sandbox status --name n", tmp_path) == []
     (manifests / "broken.yaml").write_text("{")
     assert complete("plan --target o", tmp_path) == []

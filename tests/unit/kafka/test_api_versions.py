@@ -150,7 +150,7 @@ def test_brokers_that_do_not_tell_rights_refuse_none(versions: dict[int, Any], e
 
 
 def test_a_controller_is_no_broker() -> None:
-    """It lists no topic. One that is no controller, or does not answer, may be a broker."""
+    """It lists no topic. One that is not a controller, or does not answer, may be a broker."""
     controller = struct.pack(">ihi", 1, 0, 2) + struct.pack(">hhh", 18, 0, 4) + struct.pack(">hhh", 63, 0, 2)
     with server(struct.pack(">i", len(controller)) + controller) as address:
         cause = find_controllers(Connection((address,)), Deadline.after(10))

@@ -415,7 +415,9 @@ def test_the_journal_has_one_line_for_each_run_and_policy() -> None:
     assert mentions(title, "prod-eu", "1 run", "1 failed, 301 applied")
     assert heading.endswith(", 1 failed, 301 applied")
     assert first == ("  RetentionFloor/bad: 1 failed, 1 applied, at most 10 records removed, such as orders[1]: why")
-    assert second == "  RetentionFloor/fine: 300 applied, at most 1,500 records removed"
+    assert (
+        second == "  RetentionFloor/fine: records of 300 partitions of 1 topic deleted, at most 1,500 records removed"
+    )
 
 
 def test_an_intent_without_an_outcome_is_not_done() -> None:
