@@ -392,7 +392,7 @@ class Elections(Workload):
         assert all(leader_of[key] == self.cluster.replicas[key][0] for key in self.partitions), contender
 
 
-def progress(line: str, *_count: int) -> None:
+def progress(line: str, *_state: object) -> None:
     print(f"[{time.monotonic() - START:7.1f} s] {line}", file=sys.stderr, flush=True)
 
 

@@ -334,7 +334,7 @@ def main() -> None:
     sizes = (QUICK if options.quick else FULL).demo
     start_s = time.monotonic()
 
-    def progress(text: str, *_count: int) -> None:
+    def progress(text: str, *_state: object) -> None:
         print(f"{time.monotonic() - start_s:7.1f} s  {text}", file=sys.stderr, flush=True)
 
     with tempfile.TemporaryDirectory(prefix="reconciler-bench-demo-") as folder, demo_cluster(progress) as cluster:

@@ -114,10 +114,11 @@ class StepTimes:
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self._step, self._start_s = "start", time.perf_counter()
 
-    def note(self, message: str, *_count: int) -> None:
-        ended = re.match(r"(.+)s: \d+ of \d+$", message)  # this message comes at the end of its step
-        words = message.split()
-        self._switch(self._step if ended is None else f"{ended[1]}s", " ".join(words[:1]) if ended is None else "end")
+    def note(self, step: str, state: str = "", *_count: int) -> None:
+        if re.fullmatch(r"\d+ of \d+", state):  # of an operation, at the end of its step
+            self._switch(step, "end")
+        else:
+            self._switch(self._step, " ".join(step.split()[:1]))
 
     def end(self) -> None:
         self._switch(self._step, "")
@@ -236,7 +237,7 @@ def main() -> None:
     sizes = (QUICK if options.quick else FULL).round_trips
     start_s = time.monotonic()
 
-    def progress(text: str, *_count: int) -> None:
+    def progress(text: str, *_state: object) -> None:
         print(f"{time.monotonic() - start_s:7.1f} s  {text}", file=sys.stderr, flush=True)
 
     with (

@@ -102,7 +102,7 @@ def measure_session(engine: Engine, servers: str) -> dict[str, float]:
     start = time.perf_counter()
     message_times: dict[str, float] = {}
 
-    def note_time(message: str, *_count: int) -> None:
+    def note_time(message: str, *_state: object) -> None:
         message_times.setdefault(message.partition(" ")[0], time.perf_counter() - start)
 
     task = scan_task(open_session(servers).connection, {})

@@ -44,7 +44,7 @@ def archive_path(name: str, java: Path, jars: Path) -> Path:
     identity = (str(real), real.stat().st_mtime_ns, str(jars), jars.stat().st_mtime_ns)
     folder = platformdirs.user_cache_path("kafka-reconciler", appauthor=False) / name
     if not folder.is_absolute():  # classes from the current folder, which in CI is a checkout, would run
-        raise OSError(f"{folder} is no absolute path: set HOME or XDG_CACHE_HOME")
+        raise OSError(f"{folder} is not an absolute path: set HOME or XDG_CACHE_HOME")
     return folder / f"{hashlib.sha256(repr(identity).encode()).hexdigest()[:16]}.jsa"
 
 

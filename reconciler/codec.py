@@ -47,7 +47,7 @@ DOCUMENTS: Mapping[str, str] = {
     "Suggestions": "the JSON of `suggest`",
     "PlanDiff": "the JSON of `plan diff`",
     "Diagnostics": "the JSON of `validate`",
-    "Examination": "the JSON of `doctor`",
+    "DoctorReport": "the JSON of `doctor`",
     "Protection": "the JSON of `doctor --github`",
 }
 """Kind of a document that the program writes → what a message calls it."""

@@ -1,6 +1,6 @@
 """The exceptions that end a command, and the exit codes of the process.
 
-What fails for one subject is no exception but data (Blocked, Unknown, Outcome). Each message names
+What fails for one subject is not an exception but data (Blocked, Unknown, Outcome). Each message names
 the subject, the number, the limit and the next step, in one line. cli/ catches the exceptions once.
 """
 
@@ -45,7 +45,9 @@ class ManifestsInvalid(ReconcilerError):
     """
 
     def __init__(self, diagnostics: Sequence[Any], clusters: Sequence[Any] = (), contents: Sequence[str] = ()) -> None:
-        super().__init__(f"{len(diagnostics)} problem(s) in the manifests")
+        first = next((d for d in diagnostics if d.severity == "error"), None)
+        more = f", the first: {first.location}: {first.message}" if first else ""
+        super().__init__(f"{len(diagnostics)} problem(s) in the manifests{more}")
         self.contents = tuple(contents)
         self.diagnostics = tuple(diagnostics)
         self.clusters = tuple(clusters)

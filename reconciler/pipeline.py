@@ -1,11 +1,13 @@
 """Calls the steps in order: scan → plan → recheck → apply. Decides nothing itself."""
 
+import os
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,7 +17,15 @@ from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply as send_actions
 from reconciler.apply.restore import Removal, RestorePlan
 from reconciler.clock import steady_clock, wall_clock_ms
-from reconciler.errors import ExitCode, JournalUnavailable, PlanUnusable, WrongCluster
+from reconciler.errors import (
+    ExitCode,
+    JournalUnavailable,
+    PlanUnusable,
+    Refused,
+    ScanFailed,
+    UsageError,
+    WrongCluster,
+)
 from reconciler.external.read import read_positions
 from reconciler.journal import journal
 from reconciler.journal.entry import JournalEntry
@@ -23,28 +33,46 @@ from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
 from reconciler.journal.release import Approval, ci_run, manifests_hash
 from reconciler.kafka.gateway import KafkaGateway
+from reconciler.kafka.groups import observe_groups
 from reconciler.kafka.journal_topic import JournalTopic, check_stamps
 from reconciler.kafka.records import look_up
 from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import git, secrets
-from reconciler.manifest.files import ClusterManifests
+from reconciler.manifest.files import ClusterManifests, ManifestSet
 from reconciler.model.action import Action, Mode
-from reconciler.model.names import Address, TopicPartition
+from reconciler.model.names import Address, TopicPartition, count_by_sort
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import Plan
+from reconciler.model.plan import LimitVerdict, Plan
 from reconciler.model.progress import Progress
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, Lookups, Unknown
+from reconciler.model.snapshot import (
+    NOT_ASKED,
+    ClusterSnapshot,
+    GroupObservation,
+    GroupState,
+    GroupType,
+    Lookups,
+    Unknown,
+)
 from reconciler.operations import OPERATIONS, Operation
 from reconciler.plan import limits, plan_file, planner, recheck, rules
 from reconciler.plan.expiry_and_cluster import check_cluster_id, check_usable
 from reconciler.plan.plan_file import SavedPlan
 from reconciler.plan.review import restrict_to
-from reconciler.plan.targets import matches
+from reconciler.plan.targets import find_candidates, matches
+from reconciler.references import CONNECTION
 from reconciler.scan.engine_choice import Engine, EngineName, check_packages
+from reconciler.scan.select import select_groups
+from reconciler.text.escape import display_name
 from reconciler.text.formatting import count
+from reconciler.text.suggest import suggestion
 
 T = TypeVar("T")
+
+
+def new_run_id() -> str:
+    """Return an id that no other run has."""
+    return uuid.uuid4().hex[:12]
 
 
 @dataclass(kw_only=True)
@@ -65,7 +93,7 @@ class Run(AbstractContextManager["Run"]):
     stop: Callable[[], bool] = lambda: False
     sending: Callable[[], None] = lambda: None
     last_purges: dict[TopicPartition, int] | None = None
-    run_id: str = field(init=False, default_factory=lambda: uuid.uuid4().hex[:12])
+    run_id: str = field(default_factory=new_run_id)
     started_at_ms: int = field(init=False, default_factory=wall_clock_ms)
 
     def __exit__(self, *_error: object) -> None:
@@ -115,13 +143,36 @@ class Run(AbstractContextManager["Run"]):
             yield outcome
 
 
+def connect_as_environment(manifests: ClusterManifests, load: Callable[[Path], ManifestSet]) -> ClusterManifests:
+    """Return the manifests with the connection that the environment names, if any.
+
+    `load`: loads the manifests that are named. Raises Refused for another connection: only `plan` is for
+    manifests that propose one.
+    """
+    path = os.environ.get(CONNECTION)
+    if not path or manifests.base is not None:
+        return manifests
+    connected = manifests.connect_as(load(Path(path)))
+    if connected.connection_changes:
+        raise Refused(
+            f"{manifests.cluster.address} ({manifests.cluster.declared_at}) connects elsewhere "
+            f"({', '.join(connected.connection_changes)}) than {path}, which {CONNECTION} names: nothing was done; "
+            "`reconciler plan` shows what the manifests would do"
+        )
+    return connected
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyResult:
-    """What became of a plan. `outcomes`: in the order in which the actions ended."""
+    """What became of a plan. `outcomes`: in the order in which the actions ended.
+
+    `refused`: the limits that refused it, before or after the fresh scan.
+    """
 
     plan: Plan
     outcomes: Sequence[Outcome]
     header: results.ResultsHeader
+    refused: tuple[LimitVerdict, ...] = ()
 
 
 def plan(
@@ -179,6 +230,22 @@ def plan(
     return replace(bounded, limits=verdicts)
 
 
+def check_approval(planned: Plan, expect_digest: str | None) -> None:
+    """Raise PlanUnusable for another plan or one of another time, Refused for a plan beyond a limit.
+
+    `expect_digest` None: the caller has seen the plan itself.
+    """
+    digest = plan_file.digest(planned)
+    if expect_digest is not None and expect_digest != digest:
+        raise PlanUnusable(
+            f"the plan's digest is {digest}, and the expected one is {expect_digest or 'empty'}: nothing was done; apply "
+            "the plan that was approved"
+        )
+    check_usable(planned, wall_clock_ms(), {})
+    if planned.refused:
+        raise Refused("; ".join(verdict.message for verdict in planned.refused))
+
+
 def apply(
     planned: Plan,
     run: Run,
@@ -210,7 +277,7 @@ def apply(
     unsent = [journal.annotate_interrupted(outcome, interrupted) for outcome in ended]
     others = (action for action in planned.actions if not isinstance(action, own))
     deferred = [Outcome(action=action, status=Status.DEFERRED, detail="left to another run") for action in others]
-    refused = tuple(verdict.message for verdict in checked.limits if not verdict.passed)
+    refused = tuple(verdict for verdict in checked.limits if not verdict.passed)
     if refused or dry_run:
         detail = "a limit refuses the plan as it stands now" if refused else "dry run: would be sent"
         kept = [Outcome(action=action, status=Status.NOT_ATTEMPTED, detail=detail) for action in remaining]
@@ -220,6 +287,7 @@ def apply(
             run.session,
             cluster_id=planned.cluster_id,
             read_external=partial(read_positions, run.session, run.manifests.reader_requests),
+            without_consumer_offsets=cluster.hides_consumer_offsets,
         ),
         journal=action_journal,
         run_id=run.run_id,
@@ -240,7 +308,14 @@ def apply(
     if release:
         action_journal.record_release(manifests_hash(run.manifests.files), run_id=run.run_id, at_ms=wall_clock_ms())
     _close_intents([outcome for outcome in unsent if outcome.action.address in interrupted], context)
-    outcomes = [*unsent, *_send(remaining, planned, run, context), *deferred]
+    sent = journal.note_other_claims(
+        [*unsent, *_send(remaining, planned, run, context)],
+        action_journal,
+        context.plan_digest,
+        run.run_id,
+        since_ms=planned.observed_at_ms,
+    )
+    outcomes = [*sent, *deferred]
     nothing_written = not any(map(results.may_have_written, outcomes))
     code = ExitCode.INTERRUPTED if run.stop() and nothing_written else results.exit_code(outcomes)
     return _result(planned, run, outcomes, code=code)
@@ -327,7 +402,7 @@ def converge(run: Run, *, on_plan: Callable[[Plan], None], confirm: Callable[[],
     on_plan(planned)
     if planned.actions and not planned.refused:
         return apply(planned, run, needs_stamps=bool(topic))
-    return _result(planned, run, (), refused=tuple(verdict.message for verdict in planned.refused))
+    return _result(planned, run, (), refused=planned.refused)
 
 
 def newest_release(run: Run) -> str | None:
@@ -337,22 +412,62 @@ def newest_release(run: Run) -> str | None:
     """
     action_journal = run.open_journal()
     release = action_journal.newest_release(now_ms=wall_clock_ms())
-    if release is not None and isinstance(action_journal.store, JournalFile):
-        path = action_journal.store.path
-        if not git.is_outside_of_git(path):
-            raise JournalUnavailable(
-                f"the journal {path} releases nothing: git has it, or does not say that it is untracked, and a commit "
-                "could bring a release along; add .reconciler/ to .gitignore, or name a topic in spec.journal"
-            )
-    return None if release is None else release.manifests
+    if release is None:
+        return None
+    _check_untracked(action_journal, "releases nothing")
+    return release.manifests
 
 
-def journal_entries(run: Run, *, address: str | None = None) -> Iterator[JournalEntry | Approval]:
-    """Yield the journal's entries, oldest first. `address`: only what it means, and what is below."""
-    action_journal = run.open_journal()
-    if address is None:
-        return action_journal.history()
-    return action_journal.entries(partial(matches, address))
+def _check_untracked(action_journal: ActionJournal, effect: str) -> None:
+    """Raise JournalUnavailable for a journal file that git may have delivered with the manifests."""
+    store = action_journal.store
+    if isinstance(store, JournalFile) and store.path.exists() and not git.is_outside_of_git(store.path):
+        raise JournalUnavailable(
+            f"the journal {store.path} {effect}: git has it, or does not say that it is untracked, and a commit "
+            "could bring entries along; add .reconciler/ to .gitignore, or name a topic in spec.journal"
+        )
+
+
+def journal_entries(
+    run: Run, *, address: str | None = None, run_id: str | None = None, since_ms: int = 0
+) -> list[JournalEntry | Approval]:
+    """Return the journal's entries, oldest first.
+
+    `address`: only what it means, and what is below. `run_id`: only this run, or the only one that begins so. `since_ms`: only runs
+    that stored something since. Raises UsageError for a run that is not in the journal, and for an
+    address that neither the journal nor a policy knows.
+    """
+    entries = list(run.open_journal().history())
+    runs = {entry.run_id: entry.at_ms for entry in entries}  # the last one is the newest
+    if run_id is not None:
+        begun = [known for known in runs if known.startswith(run_id)]
+        if len(begun) != 1:
+            state = f"{count(len(begun), 'run')} of the journal begin so" if begun else "the journal has no such run"
+            hint = suggestion(run_id, runs, before="; ", otherwise="; `reconciler journal` lists the runs")
+            raise UsageError(f"--run {display_name(run_id)}: {state}{hint}")
+        (run_id,) = begun
+    if address is not None:
+        of_actions = [entry for entry in entries if isinstance(entry, JournalEntry)]
+        entries = [entry for entry in of_actions if matches(address, entry.address)]
+        if not entries:
+            _refuse_unknown(address, run.manifests, (entry.address for entry in of_actions))
+    return [entry for entry in entries if run_id in (None, entry.run_id) and runs[entry.run_id] >= since_ms]
+
+
+def _refuse_unknown(address: str, manifests: ClusterManifests, recorded: Iterable[Address]) -> None:
+    """Raise UsageError for an address of no entry, unless an entry is about its topic, or a policy names it.
+
+    A pattern proves nothing: `*` selects every misspelt name.
+    """
+    names = {entry.name for entry in recorded}
+    selectors = chain.from_iterable(policy.selectors for policy in manifests.policies)
+    exact = {selector.name for selector in selectors if selector.name is not None}
+    with suppress(UsageError):
+        candidates = find_candidates(address, manifests.policies) or ()
+        if any(not candidate.name or candidate.name in names | exact for candidate in candidates):
+            return
+    hint = suggestion(address.rpartition("/")[2].partition("[")[0], names | exact, before="; ")
+    raise UsageError(f"--address {display_name(address)}: the journal has no entry about it{hint}")
 
 
 def plan_restore(run: Run, removal: Removal) -> RestorePlan:
@@ -387,6 +502,16 @@ def scan(run: Run, request: Callable[[int], ScanRequest]) -> ClusterSnapshot:
     return _scan(run, request(observed_at_ms), run.engine, observed_at_ms)
 
 
+def scan_policies(run: Run) -> ClusterSnapshot:
+    """Read what planning reads, without the times of deletions, which no export holds. Raises ScanFailed."""
+
+    def request(observed_at_ms: int) -> ScanRequest:
+        needed = planner.scan_request(run.manifests.policies, observed_at_ms)
+        return replace(needed, topics=tuple(replace(topics, every_ms=None) for topics in needed.topics))
+
+    return scan(run, request)
+
+
 def _scan(
     run: Run, request: ScanRequest, engine: Engine, observed_at_ms: int, action_journal: ActionJournal | None = None
 ) -> ClusterSnapshot:
@@ -397,14 +522,18 @@ def _scan(
     check_packages(request, engine)
     from reconciler.scan import read_chunks, scan
 
-    request = replace(request, external=run.manifests.reader_requests)
+    request = replace(
+        request,
+        external=run.manifests.reader_requests,
+        without_consumer_offsets=run.manifests.cluster.hides_consumer_offsets,
+    )
     with read_chunks.started(request, engine):
         session = run.session
         last_purges: Mapping[TopicPartition, int] | Unknown = NOT_ASKED
         clocks = [part.every_ms for part in request.topics if part.every_ms is not None]
         if clocks:
             last_purges = _last_purges(run, action_journal, max(clocks), observed_at_ms)
-        return scan.scan(
+        snapshot = scan.scan(
             request,
             session,
             observed_at_ms=observed_at_ms,
@@ -412,6 +541,63 @@ def _scan(
             engine=engine,
             progress=run.progress,
         )
+    return _with_observations(run, request, snapshot, action_journal) if snapshot.consumer_offsets_hidden else snapshot
+
+
+def _with_observations(
+    run: Run, request: ScanRequest, snapshot: ClusterSnapshot, action_journal: ActionJournal | None
+) -> ClusterSnapshot:
+    """Return the snapshot with what was and is observed of EMPTY groups that must be idle."""
+    idle_for_ms = max((part.idle_for_ms for part in request.groups), default=0)
+    selected = select_groups((part for part in request.groups if part.idle_for_ms), snapshot.groups)
+    empty = sorted(name for name in selected if snapshot.groups[name].state is GroupState.EMPTY)
+    if not empty:
+        return snapshot
+    present = observe_groups(run.session, empty, cluster_id=snapshot.cluster_id, clock=wall_clock_ms)
+    since_ms = snapshot.observed_at_ms - idle_for_ms * 5 // 4  # the first one, and the widest gap
+    try:
+        action_journal = action_journal or run.open_journal()
+        _check_untracked(action_journal, "proves nothing")
+        before = action_journal.observations(empty, cluster_id=snapshot.cluster_id, since_ms=since_ms)
+    except JournalUnavailable as error:
+        present, before = dict.fromkeys(empty, Unknown(str(error))), {}
+    groups = dict(snapshot.groups)
+    for name, seen in present.items():
+        observations = seen if isinstance(seen, Unknown) else (*before[name], seen)
+        groups[name] = replace(groups[name], observations=observations)
+    return replace(snapshot, groups=groups)
+
+
+def observe(run: Run) -> Mapping[str, GroupObservation | Unknown] | None:
+    """Record in the journal how the groups look that must be idle.
+
+    Returns None where plans need no observations. Raises JournalUnavailable, and ScanFailed where the
+    list of groups is incomplete: such a scan shows nothing.
+    """
+    cluster = run.manifests.cluster
+    request = planner.scan_request(run.manifests.policies, wall_clock_ms())
+    parts = [part for part in request.groups if part.idle_for_ms]
+    if not cluster.hides_consumer_offsets or not parts:
+        return None
+    cluster_id = cluster.spec.cluster_id
+    listed = KafkaGateway(run.session, cluster_id=cluster_id).list_groups()
+    if isinstance(listed, Unknown):
+        raise ScanFailed(f"nothing was recorded, because groups may be missing: {listed.reason}")
+    names = sorted(select_groups(parts, (name for name, facts in listed.items() if facts.listed is True)))
+    run.progress(f"observing {count(len(names), 'group')}")
+    seen = observe_groups(run.session, names, cluster_id=cluster_id, clock=wall_clock_ms)
+    at_ms = wall_clock_ms()
+    run.open_journal().record_observations(
+        (
+            GroupObservation(at_ms=at_ms, group=group, type=GroupType.HIDDEN, state=GroupState.UNKNOWN)
+            if isinstance(of, Unknown)
+            else of
+            for group, of in seen.items()
+        ),
+        cluster_id=cluster_id,
+        run_id=run.run_id,
+    )
+    return seen
 
 
 def decide_with_lookups(
@@ -448,7 +634,12 @@ def _last_purges(
 
 
 def _result(
-    planned: Plan, run: Run, outcomes: Sequence[Outcome], *, refused: tuple[str, ...] = (), code: int = ExitCode.DONE
+    planned: Plan,
+    run: Run,
+    outcomes: Sequence[Outcome],
+    *,
+    refused: tuple[LimitVerdict, ...] = (),
+    code: int = ExitCode.DONE,
 ) -> ApplyResult:
     header = results.ResultsHeader(
         tool_version=__version__,
@@ -460,6 +651,9 @@ def _result(
         finished_at_ms=wall_clock_ms(),
         interrupted=run.stop(),
         exit_code=int(ExitCode.REFUSED if refused else code),
-        refused=refused,
+        refused=tuple(verdict.message for verdict in refused),
+        who=journal.whoami(),
+        commit=planned.source.commit,
+        blocked=+count_by_sort(decision.address for decision in planned.blocked),
     )
-    return ApplyResult(plan=planned, outcomes=outcomes, header=header)
+    return ApplyResult(plan=planned, outcomes=outcomes, header=header, refused=refused)

@@ -15,6 +15,8 @@ from pathlib import Path
 
 REFERENCE = re.compile(r"\$\{(?:env:(?P<env>[A-Za-z_][A-Za-z0-9_]*)|file:(?P<file>[^${}\x00-\x1f]+))\}")
 """A secret outside of Git: a variable, or a file."""
+CONNECTION = "RECONCILER_CONNECTION"
+"""The variable with the manifests whose connection every run uses, whatever other manifests say."""
 ALLOW_ENV = "RECONCILER_ALLOW_ENV"
 """The variable with the names of those that manifests may read: patterns, separated by commas."""
 SECRETS_DIR = "RECONCILER_SECRETS_DIR"
@@ -130,7 +132,7 @@ def find_file(text: str, environment: Mapping[str, str], other_dirs: Sequence[st
             f"the file {text} lies outside of {secrets_dir}: {SECRETS_DIR} names the folder of secrets"
         )
     if not (stat.S_ISREG(mode) or (other_dirs and stat.S_ISDIR(mode))):
-        raise UnresolvedReference(f"the file {text} is no regular file")
+        raise UnresolvedReference(f"the file {text} is not a regular file")
     return path
 
 

@@ -45,8 +45,8 @@ def github(plan: Plan) -> str:
     return write_annotations(plan_report(plan))
 
 
-def diff_text(comparison: Comparison, *, width: int | None = None) -> Iterator[Text]:
-    return write_lines(diff_report(comparison), width=width)
+def diff_text(comparison: Comparison, *, width: int | None = None, full: bool = False) -> Iterator[Text]:
+    return write_lines(diff_report(comparison, full=full), width=width)
 
 
 def diff_markdown(comparison: Comparison, *, limit_chars: int = LIMIT_CHARS) -> str:
@@ -79,5 +79,5 @@ def explain(plan: Plan, address: Address, *, width: int | None = None) -> Iterat
     return write_lines(explain_report(plan, address), width=width)
 
 
-def journal_text(entries: Sequence[JournalEntry], *, width: int | None = None) -> Iterator[Text]:
-    return write_lines(journal_report(entries), width=width)
+def journal_text(entries: Sequence[JournalEntry], *, width: int | None = None, full: bool = False) -> Iterator[Text]:
+    return write_lines(journal_report(entries, "prod-eu", full=full), width=width)

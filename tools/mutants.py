@@ -210,7 +210,7 @@ def _passes(item: Any, next_item: pytest.Item | None) -> bool:
         item.session._setupstate.setup(item)
         item.runtest()
         item.session._setupstate.teardown_exact(next_item)
-    except BaseException:  # noqa: BLE001  some failures of pytest and Hypothesis are no Exception
+    except BaseException:  # noqa: BLE001  some failures of pytest and Hypothesis are not an Exception
         return False
     return True
 

@@ -176,10 +176,10 @@ class ApplyContext:
         """Why nothing more is sent."""
         return self._reasons[0] if self._reasons else "interrupted"
 
-    def halt(self, reason: str) -> None:
-        """Send nothing more, in any lane. Logs at once: there may be no outcome with the reason."""
+    def halt(self, reason: str, *, level: int = logging.WARNING) -> None:
+        """Send nothing more, in any lane. Logs at once, as there may be no outcome with the reason."""
         if reason not in self._reasons:
-            _LOG.warning("%s", reason)
+            _LOG.log(level, "%s", reason)
         self._reasons.append(reason)
 
     def consumers(self) -> Consumers:
@@ -296,5 +296,7 @@ class ApplyContext:
                 events, run_id=self.run_id, plan_digest=self.plan_digest, at_ms=self.clock(), **of_intents
             )
         except JournalUnavailable as error:
-            self.halt(str(error))
+            # Actions whose intent is not stored end with this reason, and the results show it.
+            in_results = not any(isinstance(event, Outcome) for event in events)
+            self.halt(str(error), level=logging.INFO if in_results else logging.WARNING)
             return False, None

@@ -50,7 +50,7 @@ def apply(actions: Sequence[Action], context: ApplyContext) -> Iterator[Outcome]
                 context.record_outcomes(outcomes)
                 context.note_effects(outcomes)
                 ended += len(outcomes)
-                context.progress(f"{operation.TITLE}s: {ended} of {len(selected)}", ended, len(selected))
+                context.progress(f"{operation.TITLE}s", f"{ended} of {len(selected)}", ended, len(selected))
                 yield from outcomes
 
 
@@ -97,7 +97,7 @@ def _run_lanes(
                 except (OSError, MemoryError) as error:
                     # Descriptors, threads, memory: one lane must not lose what the others did.
                     context.halt(
-                        f"this machine is out of something: {getattr(error, 'strerror', None) or error or 'memory'}"
+                        f"this machine ran out of a resource: {getattr(error, 'strerror', None) or error or 'memory'}"
                     )
                     # Of those without a step it is not known whether their request went out.
                     known = {step.action.subject for step in steps}
@@ -125,7 +125,7 @@ def _run_lanes(
             for future in started:
                 future.result()
     except BaseException:
-        # By now all lanes have ended, also one that no thread could be started for and another one ran.
+        # All lanes have ended here, also one that no thread could be started for and another one ran.
         while not finished.empty():
             context.record_outcomes(_end_all(finished.get() or (), context))
         raise
@@ -203,7 +203,7 @@ def _store_intents(
     """Store the intents. Yields attempts that may not go out; returns those to send at once.
 
     Where the recheck or the journal took too long, there is another recheck. A run that was stopped
-    meanwhile, or whose recheck of the plan is too old by now, sends nothing.
+    meanwhile, or whose recheck of the plan has become too old, sends nothing.
     """
     if not ready or not context.may_send() or not context.record_intents(ready):
         yield from ready

@@ -21,9 +21,9 @@ from reconciler.model.ports import Gateway
 from reconciler.model.snapshot import CommittedOffset
 from reconciler.operations.attempt import Attempt
 from reconciler.operations.restore_offset import RestoreOffset, observe_restore
-from reconciler.operations.touchable import suggestion
 from reconciler.text.escape import display_name, quoted
 from reconciler.text.formatting import count, format_time
+from reconciler.text.suggest import suggestion
 from reconciler.text.validation import error_reason
 
 
@@ -85,7 +85,7 @@ def find_removal(text: str, group: str, *, name: str) -> Removal:
         ) from None
     same = [removal for removal in removals if removal.group == group]
     if not same:
-        hint = suggestion(group, {removal.group for removal in removals})
+        hint = suggestion(group, {removal.group for removal in removals}, before="; ", quote=quoted)
         number = count(len(removals), "removed group")
         raise PlanUnusable(f"{name} holds no offsets of group {quoted(group)}, but those of {number}{hint}")
     if not same[-1].offsets:

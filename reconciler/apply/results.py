@@ -29,7 +29,11 @@ _UNDONE = {Status.FAILED: 1, Status.NOT_ATTEMPTED: 1, Status.BLOCKED: 3, Status.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultsHeader:
     """What became of a plan: the run, the process's `exit_code`, and the limits and protections
-    that refuse the plan by now.
+    that refuse the plan now.
+
+    `who`: the author of the run, as in the journal; `commit`: of the plan's manifests. `blocked`: how
+    many partitions, topics and groups the plan blocks, so that nothing was asked for them. None: not
+    known, as in a file of an earlier version.
     """
 
     format_version: str = FORMAT_VERSION
@@ -45,6 +49,9 @@ class ResultsHeader:
     interrupted: bool
     exit_code: int
     refused: tuple[str, ...] = ()
+    who: str | None = field(default=None, metadata=OMIT_DEFAULT)
+    commit: str | None = field(default=None, metadata=OMIT_DEFAULT)
+    blocked: Mapping[str, Total] | None = field(default=None, metadata=OMIT_DEFAULT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +75,7 @@ class ResultRow:
     low_watermark: Int64 | None
     removed_offsets: tuple[CommittedOffset, ...] | None
     caveat: str = field(default="", metadata=OMIT_DEFAULT)
+    also_counted_by: tuple[str, ...] = field(default=(), metadata=OMIT_DEFAULT)
 
 
 _HEADER = Codec(ResultsHeader)
@@ -130,7 +138,7 @@ def read_earlier(path: Path, plan_digest: str) -> list[ResultRow]:
         text = path.read_text(encoding="utf-8") if path.is_file() else ""
         header, rows = parse(text) if text else (None, [])
     except (OSError, ValueError) as error:
-        raise _unusable(path, f"is no results file that can be continued: {error_reason(error)}") from None
+        raise _unusable(path, f"is not a results file that can be continued: {error_reason(error)}") from None
     if header is not None and header.plan_digest != plan_digest:
         undo = "which may hold the offsets of groups that it removed"
         raise _unusable(path, f"has the results of another plan, {header.plan_digest}, {undo}")
@@ -182,7 +190,7 @@ def parse(text: str) -> tuple[ResultsHeader, list[ResultRow]]:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(values, dict) or values.get("kind") != "Results":
-        raise ValueError("it is no JSON object of kind Results")
+        raise ValueError("it is not a JSON object of kind Results")
     newer = is_newer(str(values.get("format_version")), FORMAT_VERSION)
     if not isinstance(rows := values.pop("outcomes", None), list):
         raise ValueError("it lacks outcomes")

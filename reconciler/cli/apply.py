@@ -13,21 +13,19 @@ from reconciler.cli import common, console, loading
 from reconciler.cli.loading import PlanAndPaths
 from reconciler.cli.settings import Settings, accepts_settings, parse_names
 from reconciler.cli.signals import handle_signals
-from reconciler.clock import wall_clock_ms
-from reconciler.errors import ExitCode, PlanUnusable, Refused, UsageError
+from reconciler.errors import ExitCode, Refused, UsageError
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.plan import Plan
 from reconciler.operations import OPERATIONS, Operation
 from reconciler.pipeline import ApplyResult
 from reconciler.plan import plan_file
-from reconciler.plan.expiry_and_cluster import check_usable
 from reconciler.report.document import RESULTS
 from reconciler.report.plan import plan_document
 from reconciler.report.results import results_document
 from reconciler.text.escape import quoted
 
 
-@accepts_settings
+@accepts_settings(RESULTS)
 def apply(
     settings: Settings,
     words: PlanAndPaths = None,
@@ -36,6 +34,7 @@ def apply(
         Path | None,
         typer.Option(help="Write the results as JSON to this file, beside those of earlier runs of the plan."),
     ] = None,
+    metrics: common.MetricsFile = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Recheck all actions, and send no request.")] = False,
     batch: Annotated[
         int | None,
@@ -74,41 +73,53 @@ def apply(
             f"--release lets `converge` remove what continuous policies select, and --operations leaves out "
             f"{', '.join(left_out)}: name them in --operations, too, or leave --release out"
         )
-    console.prepare(settings, RESULTS, results)
+    console.prepare(settings, RESULTS, results, metrics)
     plan, paths = common.split_plan_and_paths(words)
     if plan is None and (settings.no_input or not sys.stdin.isatty()):
         raise UsageError(
-            "apply without a saved plan asks for confirmation, and standard input is no terminal: save a plan with "
+            "apply without a saved plan asks for confirmation, and standard input is not a terminal: save a plan with "
             "`plan --out plan.json` and apply that file"
         )
-    if plan is not None:
-        _check_plan(plan, expect_digest, results)
-    cluster_id = plan.cluster_id if plan else None
-    manifests = loading.load_cluster(paths, settings, cluster_id=cluster_id)
-    if plan is None:
-        plan = _plan_and_confirm(manifests, settings, expect_digest, results)
-    # The results are written inside as well: a Ctrl-C at that moment must not end with "interrupted
-    # before anything was written".
-    unwritten: set[int] = set()
-    with handle_signals() as signals:
-        with common.open_run(settings, manifests, signals) as run:
-            applied = pipeline.apply(
-                plan,
-                run,
-                dry_run=dry_run,
-                tuning=Tuning(batch_max=batch),
-                operations=operations,
-                release=release,
-            )
-        if results:
-            with console.report_write_errors(unwritten):
-                written = results_file.write(results, applied.outcomes, applied.header)
-                if written != results:
-                    console.print_error(f"{results} was changed since the run began: its results are in {written}")
-        show_applied(applied, settings, unwritten)
-    for message in applied.header.refused:
-        console.print_error(message)
-    return applied.header.exit_code or max(unwritten, default=ExitCode.DONE)
+    counted = common.open_metrics(metrics)
+    codes: set[int] = set()
+    try:
+        with counted.measure("apply") as measured:
+            if plan is not None:
+                measured.cluster = plan.cluster
+                measured.count(plan, (), plan.refused)
+                _check_plan(plan, expect_digest, results)
+            manifests = loading.load_cluster(paths, settings, cluster_id=plan.cluster_id if plan else None)
+            measured.cluster = manifests.cluster.metadata.name
+            if plan is None:
+                plan = _plan_and_confirm(manifests, settings, expect_digest, results)
+            # The results are written inside as well: a Ctrl-C at that moment must not end with "interrupted
+            # before anything was written".
+            with handle_signals() as signals:
+                with common.open_run(settings, manifests, signals) as run:
+                    applied = pipeline.apply(
+                        plan,
+                        run,
+                        dry_run=dry_run,
+                        tuning=Tuning(batch_max=batch),
+                        operations=operations,
+                        release=release,
+                    )
+                if results:
+                    with console.report_write_errors(codes):
+                        written = results_file.write(results, applied.outcomes, applied.header)
+                        if written != results:
+                            console.print_error(
+                                f"{results} was changed since the run began: its results are in {written}"
+                            )
+                show_applied(applied, settings, codes)
+            measured.count(plan, applied.outcomes, applied.refused)
+            measured.exit_code = applied.header.exit_code
+    finally:
+        if not dry_run:  # it has done nothing that a counter should hold
+            common.write_metrics(counted, metrics, codes)
+    for verdict in applied.refused:
+        console.print_error(verdict.message, code=verdict.id, exit_code=ExitCode.REFUSED)
+    return applied.header.exit_code or max(codes, default=ExitCode.DONE)
 
 
 def parse_operations(text: str) -> tuple[type[Operation], ...]:
@@ -136,21 +147,10 @@ def _plan_and_confirm(
 
 
 def _check_plan(plan: Plan, expect_digest: str | None, results: Path | None) -> None:
-    """Raise PlanUnusable for another plan or one of another time, Refused for a plan beyond a limit.
-
-    Raises UsageError for a file that holds something else than results of the plan.
-    """
-    digest = plan_file.digest(plan)
-    if expect_digest is not None and expect_digest != digest:
-        raise PlanUnusable(
-            f"the plan's digest is {digest}, and --expect-digest is {expect_digest or 'empty'}: nothing was done; apply the "
-            f"plan that was approved"
-        )
-    check_usable(plan, wall_clock_ms(), {})
-    if plan.refused:
-        raise Refused("; ".join(verdict.message for verdict in plan.refused))
+    """Raise what `check_approval` raises, and UsageError for a file with something else than results of the plan."""
+    pipeline.check_approval(plan, expect_digest)
     if results is not None:
-        results_file.read_earlier(results, digest)
+        results_file.read_earlier(results, plan_file.digest(plan))
 
 
 def show_applied(applied: ApplyResult, settings: Settings, unwritten: set[int]) -> None:

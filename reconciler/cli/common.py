@@ -1,51 +1,92 @@
 """What several commands share: arguments, manifests, the run on a cluster, exit codes."""
 
-import os
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from reconciler.cli import console, loading
-from reconciler.cli.settings import Settings
+from reconciler.cli.log_lines import about
+from reconciler.cli.settings import KeyValue, Settings, parse_key_value
 from reconciler.cli.signals import SignalState
-from reconciler.errors import ExitCode, ReconcilerError, Refused, UsageError
-from reconciler.manifest.files import ClusterManifests
+from reconciler.clock import wall_clock_ms
+from reconciler.codec import read_kind
+from reconciler.errors import ExitCode, ManifestsInvalid, ReconcilerError, UsageError
+from reconciler.kafka import connect
+from reconciler.manifest import secrets
+from reconciler.manifest.files import DEFAULT_FOLDER, ClusterManifests, source_of, validate_sources
 from reconciler.model.action import Mode
 from reconciler.model.names import TopicPartition
 from reconciler.model.plan import Plan
-from reconciler.pipeline import Run
+from reconciler.pipeline import Run, connect_as_environment, new_run_id
 from reconciler.plan import plan_file
+from reconciler.policies.cluster import Cluster
+from reconciler.report.metrics import Metrics
 from reconciler.scan.engine_choice import Engine, EngineName
 from reconciler.text.escape import display_name
+from reconciler.text.validation import error_reason
 
-CONNECTION = "RECONCILER_CONNECTION"
-"""The variable with the manifests whose connection every command uses, whatever other manifests say."""
+MetricsFile = Annotated[
+    Path | None,
+    typer.Option("--metrics", help="Count in this file, in the Prometheus text format: one file for each schedule."),
+]
+
+BootstrapServer = Annotated[
+    str | None,
+    typer.Option(help="Addresses of some brokers as HOST:PORT, separated by commas, where there are no manifests yet."),
+]
+Client = Annotated[
+    list[KeyValue] | None,
+    typer.Option(
+        metavar="KEY=VALUE",
+        parser=parse_key_value,
+        help="With --bootstrap-server: a librdkafka property; a secret as '${env:NAME}'. May be repeated.",
+    ),
+]
+
+
+def open_metrics(path: Path | None) -> Metrics:
+    """Return the metrics that runs of earlier commands wrote to a file, if any.
+
+    Raises UsageError for a file of anything else: a command replaces it.
+    """
+    metrics = Metrics()
+    try:
+        if path is not None:
+            metrics.continue_file(path)
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"--metrics {path} is not a metrics file of apply, converge or watch: {error_reason(error)}; nothing was done; "
+            "name a file of its own"
+        ) from None
+    return metrics
+
+
+def write_metrics(metrics: Metrics, path: Path | None, codes: set[int]) -> None:
+    """Write the metrics. What was done stays done: a failure is an error line and a code in `codes`."""
+    try:
+        if path is not None:
+            metrics.write(path)
+    except OSError as error:
+        console.print_error(f"--metrics {path} could not be written: {error.strerror or error}", code="OutputUnwritten")
+        codes.add(ExitCode.ERROR)
 
 
 def split_plan_and_paths(words: list[Path] | None) -> tuple[Plan | None, list[Path]]:
-    """Split the words of PlanAndPaths, and read the plan, if any. Raises PlanUnusable."""
+    """Split the words of PlanAndPaths, and read the plan, if any. Raises PlanUnusable, UsageError."""
     words = words or []
     if words and words[0].suffix == ".json":
         return plan_file.read(words[0]), words[1:]
+    for plan in words[1:]:
+        if plan.suffix == ".json" and read_kind(plan) == "Plan":
+            in_order = " ".join(display_name(str(word)) for word in (plan, *(word for word in words if word != plan)))
+            raise UsageError(f"{plan} is a saved plan, which comes before manifests: write {in_order}")
     return None, words
-
-
-def _connect_as_environment(manifests: ClusterManifests, settings: Settings) -> ClusterManifests:
-    """Return the manifests with the connection that the environment names, if any.
-
-    Raises Refused for another one: only `plan` is for manifests that propose a connection.
-    """
-    path = os.environ.get(CONNECTION)
-    if not path or manifests.base is not None:
-        return manifests
-    connected = manifests.connect_as(loading.load_trusted(Path(path), settings))
-    if connected.connection_changes:
-        raise Refused(
-            f"{manifests.cluster.address} ({manifests.cluster.declared_at}) connects elsewhere "
-            f"({', '.join(connected.connection_changes)}) than {path}, which {CONNECTION} names: nothing was done; "
-            "`reconciler plan` shows what the manifests would do"
-        )
-    return connected
 
 
 def note_missing_policies(manifests: ClusterManifests, settings: Settings) -> None:
@@ -78,7 +119,7 @@ def open_run(
     """
     if (settings.spark_master or "").startswith("sc:"):
         raise UsageError("--spark-master names a Spark Connect server: use --spark-remote")
-    manifests = _connect_as_environment(manifests, settings)
+    manifests = connect_as_environment(manifests, partial(loading.load_trusted, settings=settings))
     engine = Engine(
         name=EngineName(settings.engine or manifests.cluster.spec.scan.engine),
         master=settings.spark_master or "local[*]",
@@ -89,6 +130,7 @@ def open_run(
     signals = signals or SignalState()
     with (
         console.progress(settings, signals) as progress,
+        about(cluster=manifests.cluster.metadata.name, run=(run_id := new_run_id())),
         Run(
             manifests=manifests,
             engine=engine,
@@ -97,9 +139,64 @@ def open_run(
             stop=signals,
             sending=signals.sending,
             last_purges=last_purges,
+            run_id=run_id,
         ) as run,
     ):
         yield run
+
+
+@contextmanager
+def open_reading_run(
+    settings: Settings, paths: Sequence[Path] | None, servers: str | None, client: Mapping[str, str], *, name: str
+) -> Iterator[Run]:
+    """Set up a run that only reads: on the cluster of the manifests, or on that of `--bootstrap-server` alone.
+
+    `name`: of the cluster without manifests, whose engine is `auto`. Raises as `open_run`.
+    """
+    if servers is None:
+        if not paths and not DEFAULT_FOLDER.exists():
+            raise UsageError(
+                "there is no folder manifests/ here: name manifests, or add --bootstrap-server HOST:PORT, which needs none"
+            )
+        with open_run(settings, loading.load_cluster(paths, settings)) as run:
+            yield run
+        return
+    if paths:
+        raise UsageError("--bootstrap-server is for a cluster without manifests: leave it out, or leave the paths out")
+    addresses = parse_servers(servers)
+    undeclared = partial(_undeclared, addresses, name, client)
+    connection = secrets.resolve(undeclared("unknown").cluster, timeout_s=settings.timeout)
+    with console.progress(settings) as progress:
+        progress(f"reading the cluster id from {', '.join(addresses)}")
+        manifests = undeclared(connect.cluster_id(connection))
+        with open_run(replace(settings, engine=settings.engine or "auto"), manifests) as run:
+            yield run
+
+
+def parse_servers(text: str) -> list[str]:
+    """Return the addresses of --bootstrap-server. Raises UsageError where there is none."""
+    servers = [server.strip() for server in text.split(",") if server.strip()]
+    if not servers:
+        raise UsageError(f"--bootstrap-server {text!r}: expected host:port of some brokers, separated by commas")
+    return servers
+
+
+def _undeclared(servers: Sequence[str], name: str, client: Mapping[str, str], cluster_id: str) -> ClusterManifests:
+    """Return the manifests of a cluster that has none yet: a Cluster without policies. Raises UsageError."""
+    spec = {"clusterId": cluster_id, "bootstrapServers": servers, **({"client": client} if client else {})}
+    manifest = {"apiVersion": "reconciler/v1", "kind": "Cluster", "metadata": {"name": name}, "spec": spec}
+    cluster = validate_cluster("cluster.yaml", json.dumps(manifest))
+    return ClusterManifests(cluster=cluster, policies=(), waivers=(), files=())
+
+
+def validate_cluster(path: str, text: str) -> Cluster:
+    """Return the Cluster of a manifest that the words of a command make. Raises UsageError if it is invalid."""
+    try:
+        return validate_sources([source_of(path, text.encode())], now_ms=wall_clock_ms()).by_cluster[0].cluster
+    except ManifestsInvalid as error:
+        errors = (problem for problem in error.diagnostics if problem.severity == "error")
+        problems = "; ".join(f"{problem.message} {problem.context}: {problem.hint}" for problem in errors)
+        raise UsageError(f"no manifest may have these values: {problems}") from None
 
 
 @contextmanager
@@ -108,7 +205,7 @@ def collect_errors(manifests: ClusterManifests, codes: set[int]) -> Iterator[Non
     try:
         yield
     except ReconcilerError as error:
-        console.print_error(f"{manifests.cluster.metadata.name}: {error}")
+        console.print_exception(error, manifests.cluster.metadata.name)
         codes.add(error.exit_code)
     except BrokenPipeError:
         console.discard_stdout()

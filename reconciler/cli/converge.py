@@ -21,9 +21,9 @@ from reconciler import pipeline
 from reconciler.apply.results import may_have_written
 from reconciler.cli import common, console, loading
 from reconciler.cli.apply import show_applied
+from reconciler.cli.health import Health, served
 from reconciler.cli.loading import Paths
-from reconciler.cli.plan import parse_duration
-from reconciler.cli.settings import Settings, accepts_settings
+from reconciler.cli.settings import Settings, accepts_settings, parse_duration
 from reconciler.cli.signals import SignalState, handle_signals
 from reconciler.clock import wall_clock_ms
 from reconciler.errors import (
@@ -40,10 +40,11 @@ from reconciler.manifest.files import ClusterManifests, ManifestSet
 from reconciler.model.action import Mode
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
-from reconciler.model.plan import Blocked, Plan, Waiting
+from reconciler.model.plan import Plan, Waiting
 from reconciler.pipeline import ApplyResult
 from reconciler.policies.cluster import Cluster
 from reconciler.report.document import PLAN
+from reconciler.report.metrics import MeasuredRun
 from reconciler.report.plan import plan_document
 from reconciler.text import formatting
 
@@ -75,6 +76,18 @@ def _converge(
     reviewed: Annotated[
         bool, typer.Option("--reviewed", help="Act on manifests only that the newest `apply --release` has released.")
     ] = False,
+    metrics: common.MetricsFile = None,
+    metrics_address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[HOST:]PORT",
+            help="Serve the same metrics while the loop runs; without HOST, to this machine only.",
+        ),
+    ] = None,
+    health_file: Annotated[
+        Path | None,
+        typer.Option(help="Touch this file while the loop is alive; as JSON, it says how the last round ended."),
+    ] = None,
     tree: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> int:
     """Converge the clusters once without `every`, otherwise in a loop; `rounds` None: until a signal."""
@@ -83,8 +96,10 @@ def _converge(
         return ExitCode.DONE
     if tree is not None:
         raise UsageError("--tree is gone: --reviewed compares the manifests that were loaded, without a git tree")
-    if rounds is not None and every is None:
-        raise UsageError(f"--rounds {rounds}: converge runs once without --every; add --every, such as --every 30s")
+    of_loops = {"--rounds": rounds, "--metrics-address": metrics_address, "--health-file": health_file}
+    for option, value in of_loops.items():
+        if value is not None and every is None:
+            raise UsageError(f"{option} {value}: converge runs once without --every; add --every, such as --every 30s")
     fixed_ms = None if every is None or every == SHORTEST else parse_duration("--every", every)
     if fixed_ms == 0:
         raise UsageError(f"--every {every}: expected more than 0s, such as 30s")
@@ -97,11 +112,17 @@ def _converge(
     ]
     if len(clusters) > 1 and settings.output_file:
         raise UsageError("--output-file needs one cluster: select it with --cluster NAME")
-    console.prepare(settings, PLAN)
+    console.prepare(settings, PLAN, metrics, health_file)
+    counted, command = common.open_metrics(metrics), "converge" if every is None else "watch"
     for cluster in clusters:
         common.note_missing_continuous(cluster.known, settings)
     codes: set[int] = set()
-    with handle_signals() as signals, console.progress(settings, signals) as progress:
+    with (
+        served(counted, metrics_address),
+        Health(health_file) as health,
+        handle_signals() as signals,
+        console.progress(settings, signals) as progress,
+    ):
         for completed in count(1):
             next_s = time.monotonic() + _interval_s(clusters, fixed_ms)
             for cluster in clusters:
@@ -109,13 +130,21 @@ def _converge(
                     has_written = any(cluster.has_written for cluster in clusters)
                     codes.add(ExitCode.PARTLY if has_written else ExitCode.INTERRUPTED)
                     break
-                with common.collect_errors(cluster.known, codes):  # it may be available in the next round
-                    plan = cluster.converge(reading, signals, codes)
+                name, ended = cluster.known.cluster.metadata.name, set[int]()
+                with common.collect_errors(cluster.known, ended), counted.measure(command, name) as measured:
+                    plan = cluster.converge(reading, signals, ended, measured)
                     next_s = min(next_s, time.monotonic() + max(_LEAST_S, _due_s(plan)))
+                    measured.exit_code = common.worst_exit_code(ended)
+                health.note(name, common.worst_exit_code(ended))  # it may be available in the next round
+                codes |= ended
+            common.write_metrics(counted, metrics, codes)
+            health.write(next_s - time.monotonic())
             if completed == rounds:
                 break
             while not signals() and (left_s := next_s - time.monotonic()) > 0:
-                progress.idle("; ".join(cluster.status(left_s) for cluster in clusters))
+                worst_first = sorted(clusters, key=lambda cluster: cluster.rank)
+                progress.idle("; ".join(cluster.status(left_s) for cluster in worst_first))
+                health.touch()
                 time.sleep(_SLICE_S)
             if signals():
                 break
@@ -127,21 +156,21 @@ def _converge(
 
 
 converge = accepts_settings(
-    _converge,
-    """Plan and apply `mode: continuous`, once or at intervals.
+    PLAN,
+    description="""Plan and apply `mode: continuous`, once or at intervals.
 
     For schedules: with -q, nothing is printed if there is nothing to do. With --every, it repeats until
     Ctrl-C or SIGTERM, and reads the manifests again before each round. With RECONCILER_PAUSED=1,
     nothing is done.
     """,
-)
+)(_converge)
 watch = accepts_settings(
-    partial(_converge, every=SHORTEST),
-    f"""Converge at intervals until Ctrl-C or SIGTERM.
+    PLAN,
+    description=f"""Converge at intervals until Ctrl-C or SIGTERM.
 
     The same as `converge --every {SHORTEST}`.
     """,
-)
+)(partial(_converge, every=SHORTEST))
 
 
 def _interval_s(clusters: list["_Cluster"], fixed_ms: int | None) -> float:
@@ -164,7 +193,8 @@ class _Cluster:
 
     `known`: the manifests that were loaded first, later those in force. `in_force`: the last ones that were
     there before and after a scan. `seen`: the hash of changed ones, and since when they read the same.
-    `waits`: why those are not in force. `last_purges`: of the rounds of a loop, as in `pipeline.Run`.
+    `waits`: why those are not in force. `blocked`: what the last round could not do, and `rank`: the lower,
+    the worse. `last_purges`: of the rounds of a loop, as in `pipeline.Run`.
     """
 
     known: ClusterManifests
@@ -177,20 +207,28 @@ class _Cluster:
     waits: str = ""
     last_purge: str = "no purge yet"
     blocked: str = ""
+    rank: int = 0
     has_written: bool = False
 
     def status(self, left_s: float) -> str:
-        """Return what is shown between two rounds."""
-        waits = f", changed manifests wait: {self.waits}" if self.waits else ""
-        name = self.known.cluster.metadata.name
-        return f"{name}: next round in {left_s:.0f} s, {self.last_purge}, {self.blocked}{waits}"
+        """Return what is shown between two rounds: what needs a person comes first."""
+        waits = f"changed manifests wait: {self.waits}" if self.waits else ""
+        next_round = f"next round in {formatting.approximate_duration(max(1, round(left_s)) * 1000)}"
+        parts = ", ".join(filter(None, (self.blocked, waits, next_round, self.last_purge)))
+        return f"{self.known.cluster.metadata.name}: {parts}"
 
-    def converge(self, reading: ManifestSet | ReconcilerError, signals: SignalState, codes: set[int]) -> Plan:
+    def converge(
+        self,
+        reading: ManifestSet | ReconcilerError,
+        signals: SignalState,
+        codes: set[int],
+        measured: MeasuredRun,
+    ) -> Plan:
         """Converge the cluster once with what was read, or with the last set. Raises ReconcilerError.
 
-        Adds the exit code to `codes`; 1 if only a fact could not be read.
+        Adds the exit code to `codes`; 1 if only a fact could not be read. Counts what was done.
         """
-        self.blocked = "this round failed"
+        self.rank, self.blocked = 0, "this round failed"
         manifests = self._select(reading, signals, codes)
 
         def confirm() -> None:
@@ -204,7 +242,7 @@ class _Cluster:
                 self.seen = None
 
         def on_plan(plan: Plan) -> None:
-            has_unknown_facts = plan.incomplete or any(isinstance(d, Blocked) and d.unread for d in plan.decisions)
+            has_unknown_facts = plan.incomplete or any(decision.unread for decision in plan.blocked)
             if has_unknown_facts:
                 codes.add(ExitCode.ERROR)
             is_quiet = self.settings.quiet or self.last_purges is not None
@@ -214,15 +252,16 @@ class _Cluster:
         with common.open_run(self.settings, manifests, signals, self.last_purges) as run:
             applied = pipeline.converge(run, on_plan=on_plan, confirm=confirm)
         unwritten: set[int] = set()
-        for message in applied.header.refused:
-            console.print_error(message)
+        for verdict in applied.refused:
+            console.print_error(verdict.message, code=verdict.id, exit_code=ExitCode.REFUSED)
         if applied.outcomes:
             show_applied(applied, self.settings, unwritten)
         codes.add(applied.header.exit_code or max(unwritten, default=ExitCode.DONE))
+        measured.count(applied.plan, applied.outcomes, applied.refused)
         self.last_purge = _describe_purge(applied) or self.last_purge
         refused = [verdict.id for verdict in applied.plan.refused]
-        limits = f"refused by {', '.join(refused)}, " if refused else ""
-        self.blocked = f"{limits}{sum(isinstance(d, Blocked) for d in applied.plan.decisions):,} blocked"
+        limits, blocked = f"refused by {', '.join(refused)}, " if refused else "", len(applied.plan.blocked)
+        self.rank, self.blocked = 1 if refused else 2 if blocked else 3, f"{limits}{blocked:,} blocked"
         self.has_written = self.has_written or any(map(may_have_written, applied.outcomes))
         return applied.plan
 
@@ -266,7 +305,7 @@ class _Cluster:
         if self.reviewed:
             return "" if self._is_released(present, signals) else _describe_unreleased(present.cluster)
         if lock := git.find_lock([*self.paths, *(Path(file.path) for file in present.files)]):
-            self.seen = None  # what is read now is no reading of what somebody wrote
+            self.seen = None  # what is read now is not a reading of what somebody wrote
             return f"git is changing the checkout ({lock} is there; if no git runs, remove it)"
         is_first, now_s = self.in_force is None, time.monotonic()
         if self.seen is None or self.seen[0] != present_hash:
@@ -293,18 +332,19 @@ class _Cluster:
 def _select_valid(
     name: str, in_force: ClusterManifests | None, error: ManifestsInvalid, codes: set[int]
 ) -> ClusterManifests:
-    """Return the last set with what is protected by now, if that can be read."""
+    """Return the last set with what is protected now, if that can be read."""
     declared = [cluster for cluster in error.clusters if cluster.metadata.name == name]
     if not declared or in_force is None:
         raise ReconcilerError(
-            f"the manifests are invalid by now, and what Cluster/{name} protects cannot be read: nothing is done until "
+            f"the manifests are invalid now, and what Cluster/{name} protects cannot be read: nothing is done until "
             "it can be read"
             if in_force
-            else "the manifests are invalid by now: nothing is done until they are valid"
+            else "the manifests are invalid now: nothing is done until they are valid"
         )
     console.print_error(
-        f"{name}: the manifests are invalid by now: the last valid ones stay in force, with what Cluster/{name} "
-        "protects by now"
+        f"{name}: the manifests are invalid now: the last valid ones stay in force, with what Cluster/{name} "
+        "protects now",
+        code=type(error).__name__,
     )
     codes.add(error.exit_code)
     # A Cluster that is declared twice is invalid, also under two names, and either one may protect more.

@@ -14,9 +14,10 @@ import typer
 from rich.text import Text
 
 from reconciler import __version__, pipeline
-from reconciler.cli import common, console, loading
+from reconciler.cli import common, complete, console, loading
 from reconciler.cli.loading import Paths
-from reconciler.cli.settings import Settings, accepts_settings
+from reconciler.cli.settings import SPARK, Settings, accepts_settings, parse_duration
+from reconciler.cli.validate import show_clusters
 from reconciler.clock import wall_clock_ms
 from reconciler.doctor import ClusterCheck, check_cluster, doctor_report
 from reconciler.errors import ExitCode, ReconcilerError, ScanFailed, UsageError, WrongCluster
@@ -26,13 +27,15 @@ from reconciler.plan import drift as drift_reports
 from reconciler.plan.drift import DriftReport
 from reconciler.report.document import DOCTOR, DRIFT, JOURNAL, Document
 from reconciler.report.drift import drift_document
+from reconciler.report.metrics import drift_metrics
 from reconciler.report.results import journal_document
 from reconciler.scan.java import MINIMUM, find_java, major_version
 from reconciler.text.escape import display_name
+from reconciler.text.formatting import format_time
 from reconciler.text.validation import error_reason
 
 
-@accepts_settings
+@accepts_settings(DOCTOR)
 def doctor(
     settings: Settings,
     paths: Paths = None,
@@ -52,6 +55,9 @@ def doctor(
             help="Check instead how this repository on GitHub is protected. The token is that of GH_TOKEN or GITHUB_TOKEN.",
         ),
     ] = None,
+    list_clusters: Annotated[
+        bool, typer.Option("--list", help="Only list the clusters of the manifests, and connect to none.")
+    ] = False,
     environment: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="With --github: check only who may use this environment, as apply does."),
@@ -60,8 +66,11 @@ def doctor(
     """Check versions, clock and rights of a cluster.
 
     Exits with 1 where something that is required is missing or could not be read. With --github,
-    what the token may not see is no reason to fail, except with --environment.
+    what the token may not see is not a reason to fail, except with --environment.
     """
+    if list_clusters:
+        show_clusters(loading.load_clusters(paths, settings), settings)
+        return ExitCode.DONE
     if github is not None:
         return int(console.companion("github.check").check_github(settings, paths, github, environment))
     if environment is not None:
@@ -77,7 +86,7 @@ def doctor(
                 checks.append(check_cluster(run, elections_only=purpose is Role.ELECTIONS and not show_acls))
         except ReconcilerError as error:  # the other clusters must still be checked
             errors[manifests.cluster.metadata.name] = str(error)
-            console.print_error(f"{manifests.cluster.metadata.name}: {error}")
+            console.print_exception(error, manifests.cluster.metadata.name)
             codes.add(error.exit_code)
 
     def text() -> Iterator[str | Text]:
@@ -89,7 +98,7 @@ def doctor(
             yield "\n"
             yield from console.lines([doctor_report(check, purpose)])
 
-    writers = {"text": text, "json": lambda: _json(checks, errors, principal)}
+    writers = {"text": text, "json": lambda: doctor_json(checks, errors, principal)}
     console.emit(settings, Document(kind=DOCTOR, writers=writers))
     if not show_acls and not all(check.passes(purpose) for check in checks):
         codes.add(ExitCode.ERROR)
@@ -118,7 +127,9 @@ def describe_java() -> str:
     return f"Java {version}{needed}"
 
 
-def _json(checks: list[ClusterCheck], errors: Mapping[str, str], principal: str) -> str:
+def doctor_json(checks: list[ClusterCheck], errors: Mapping[str, str], principal: str) -> str:
+    """Return the document of the checks. `errors`: by cluster, why it has no check."""
+
     def plain(value: object) -> object:
         return {"unread": value.reason} if isinstance(value, Unknown) else str(value)
 
@@ -126,16 +137,19 @@ def _json(checks: list[ClusterCheck], errors: Mapping[str, str], principal: str)
         {
             "cluster": check.cluster,
             "fit_for": {purpose: check.passes(purpose) for purpose in Role},
-            "examination": asdict(check.report),
+            # a selector holds its compiled pattern, too
+            "report": asdict(
+                check.report, dict_factory=lambda fields: {key: v for key, v in fields if not key.startswith("_")}
+            ),
             "acls": list(check.acl_commands(principal)),
         }
         for check in checks
     ]
-    document = {"format_version": "1.0", "kind": "Examination", "clusters": clusters, "errors": errors}
+    document = {"format_version": "2.0", "kind": "DoctorReport", "clusters": clusters, "errors": errors}
     return json.dumps(document, default=plain, indent=1) + "\n"
 
 
-@accepts_settings
+@accepts_settings(DRIFT)
 def drift(
     settings: Settings,
     paths: Paths = None,
@@ -165,7 +179,7 @@ def drift(
                 reports.append(drift_reports.report(pipeline.plan(run), previous=previous_reports))
         except ReconcilerError as error:  # the other clusters must still be reported
             name, cluster_id = manifests.cluster.metadata.name, manifests.cluster.spec.cluster_id
-            console.print_error(f"{name}: {error}")
+            console.print_exception(error, name)
             now_ms = wall_clock_ms()
             reports.append(
                 drift_reports.unreachable_report(
@@ -177,8 +191,7 @@ def drift(
     console.emit(settings, drift_document(reports, paths=paths or (), quiet=settings.quiet))
     if metrics:
         with console.write_errors(f"--metrics {metrics}"):
-            metrics.parent.mkdir(parents=True, exist_ok=True)
-            drift_reports.write_metrics(reports, metrics)
+            drift_metrics(reports).write(metrics)
     return WrongCluster.exit_code if wrong_cluster else drift_reports.exit_code(reports)
 
 
@@ -190,25 +203,36 @@ def _read(previous: Path | None) -> Sequence[DriftReport]:
         return ()
     except (OSError, ValueError) as error:
         console.print_stderr(
-            f"warning: --previous {previous} is no drift report ({error_reason(error)}): the drift is dated from this run on"
+            f"warning: --previous {previous} is not a drift report ({error_reason(error)}): the drift is dated from this run on"
         )
         return ()
 
 
-@accepts_settings
+@accepts_settings(JOURNAL, without=SPARK)
 def journal(
     settings: Settings,
     paths: Paths = None,
     address: Annotated[
-        str | None, typer.Option(help="Only this subject, such as orders[3], this address, or this prefix of one.")
+        str | None,
+        typer.Option(
+            autocompletion=complete.addresses,
+            help="Only this subject, such as orders[3], this address, or this prefix of one.",
+        ),
     ] = None,
+    run_id: Annotated[str | None, typer.Option("--run", metavar="ID", help="Only this run.")] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Only runs that stored something since, such as 2h or 7d.")
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Print every intent and outcome.")] = False,
 ) -> None:
-    """Print the intents and outcomes of all runs, oldest first."""
+    """Print what became of each run and policy, oldest first."""
     manifests = loading.load_cluster(paths, settings)
     console.prepare(settings, JOURNAL)
+    since_ms = 0 if since is None else wall_clock_ms() - parse_duration("--since", since)
     with common.open_run(settings, manifests) as run:
-        entries = list(pipeline.journal_entries(run, address=address))
+        entries = pipeline.journal_entries(run, address=address, run_id=run_id, since_ms=since_ms)
     if not entries and not settings.quiet:
         subject = f" about {display_name(address)}" if address else ""
-        console.print_stderr(f"the journal of {run.manifests.cluster.address} has no entry{subject}")
-    console.emit(settings, journal_document(entries))
+        when = f" since {format_time(since_ms)}" if since_ms else ""
+        console.print_stderr(f"the journal of {run.manifests.cluster.address} has no entry{subject}{when}")
+    console.emit(settings, journal_document(entries, manifests.cluster, full=full))

@@ -9,6 +9,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import ProgressColumn
 
 # rich is imported where it is used: its import takes as long as `validate` itself
 REPEAT_S = 2.0
@@ -23,8 +27,8 @@ ERASE_LINE = "\r\x1b[K\x1b[?25h"
 class ProgressDisplay:
     """What a command shows of its steps: nothing, as with -q. Any thread may call it."""
 
-    def __call__(self, message: str, done: int = 0, total: int = 0, /) -> None:
-        """Show the step that runs now. `total` 0: it does not count."""
+    def __call__(self, step: str, state: str = "", done: int = 0, total: int = 0, /) -> None:
+        """Show the step that runs now, and how far it is; see `model.progress`."""
 
     def idle(self, status: str) -> None:
         """Show what is known while nothing is done."""
@@ -38,6 +42,10 @@ class ProgressDisplay:
     def hidden(self) -> AbstractContextManager[None]:
         """Make room for the block, which writes to the same terminal."""
         return nullcontext()
+
+
+def _line(step: str, state: str) -> str:
+    return f"{step} ({state})" if state else step
 
 
 def shows_bar() -> bool:
@@ -59,13 +67,12 @@ class StepLines(ProgressDisplay):
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def __call__(self, message: str, _done: int = 0, _total: int = 0, /) -> None:
-        step = "".join(character for character in message.partition(" (")[0] if not character.isdigit())
+    def __call__(self, step: str, state: str = "", _done: int = 0, _total: int = 0, /) -> None:
         with self._lock:
-            self._message = message
+            self._message = _line(step, state)
             if step != self._step:
                 self._step = step
-                self._print(message)
+                self._print(self._message)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._keep_repeating, name="progress", daemon=True)
                 self._thread.start()
@@ -114,6 +121,8 @@ class ProgressBar(ProgressDisplay):
 
         column = Column(no_wrap=True)
         self._text = TextColumn("{task.description}", markup=False, table_column=column)
+        # A status says what needs a person: it takes several lines rather than being cut off.
+        self._status = TextColumn("{task.description}", markup=False, table_column=Column(overflow="fold"))
         self._spinner, self._elapsed = SpinnerColumn(table_column=column), TimeElapsedColumn(table_column=column)
         self._bar = BarColumn(_BAR_CELLS, table_column=column)
         # Nothing is redirected: `hidden` keeps every writer apart from the bar.
@@ -131,14 +140,18 @@ class ProgressBar(ProgressDisplay):
         self.restart()
         self._display.start()
 
-    def __call__(self, message: str, done: int = 0, total: int = 0, /) -> None:
-        self._is_step = bool(message)
-        self._task.description, self._task.completed, self._task.total = message, done, total
-        self._display.columns = (self._spinner, self._text, *([self._bar] if total else []), self._elapsed)
+    def __call__(self, step: str, state: str = "", done: int = 0, total: int = 0, /) -> None:
+        self._is_step = bool(step)
+        self._task.description, self._task.completed, self._task.total = _line(step, state), done, total
+        self._show(self._spinner, self._text, *([self._bar] if total else []), self._elapsed)
 
     def idle(self, status: str) -> None:
         self._is_step = False
-        self._task.description, self._display.columns = status, (self._text,)
+        self._task.description = status
+        self._show(self._status)
+
+    def _show(self, *columns: "ProgressColumn") -> None:
+        self._columns = self._display.columns = columns
 
     def restart(self) -> None:
         self("")
@@ -154,12 +167,15 @@ class ProgressBar(ProgressDisplay):
     def hidden(self) -> Iterator[None]:
         with self._lock:
             self._hidden += 1
+            # rich begins again above the lines that it has shown, where other output may be now: one line
+            self._display.columns = ()
             self._display.stop()
             try:
                 yield
             finally:
                 self._hidden -= 1
                 if not self._hidden:
+                    self._display.columns = self._columns
                     self._display.start()
 
 

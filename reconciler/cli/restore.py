@@ -11,7 +11,7 @@ from reconciler.apply import restore
 from reconciler.apply.results import exit_code, may_have_written
 from reconciler.cli import common, console, loading
 from reconciler.cli.loading import Paths, parse_path
-from reconciler.cli.settings import Settings, accepts_settings
+from reconciler.cli.settings import SPARK, Settings, accepts_settings
 from reconciler.cli.signals import handle_signals
 from reconciler.errors import ExitCode, PlanUnusable, Refused, UsageError
 from reconciler.report.document import RESTORE, Document
@@ -19,7 +19,7 @@ from reconciler.report.restore import restore_plan_report, restore_report
 from reconciler.text.escape import quoted
 
 
-@accepts_settings
+@accepts_settings(RESTORE, without=SPARK)
 def restore_group(
     settings: Settings,
     source: Annotated[
@@ -47,7 +47,7 @@ def restore_group(
         raise UsageError(f"--confirm {quoted(confirm)} is not the group {quoted(group)}: nothing was done")
     if not dry_run and confirm is None and (settings.no_input or not sys.stdin.isatty()):
         raise UsageError(
-            "restore-group asks for confirmation, and standard input is no terminal: repeat the name of the group with "
+            "restore-group asks for confirmation, and standard input is not a terminal: repeat the name of the group with "
             "--confirm, or look at the plan with --dry-run"
         )
     removal = restore.find_removal(_read(source), group, name=str(source))
@@ -79,5 +79,5 @@ def _read(source: Path) -> str:
     try:
         return source.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
         raise PlanUnusable(f"{source} cannot be read: {reason}; pass the file of `apply --results`") from None

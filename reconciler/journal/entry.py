@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from reconciler.codec import Codec
 from reconciler.errors import JournalUnavailable
-from reconciler.journal import release
+from reconciler.journal import observed, release
 from reconciler.journal.release import Approval
 from reconciler.model.action import Action
 from reconciler.model.bounds import EpochMs, Int64, Total
@@ -171,7 +171,7 @@ def _items(entry: JournalEntry) -> Iterator[str]:
 def parse(line: bytes) -> Sequence[JournalEntry]:
     """Return the entries of a line. Raises ValueError for what no version has written."""
     try:
-        if release.parse(line):
+        if line.startswith(observed.PREFIX) or release.parse(line):
             return ()
         text = line.decode("ascii")
         if text.startswith('{"v":2,'):

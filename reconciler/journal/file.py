@@ -54,8 +54,8 @@ class JournalFile:
         except OSError as error:
             raise JournalUnavailable(
                 f"the journal {self.path} cannot be written: {error.strerror or error}; no request is sent without "
-                f"its intent: free disk space, let this user write to {self.path.parent}, or name a topic in spec.journal "
-                "of the Cluster"
+                f"its intent. Next: free disk space, let this user write to {self.path.parent}, or name a topic in "
+                "spec.journal of the Cluster"
             ) from error
 
     def lines(self, *, since_ms: int = 0, containing: bytes = b"") -> Iterator[Line]:

@@ -9,18 +9,21 @@ import getpass
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from reconciler.errors import JournalUnavailable
-from reconciler.journal import release
+from reconciler.journal import observed, release
 from reconciler.journal.entry import Event, JournalEntry, RemovedOffsets, create, dump_batch, parse
+from reconciler.journal.observed import ObservationLine
 from reconciler.journal.release import NO_CI_RUN, RELEASE_RECENT_MS, Approval, CiRun, Release
 from reconciler.model.action import Action
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
+from reconciler.model.snapshot import GroupObservation
 
 _LOG = logging.getLogger(__name__)
 _CLOCK_TOLERANCE_MS = 60_000
@@ -56,7 +59,7 @@ class LineStore(Protocol):
         ...
 
     def damaged(self, location: str, error: ValueError) -> JournalUnavailable:
-        """The error for a line that is no entry."""
+        """The error for a line that is not an entry."""
         ...
 
 
@@ -108,6 +111,32 @@ class ActionJournal:
             if entry.removed_max and entry.at_ms <= now_ms:
                 last[TopicPartition(entry.address.name, entry.address.partition)] = entry.at_ms
         return last
+
+    def record_observations(self, observations: Iterable[GroupObservation], *, cluster_id: str, run_id: str) -> None:
+        """Store what one scan saw of groups, a line for each."""
+        lines = [observed.dump(seen, cluster_id=cluster_id, run_id=run_id) for seen in observations]
+        if lines:
+            self.store.append(lines)
+
+    def observations(
+        self, groups: Collection[str], *, cluster_id: str, since_ms: int
+    ) -> Mapping[str, tuple[GroupObservation, ...]]:
+        """Return what scans since a time saw of some groups, by the clock of the brokers where they stamp."""
+        return observed.by_group(self._observations(frozenset(groups), since_ms), groups, cluster_id)
+
+    def _observations(self, groups: Collection[str], since_ms: int) -> Iterator[ObservationLine | str]:
+        """Yield lines about groups, and the names of groups that a run acted on."""
+        for line in self.store.lines(since_ms=since_ms - _CLOCK_TOLERANCE_MS):
+            try:
+                seen = observed.parse(line.data)
+            except ValueError as error:
+                raise self.store.damaged(line.location, error) from None
+            if seen is not None:
+                yield seen if line.stored_at_ms is None else replace(seen, at_ms=line.stored_at_ms)
+            for entry in self._entries([line]):
+                is_done = entry.status in (Status.APPLIED, Status.SATISFIED)
+                if is_done and entry.address.is_of_group and entry.address.name in groups:
+                    yield entry.address.name
 
     def entries(self, matching: Callable[[Address], bool] = lambda _address: True) -> Iterator[JournalEntry]:
         """Return the entries of the matching addresses, oldest first."""
@@ -189,6 +218,20 @@ class ActionJournal:
                 by_run[entry.run_id] = entry
         return {address: list(by_run.values())[-1] for address, by_run in intents.items() if by_run}
 
+    def other_claims(self, plan_digest: str, run_id: str, *, since_ms: int = 0) -> Mapping[Address, tuple[str, ...]]:
+        """Return the other runs of the plan that may have removed records, by address.
+
+        A run may have with an intent that has no outcome, and has with an outcome that removed some.
+        `since_ms`: as in `open_intents`.
+        """
+        own, claims = f'"run":"{run_id}"'.encode(), defaultdict[Address, set[str]](set)
+        lines = self.store.lines(since_ms=since_ms - _CLOCK_TOLERANCE_MS, containing=plan_digest.encode())
+        for entry in self._entries(line for line in lines if own not in line.data):
+            if entry.plan_digest == plan_digest:
+                is_claim = entry.event is Event.INTENT or bool(entry.removed_max)
+                (claims[entry.address].add if is_claim else claims[entry.address].discard)(entry.run_id)
+        return {address: tuple(sorted(runs)) for address, runs in claims.items() if runs}
+
     def _entries(self, lines: Iterable[Line]) -> Iterator[JournalEntry]:
         """Yield the entries of lines, with the store's time where it has one."""
         for line in lines:
@@ -209,6 +252,26 @@ def interrupted_actions(
     except JournalUnavailable as error:
         _LOG.warning("which actions an interrupted run may have sent is unknown: %s", error)
         return {}
+
+
+def note_other_claims(
+    outcomes: Sequence[Outcome], journal: ActionJournal, plan_digest: str, run_id: str, *, since_ms: int
+) -> Sequence[Outcome]:
+    """Return the outcomes with the other runs of the plan that may have removed the same records.
+
+    Two runs side by side each count what both asked for: a sum over them would count it twice.
+    """
+    if not any(outcome.removed_max for outcome in outcomes):
+        return outcomes
+    try:
+        claims = journal.other_claims(plan_digest, run_id, since_ms=since_ms)
+    except JournalUnavailable as error:
+        _LOG.warning("whether another run of the plan counts the same records is unknown: %s", error)
+        return outcomes
+    return [
+        replace(outcome, also_counted_by=claims.get(outcome.action.address, ())) if outcome.removed_max else outcome
+        for outcome in outcomes
+    ]
 
 
 def progress_message(intents: Mapping[Address, JournalEntry]) -> str:
@@ -237,4 +300,4 @@ def whoami() -> str:
     except (KeyError, OSError):  # a container may run as a number that no user list has
         user = f"uid-{os.getuid()}"
     actor = os.environ.get("GITHUB_ACTOR") or f"{user}@{socket.gethostname()}"
-    return actor.encode("utf-8", "backslashreplace").decode("utf-8")  # a variable may hold bytes that are no text
+    return actor.encode("utf-8", "backslashreplace").decode("utf-8")  # a variable may hold bytes that are not text

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from reconciler.codec import Codec
 from reconciler.errors import UsageError
+from reconciler.journal import observed
 from reconciler.model.bounds import EpochMs
 from reconciler.model.plan import ManifestFile, content_hashes
 from reconciler.text.escape import quoted
@@ -55,12 +56,12 @@ def ci_run(environment: Mapping[str, str] = os.environ) -> CiRun:
     url, approver = environment.get(RUN_URL) or None, environment.get(APPROVER) or None
     if url is not None and not _is_page(url):
         raise UsageError(
-            f"{RUN_URL} is no address of a run: expected https://HOST/PATH without a user, in printable ASCII, of at "
+            f"{RUN_URL} is not an address of a run: expected https://HOST/PATH without a user, in printable ASCII, of at "
             f"most {_URL_MAX} characters; correct or unset it"
         )
     if approver is not None and not (approver.isprintable() and len(approver) <= _APPROVER_MAX):
         raise UsageError(
-            f"{APPROVER} is no name: expected printable text of at most {_APPROVER_MAX} characters; correct or unset it"
+            f"{APPROVER} is not a name: expected printable text of at most {_APPROVER_MAX} characters; correct or unset it"
         )
     return CiRun(url, approver)
 
@@ -137,8 +138,9 @@ def parse(line: bytes) -> Approval | None:
 
 
 def parse_if_release(line: bytes) -> Approval | None:
-    """Return the record of a line; None: it is of actions. Raises ValueError for damage that may hide a release."""
+    """Return the record of a line; None: it is of actions or groups. Raises ValueError for damage that may hide a release."""
     approval = parse(line)
-    if approval is None and (not line.startswith((b'{"v":2,', b'{"v":3,')) or b'"released_at_ms":' in line):
+    known = line.startswith((b'{"v":2,', b'{"v":3,', observed.PREFIX))
+    if approval is None and (not known or b'"released_at_ms":' in line):
         raise ValueError("no line of actions, and no release")
     return approval

@@ -28,7 +28,7 @@ from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC
 from reconciler.model.snapshot import GroupType, Unknown
 
 _GROUP_KEYS = frozenset({2, 3, 11, 17})
-"""Key types of which a group has one record. The others are of members and of what they read."""
+"""Key types with one record for each group. The others are of members and of what they read."""
 
 # The value that brokers since 4.2 write for a commit without metadata: version 4, offset, leader
 # epoch, an empty compact string, the commit timestamp, one tagged field (number 0, 16 bytes, the
@@ -78,7 +78,7 @@ def read_consumer_offsets(
     numbers of records, skipped (unknown key types) and malformed ones (`garbled`), its end, or an error.
 
     Never raises for a broker that is away. `origins`: by topic, the groups of whose commits the topic
-    ids are needed; None: of all. `topic_ids`: the present ones of some topics, of which commits of every group
+    ids are needed; None: of all. `topic_ids`: the present ones of some topics, whose commits of every group
     that are for another id have a row, too. `with_commits`: groups whose newest commits each have a row with
     the `id` of their topic and their metadata. `starts`: where to begin instead of the log start.
     `limit_s`: as of `read_records`.

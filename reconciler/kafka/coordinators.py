@@ -200,7 +200,7 @@ def _parse_state(future: Future[Any]) -> GroupState | Unknown:
 
 
 def parse_member_topics(future: Future[Any]) -> frozenset[str] | Unknown:
-    """The topics of which members have partitions. A group that does not exist has no members."""
+    """The topics whose partitions members have. A group that does not exist has no members."""
     if failed_with(future, {KafkaError.GROUP_ID_NOT_FOUND}):
         return frozenset()
     failure = failure_of(future, right="DESCRIBE on the group", prefix="the group's members could not be read: ")

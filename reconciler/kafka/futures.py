@@ -84,7 +84,7 @@ def wait_all(clients: Collection[AdminClient], futures: Iterable[Future[Any]], d
 
 
 def deliver_events(client: AdminClient) -> None:
-    """Let the library call back with its log and errors, without those that are no UTF-8."""
+    """Let the library call back with its log and errors, without those that are not UTF-8."""
     with suppress(UnicodeDecodeError):  # the library cut a broker's text off within a character
         client.poll(0)
 

@@ -47,7 +47,8 @@ class KafkaGateway:
 
     A call takes at most the session's timeout, `read_consumers` for each of its steps, and besides four
     seconds for late results and the start of a worker process where it needs one. `cluster_id`: of the plan, because a group of another cluster
-    is another group; None: any cluster. `read_external`: reads the positions of readers that are no groups.
+    is another group; None: any cluster. `read_external`: reads the positions of readers that are not groups.
+    `without_consumer_offsets`: as in `ScanRequest`.
     """
 
     def __init__(
@@ -56,8 +57,10 @@ class KafkaGateway:
         *,
         cluster_id: str | None = None,
         read_external: Callable[[], ExternalPositions] = dict,
+        without_consumer_offsets: bool = False,
     ) -> None:
         self.session = session
+        self._without_log = without_consumer_offsets
         self._cluster_id = cluster_id
         self._read_external = read_external
 
@@ -90,7 +93,13 @@ class KafkaGateway:
 
     def read_consumers(self, topics: Collection[str], log_starts: Mapping[int, int]) -> Consumers:
         try:
-            consumers = read_consumers(self.session, topics, cluster_id=self._cluster_id, log_starts=log_starts)
+            consumers = read_consumers(
+                self.session,
+                topics,
+                cluster_id=self._cluster_id,
+                log_starts=log_starts,
+                without_log=self._without_log,
+            )
             return replace(consumers, external=self._read_external())
         except (*_FAILURES, KafkaException) as error:
             return Consumers(groups={}, commits={}, incomplete=Unknown(str(error)))
@@ -138,7 +147,7 @@ class KafkaGateway:
         for partition, before_offset in before_offsets.items():
             if before_offset < 1:
                 raise ValueError(
-                    f"{partition}: {before_offset} is no target; -1 would delete up to the high watermark at that moment"
+                    f"{partition}: {before_offset} is not a target; -1 would delete up to the high watermark at that moment"
                 )
         request = [ClientPartition(p.topic, p.partition, offset) for p, offset in before_offsets.items()]
         timeout_s = self.session.timeout_s

@@ -5,7 +5,7 @@ worker processes call the coordinators (session.py says why).
 """
 
 import time
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -41,7 +41,7 @@ from reconciler.kafka.futures import Deadline, batched, error_columns, is_final,
 from reconciler.kafka.group_listing import list_all_groups, list_groups, with_members
 from reconciler.kafka.offsets import read_last_stable_offsets
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC, describe
+from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC, consumer_offsets_missing, describe
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import (
@@ -49,8 +49,11 @@ from reconciler.model.snapshot import (
     CommittedOffset,
     Consumers,
     GroupFacts,
+    GroupObservation,
     GroupState,
     GroupType,
+    ObservedCommit,
+    PartitionFacts,
     PendingCommit,
     Unknown,
     fingerprint,
@@ -59,7 +62,7 @@ from reconciler.model.snapshot import (
 
 @dataclass(frozen=True, slots=True)
 class Consumption:
-    """What a group consumes: its commits, and the topics of which its members have partitions."""
+    """What a group consumes: its commits, and the topics whose partitions its members have."""
 
     commits: Sequence[Commit] | Unknown
     member_topics: frozenset[str] | Unknown = frozenset()
@@ -92,6 +95,8 @@ _REBALANCE_S = 5.0
 _TRIES = 2
 _GROUPS_IN_FLIGHT = 500
 _PAUSE_S = 0.25
+_OBSERVED_MAX = 1_500
+"""Commits of an observed group: they are one record of the journal, of up to 600 KB."""
 
 
 @gc_paused()
@@ -154,27 +159,84 @@ def read_groups(
     return facts
 
 
+def observe_groups(
+    session: KafkaSession, requested: Sequence[str], *, cluster_id: str, clock: Callable[[], int]
+) -> dict[str, GroupObservation | Unknown]:
+    """What coordinators and leaders say of some groups, without `__consumer_offsets`. Unknown: not all was read.
+
+    `clock`: tells the time after the reading. Raises ClusterUnreachable.
+    """
+    read = read_groups(session, requested, cluster_id=cluster_id, deadline=session.deadline()) if requested else {}
+    empty = [facts.offsets for facts in read.values() if facts.state is GroupState.EMPTY]
+    partitions = {commit.at for offsets in empty if not isinstance(offsets, Unknown) for commit in offsets}
+    ends = read_last_stable_offsets(session, sorted(partitions)) if partitions else {}
+    at_ms = clock()
+    return {group: _observation(facts, ends, at_ms) for group, facts in read.items()}
+
+
+def _observation(
+    facts: GroupFacts, ends: Mapping[TopicPartition, int | Unknown], at_ms: int
+) -> GroupObservation | Unknown:
+    type_, state, offsets = facts.type, facts.state, facts.offsets
+    for fact in (facts.listed, type_, state, offsets):
+        if isinstance(fact, Unknown):
+            return fact
+    assert isinstance(type_, GroupType)
+    assert isinstance(state, GroupState)
+    assert not isinstance(offsets, Unknown)
+    if state is not GroupState.EMPTY:
+        return GroupObservation(at_ms=at_ms, group=facts.group, type=type_, state=state)
+    if len(offsets) > _OBSERVED_MAX:
+        return Unknown(f"it has {len(offsets):,} commits, and groups of at most {_OBSERVED_MAX:,} are observed")
+    commits = []
+    for commit in offsets:
+        end = ends[commit.at]
+        if isinstance(end, Unknown):
+            return replace(end, reason=f"the last stable offset of {commit.at}: {end.reason}")
+        if commit.topic_id is None:
+            return Unknown(f"the topic id of {commit.topic} is not known")
+        commits.append(
+            ObservedCommit(
+                topic=commit.topic,
+                topic_id=commit.topic_id,
+                partition=commit.partition,
+                offset=commit.offset,
+                last_stable_offset=end,
+            )
+        )
+    return GroupObservation(at_ms=at_ms, group=facts.group, type=type_, state=state, commits=tuple(commits))
+
+
 def read_consumers(
-    session: KafkaSession, topics: Collection[str], *, cluster_id: str | None, log_starts: Mapping[int, int]
+    session: KafkaSession,
+    topics: Collection[str],
+    *,
+    cluster_id: str | None,
+    log_starts: Mapping[int, int],
+    without_log: bool = False,
 ) -> Consumers:
     """All groups, and what they consume of some topics.
 
     `log_starts`: from where on the records of share groups in each partition of `__consumer_offsets` are
     news; a partition without one is read from its beginning. The last stable offsets are read before the
     commits and the records after them: what is not committed when the commits are read has a record
-    between the two. Raises ClusterUnreachable.
+    between the two. `without_log`: as `ScanRequest.without_consumer_offsets`. Raises ClusterUnreachable.
     """
-    last_stable_offsets = _read_last_stable_offsets(session)
+    log = describe(session, [CONSUMER_OFFSETS_TOPIC])[CONSUMER_OFFSETS_TOPIC]
+    last_stable_offsets = _read_last_stable_offsets(session, log[1]) if isinstance(log, tuple) else {}
     if isinstance(last_stable_offsets, Unknown):
         return Consumers(groups={}, commits={}, incomplete=last_stable_offsets)
     groups, incomplete = list_all_groups(session, cluster_id=cluster_id)
+    if incomplete is None and not isinstance(log, tuple):
+        failure = None if log is None else replace(log, reason=f"{CONSUMER_OFFSETS_TOPIC}: {log.reason}")
+        incomplete = consumer_offsets_missing(failure, groups, hidden=without_log)
     if incomplete is not None:
         return Consumers(groups=groups, commits={}, incomplete=incomplete)
     commits: dict[str, dict[str, dict[int, int]]] = {topic: {} for topic in topics}
     for part in read_consumption(session, sorted(groups), with_members=with_members(groups), isolated=True):
         for group, consumption in part.items():
             unread = consumption.unread
-            if groups[group].type is GroupType.HIDDEN and not consumption.commits:
+            if unread is None and groups[group].type is GroupType.HIDDEN and not consumption.commits:
                 unread = NO_COMMIT_YET  # of this type are groups of Streams, and share groups
             groups[group] = replace(groups[group], consumption_unread=unread)
             for topic, of_topic in consumption.by_topic(commits).items():
@@ -217,19 +279,13 @@ def read_consumers(
     )
 
 
-def _read_last_stable_offsets(session: KafkaSession) -> dict[int, int] | Unknown:
-    """The last stable offset of each partition of `__consumer_offsets`, empty without such a topic."""
-    log = describe(session, [CONSUMER_OFFSETS_TOPIC])[CONSUMER_OFFSETS_TOPIC]
-    if log is None:
-        return {}
-    if isinstance(log, Unknown):
-        return replace(log, reason=f"{CONSUMER_OFFSETS_TOPIC}: {log.reason}")
-    numbers = [facts.partition.partition for facts in log[1]]
+def _read_last_stable_offsets(session: KafkaSession, partitions: Sequence[PartitionFacts]) -> dict[int, int] | Unknown:
+    """The last stable offset of each partition of `__consumer_offsets`."""
     last_stable_offsets: dict[int, int] = {}
-    for number, end in read_last_stable_offsets(session, CONSUMER_OFFSETS_TOPIC, numbers).items():
+    for partition, end in read_last_stable_offsets(session, [facts.partition for facts in partitions]).items():
         if isinstance(end, Unknown):
-            return replace(end, reason=f"the last stable offset of {CONSUMER_OFFSETS_TOPIC}[{number}]: {end.reason}")
-        last_stable_offsets[number] = end
+            return replace(end, reason=f"the last stable offset of {partition}: {end.reason}")
+        last_stable_offsets[partition.partition] = end
     return last_stable_offsets
 
 
@@ -278,7 +334,7 @@ def _summary(commits: Sequence[Commit]) -> dict[str, Any]:
 
 
 def unknown_group(group: str, reason: Unknown) -> GroupFacts:
-    """A group of which no fact could be read."""
+    """A group whose facts could not be read."""
     return GroupFacts(
         group=group, listed=reason, type=reason, state=reason, commits=reason, commit_topics=reason, fingerprint=reason
     )

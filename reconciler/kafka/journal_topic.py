@@ -165,7 +165,8 @@ class JournalTopic:
 
     def _unavailable(self, verb: str, reason: str) -> JournalUnavailable:
         return JournalUnavailable(
-            f"the journal topic {self._topic} cannot be {verb}: {reason}; no request is sent without its intent"
+            f"the journal topic {self._topic} cannot be {verb}: {reason}; no request is sent without its intent. "
+            "Next: see with `reconciler doctor` what is wrong with it"
         )
 
 

@@ -187,10 +187,13 @@ def read_ends(session: KafkaSession, topic: str, partitions: Sequence[int]) -> d
     return {partition.partition: ends for partition, ends in read_watermarks(session, [request]).items()}
 
 
-def read_last_stable_offsets(session: KafkaSession, topic: str, partitions: Iterable[int]) -> dict[int, int | Unknown]:
+def read_last_stable_offsets(
+    session: KafkaSession, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, int | Unknown]:
     """The last stable offset of some partitions whose leaders are not known."""
-    answers = _query(session, [OffsetQuery(STABLE_END, topic, number, UNKNOWN_LEADER) for number in partitions])
-    return {query.partition: offset for query, offset in answers.items()}
+    queries = [OffsetQuery(STABLE_END, at.topic, at.partition, UNKNOWN_LEADER) for at in partitions]
+    answers = _query(session, queries)
+    return {TopicPartition(query.topic, query.partition): offset for query, offset in answers.items()}
 
 
 def first_offsets(

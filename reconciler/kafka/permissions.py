@@ -13,13 +13,15 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka.admin import AdminClient
 
 from reconciler.errors import ClusterUnreachable, ProgramFailed
+from reconciler.kafka.api_versions import DESCRIBE_GROUPS, untold_rights
 from reconciler.kafka.coordinators import NO_ANSWER
 from reconciler.kafka.futures import DENIED, GONE, Deadline, failed_with, failure_of
+from reconciler.kafka.group_listing import CLUSTER_RIGHTS
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC, send_descriptions
 from reconciler.model.scan_request import PositionKind, ScanRequest
@@ -88,6 +90,51 @@ class Permission:
         return tuple(sorted(names))
 
 
+class RequiredRequest(NamedTuple):
+    """A request of the program. `first`: its least sufficient version. `breaks`: what fails without it."""
+
+    purpose: Role
+    name: str
+    key: int
+    first: int
+    breaks: str
+
+
+def planning_requests(needs: ScanRequest) -> tuple[RequiredRequest, ...]:
+    """Return the requests that read these facts, by name."""
+    with_groups = bool(needs.groups) or needs.readers
+    with_fetch = needs.consumer_offsets or any(part.records for part in needs.topics)
+    no_position = "the positions of groups cannot be read: floors on their topics are blocked, and so is their removal"
+    rows = (
+        (
+            with_fetch,
+            "Fetch",
+            1,
+            4,
+            "neither __consumer_offsets nor records can be read: floors and removals are blocked",
+        ),
+        (needs.offsets, "ListOffsets", 2, 2, "the ends of partitions cannot be read: floors are blocked"),
+        (bool(needs.topics), "Metadata", 3, 10, "topics have no id: floors and elections are blocked"),
+        (with_groups, "OffsetFetch", 9, 1, no_position),
+        (with_groups, "FindCoordinator", 10, 0, no_position),
+        (needs.readers, "DescribeGroups", 15, 0, "what members read is not known: floors on their topics are blocked"),
+        (needs.readers, "ListGroups", 16, 0, "groups are not known: floors are blocked"),
+        (bool(needs.groups), "ListGroups", 16, 4, "the states of groups are not told: removals are blocked"),
+        (
+            needs.offsets,
+            "DescribeConfigs",
+            32,
+            1,
+            "it is unknown whether topics are compacted: their floors are blocked",
+        ),
+    )
+    return tuple(
+        RequiredRequest(Role.PLAN, name, key, first, breaks)
+        for is_needed, name, key, first, breaks in rows
+        if is_needed
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequiredAccess:
     """What the manifests require: facts for plans, and `changes`, what the requests of apply need."""
@@ -95,8 +142,8 @@ class RequiredAccess:
     needs: ScanRequest
     changes: tuple[Permission, ...] = ()
     journal_topic: str | None = None
-    requests: tuple[tuple[str, int, int], ...] = ()
-    """Name and protocol key of each request of apply, and the first sufficient version."""
+    requests: tuple[RequiredRequest, ...] = ()
+    """Of planning and of applying."""
     rights: tuple[tuple[str, str], ...] = ()
     """Operation and resource of the right that each request of apply needs."""
 
@@ -117,17 +164,18 @@ def requirements(required: RequiredAccess) -> list[Permission]:
     groups = [NameSelection(selectors=n.groups, excluding=n.except_groups) for n in request.groups]
     journal = [NameSelection(selectors=(Selector(required.journal_topic),))] if required.journal_topic else []
     of_elections = journal if any(change.purpose is elections for change in required.changes) else []
-    described = [*(selection for selection, _ in topics), *([EVERY] if request.cluster_records else [])]
-    consumer_offsets = (
-        [NameSelection(selectors=(Selector(CONSUMER_OFFSETS_TOPIC),))] if request.consumer_offsets else []
-    )
+    with_observations = request.without_consumer_offsets and any(part.idle_for_ms for part in request.groups)
+    every_topic = [EVERY] if request.cluster_records or with_observations else []
+    described = [*(selection for selection, _ in topics), *every_topic]
+    needs_log = request.consumer_offsets and not request.without_consumer_offsets
+    consumer_offsets = [NameSelection(selectors=(Selector(CONSUMER_OFFSETS_TOPIC),))] if needs_log else []
     syncs = [
         NameSelection(selectors=(Selector.literal(reader.at),))
         for reader in request.external
         if reader.kind is PositionKind.MIRROR_MAKER_SYNCS
     ]
-    # A policy with `every` reads the journal.
-    has_clock = any(part.every_ms is not None for part in request.topics)
+    # A policy with `every` reads the journal, and so does one that rests on observations.
+    has_clock = with_observations or any(part.every_ms is not None for part in request.topics)
     # What does not work without each of them.
     no_listing = "brokers leave groups out without an error, so a group's absence proves nothing: floors and removals are blocked"
     no_topic = "these topics cannot be seen: policies that select them are blocked"
@@ -140,7 +188,11 @@ def requirements(required: RequiredAccess) -> list[Permission]:
     )
     no_record = "records cannot be looked up: rules by time are blocked, and a group counts as behind until it commits the floor"
     no_position = "positions of external readers cannot be read: floors on their topics are blocked"
-    no_clock = "the purge clock cannot be read: policies with `every` are blocked"
+    no_clock = (
+        "observations of groups cannot be read: removals with idleFor above 0s are blocked"
+        if with_observations
+        else "the purge clock cannot be read: policies with `every` are blocked"
+    )
     no_intent = "no intent can be stored, so apply sends nothing"
     no_history = "the actions of an interrupted run cannot be read: the next run does not report them"
     return [
@@ -173,7 +225,7 @@ def check(
 ) -> tuple[tuple[Permission, ...], tuple[str, ...]]:
     """Return each required permission on the visible names, and sentences about all beyond planning.
 
-    `with_unanswered` False: without names of which no answer came, where a silent broker is known:
+    `with_unanswered` False: without names that no answer came for, where a silent broker is known:
     its silence says nothing of a right. Raises ClusterUnreachable.
     """
     visible = {"cluster": [""], "topic": topics, "group": groups}
@@ -181,9 +233,11 @@ def check(
     names: dict[str, set[str]] = {resource: set() for resource in visible}
     for permission, selected in rows:
         names[permission.resource].update(selected)
+    untold = untold_rights(session.api_versions(), *CLUSTER_RIGHTS)
+    describe_topics = partial(send_descriptions, permissions=True)
     by_resource = {
-        "cluster": _operations(session.read(sorted(names["cluster"]), _send_cluster)),
-        "topic": _operations(session.read(sorted(names["topic"]), partial(send_descriptions, permissions=True))),
+        "cluster": _operations(session.read(sorted(names["cluster"]), _send_cluster), untold),
+        "topic": _operations(session.read(sorted(names["topic"]), describe_topics), untold),
         "group": _read_groups(session, sorted(names["group"])),
     }
     permissions: list[Permission] = []
@@ -222,27 +276,36 @@ def _send_cluster(client: AdminClient, names: Sequence[str], limit_s: float) -> 
 
 
 def _read_groups(session: KafkaSession, names: Sequence[str]) -> Operations:
+    untold = untold_rights(session.api_versions(), "DescribeGroups", DESCRIBE_GROUPS, 3)
+    request = (names, untold)
     try:
         answer = (
-            session.call_worker(_groups_in_worker, names, timeout_s=session.timeout_s, tries=_TRIES) if names else {}
+            session.call_worker(_groups_in_worker, request, timeout_s=session.timeout_s, tries=_TRIES) if names else {}
         )
     except (ClusterUnreachable, ProgramFailed) as error:
         return dict.fromkeys(names, Unknown(str(error)))
     return dict.fromkeys(names, NO_ANSWER) if answer is None else answer
 
 
-def _groups_in_worker(session: KafkaSession, names: Sequence[str], deadline: Deadline) -> Operations:
+def _groups_in_worker(
+    session: KafkaSession, request: tuple[Sequence[str], Unknown | None], deadline: Deadline
+) -> Operations:
+    names, untold = request
+
     def send(client: AdminClient, part: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
         answers: dict[str, Future[Any]] = client.describe_consumer_groups(
             list(part), include_authorized_operations=True, request_timeout=limit_s
         )
         return answers
 
-    return _operations(session.read(names, send, per_call=_PER_CALL, deadline=deadline))
+    return _operations(session.read(names, send, per_call=_PER_CALL, deadline=deadline), untold)
 
 
-def _operations(answers: Mapping[str, Future[Any]]) -> Operations:
-    """The caller's operations on each resource, without topics and groups that do not exist."""
+def _operations(answers: Mapping[str, Future[Any]], untold: Unknown | None) -> Operations:
+    """The caller's operations on each resource, without topics and groups that do not exist.
+
+    `untold`: why an answer without operations does not mean that there are none.
+    """
     operations: dict[str, frozenset[str] | Unknown] = {}
     for name, answer in answers.items():
         failure = failure_of(answer)
@@ -250,6 +313,8 @@ def _operations(answers: Mapping[str, Future[Any]]) -> Operations:
             # None, for the cluster: the caller may not describe it, and holds nothing.
             authorized = answer.result().authorized_operations or ()
             operations[name] = frozenset(operation.name for operation in authorized)
+            if not authorized and untold is not None:
+                operations[name] = untold
         elif not failed_with(answer, GONE):
             operations[name] = frozenset() if failed_with(answer, DENIED) else failure
     return operations
@@ -275,7 +340,7 @@ Grants = Mapping[Resource, frozenset[str]]
 
 
 def grants(required: RequiredAccess, purpose: Role, *, topics: Sequence[str], groups: Sequence[str]) -> Grants:
-    """The grants for a principal of that purpose, none of which another one covers."""
+    """The grants for a principal of that purpose, without those that another one covers."""
     if purpose is Role.ELECTIONS:
         # The other policies belong to the other principals.
         metadata_only = tuple(request for request in required.needs.topics if not request.offsets)
@@ -308,7 +373,7 @@ def commands(principal: str, granted: Grants, *, bootstrap_servers: Sequence[str
 
 
 def _resources(permission: Permission, names: Mapping[str, Sequence[str]]) -> Iterator[Resource]:
-    """A pattern that is no prefix gets a grant for all names to describe, and its matches otherwise."""
+    """A pattern that is not a prefix gets a grant for all names to describe, and its matches otherwise."""
     kind, is_wide = permission.resource, permission.operation.startswith("DESCRIBE")
     for selection in permission.selections:
         for selector in selection.selectors:

@@ -4,7 +4,7 @@ Decided here: how "no such topic" differs from "you may not know", and when a to
 incomplete. A listing without an error proves nothing: without rights it is shorter.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,6 +19,7 @@ from reconciler.kafka.futures import GONE, Deadline, failed_with, failure_of, te
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import NOT_ASKED, Cause, KeptForever, PartitionFacts, TopicFacts, Unknown
+from reconciler.text.escape import quoted
 from reconciler.text.formatting import first_few
 
 CONSUMER_OFFSETS_TOPIC = "__consumer_offsets"
@@ -130,6 +131,19 @@ def describe_topics(session: KafkaSession, listing: TopicListing, names: Iterabl
     return replace(listing, topics=topics, partitions=partitions, incomplete=incomplete)
 
 
+def consumer_offsets_missing(failure: Unknown | None, groups: Collection[str], *, hidden: bool) -> Unknown | None:
+    """Why `__consumer_offsets` is missing, which no broker describes; None: nothing has to be read there.
+
+    `failure`: of the description; None: the brokers know no such topic, which is true of a cluster without
+    groups, and the answer of servers that hide it. `hidden`: the Cluster says that its server does.
+    """
+    if hidden and not (failure is not None and failure.unanswered):
+        return None
+    if failure is None and groups:
+        return Unknown(f"{CONSUMER_OFFSETS_TOPIC} is hidden or absent, although {quoted(min(groups))} is a group")
+    return failure
+
+
 def read_partitions(
     session: KafkaSession, requested: Sequence[TopicPartition], *, deadline: Deadline
 ) -> dict[TopicPartition, PartitionFacts | None]:
@@ -145,7 +159,7 @@ def read_partitions(
 
 
 def unknown_partition(partition: TopicPartition, reason: Unknown) -> PartitionFacts:
-    """A partition of which no fact could be read."""
+    """A partition whose facts could not be read."""
     return PartitionFacts(
         partition=partition,
         topic_id=reason,

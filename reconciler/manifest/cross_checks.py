@@ -5,7 +5,7 @@ Refused manifests count with their names, so that a mistake in one causes no err
 
 from collections.abc import Collection, Iterator, Sequence
 
-from reconciler.manifest.diagnostics import Diagnostic, suggestion
+from reconciler.manifest.diagnostics import Diagnostic
 from reconciler.manifest.parse import ParsedManifest
 from reconciler.model.action import Mode
 from reconciler.policies import Policy
@@ -13,7 +13,7 @@ from reconciler.policies.base import ExactClaim
 from reconciler.policies.cluster import Cluster
 from reconciler.policies.validation import FieldPath
 from reconciler.policies.waiver import Waiver
-from reconciler.text.suggest import did_you_mean
+from reconciler.text.suggest import backticks, did_you_mean, question, suggestion
 
 _NAMES_SHOWN = 5
 _NAME: FieldPath = ("metadata", "name")
@@ -96,7 +96,8 @@ def _cluster_references(items: Sequence[ParsedManifest]) -> Iterator[Diagnostic]
             message = f"the manifests hold {len(names)} clusters, and this one does not name its cluster"
             yield item.diagnostic("M304", message, _NAME, f"add cluster: {' or '.join(names[:_NAMES_SHOWN])}")
         elif item.cluster not in names:
-            hint = suggestion(item.cluster, names, otherwise=f"known clusters: {', '.join(names[:_NAMES_SHOWN])}")
+            known = f"known clusters: {', '.join(names[:_NAMES_SHOWN])}"
+            hint = suggestion(item.cluster, names, otherwise=known, quote=backticks)
             yield item.diagnostic("M303", f"no Cluster named `{item.cluster}`", ("metadata", "cluster"), hint)
         # An unknown name may be the misspelt one of a Cluster that seems to have no policy.
         elif item.model is Cluster and item.name not in used and used.issubset(names):
@@ -114,8 +115,8 @@ def _waived_policies(items: Sequence[ParsedManifest]) -> Iterator[Diagnostic]:
         known = addresses.get(item.cluster, set())
         if isinstance(item.manifest, Waiver) and item.manifest.spec.policy not in known:
             policy = item.manifest.spec.policy
-            closest = _closest_policy(policy, known)
-            hint = f"did you mean `{closest}`?" if closest else "write KIND/NAME of a policy of the same cluster"
+            otherwise = "write KIND/NAME of a policy of the same cluster"
+            hint = question(_closest_policy(policy, known), otherwise=otherwise, quote=backticks)
             yield item.diagnostic("M305", f"no policy `{policy}` for this waiver", ("spec", "policy"), hint)
 
 

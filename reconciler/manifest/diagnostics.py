@@ -9,7 +9,6 @@ from typing import Literal
 from reconciler.manifest.yaml import ManifestError, TextRange, YamlDocument, lines_of, read
 from reconciler.model.names import SourceLocation
 from reconciler.policies.client_properties import holds_credentials, is_reference, is_secret_property
-from reconciler.text.suggest import did_you_mean
 
 _REFERENCE = r"""\s{0,64}["']?\$\{[^}$]{0,256}\}["']?\s{0,64}(?:$|[,}#])"""
 _WORD = (
@@ -36,12 +35,6 @@ def redact(line: str) -> str:
         if not _MASKED.match(line, match.end()):
             return line[: match.end()] + re.sub(r"\S", "*", line[match.end() :])
     return line
-
-
-def suggestion(word: str, known: Iterable[str], *, otherwise: str) -> str:
-    """Return a hint that names the closest known word, or `otherwise`."""
-    closest = did_you_mean(word, known)
-    return f"did you mean `{closest}`?" if closest else otherwise
 
 
 @dataclass(frozen=True, slots=True)

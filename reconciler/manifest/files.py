@@ -11,7 +11,7 @@ from pathlib import Path
 
 from reconciler.errors import ManifestsInvalid, Refused, UsageError
 from reconciler.manifest.cross_checks import cross_check
-from reconciler.manifest.diagnostics import Diagnostic, SourceFile, suggestion
+from reconciler.manifest.diagnostics import Diagnostic, SourceFile
 from reconciler.manifest.parse import ParsedManifest, address_of, parse_manifest
 from reconciler.manifest.yaml import MOST_SHOWN
 from reconciler.model.names import SourceLocation
@@ -24,7 +24,7 @@ from reconciler.policies.cluster import Cluster
 from reconciler.policies.external_reader import ExternalReader
 from reconciler.policies.waiver import Waiver
 from reconciler.text.escape import display_name
-from reconciler.text.suggest import did_you_mean
+from reconciler.text.suggest import backticks, did_you_mean, question, suggestion
 
 DEFAULT_FOLDER = Path("manifests")
 """Where commands look for manifests that no path names."""
@@ -54,7 +54,7 @@ class ClusterManifests:
 
     @property
     def reader_requests(self) -> tuple[ExternalReaderRequest, ...]:
-        """What a scan reads of the readers that are no groups."""
+        """What a scan reads of the readers that are not groups."""
         return tuple(reader.request for reader in self.readers)
 
     @property
@@ -147,7 +147,7 @@ class ManifestSet:
         if name is None:
             raise UsageError(f"the manifests hold {len(parts)} clusters: add --cluster {' or '.join(parts)}")
         if name not in parts:
-            hint = suggestion(name, parts, otherwise=f"known clusters: {', '.join(parts)}")
+            hint = suggestion(name, parts, otherwise=f"known clusters: {', '.join(parts)}", quote=backticks)
             raise UsageError(f"the manifests hold no Cluster named {name}; {hint}")
         return parts[name]
 
@@ -327,7 +327,7 @@ def _read_below(root: Path, folders: Sequence[Path], inodes: set[tuple[int, int]
 def _path_hint(path: Path) -> str:
     with suppress(OSError):
         if closest := did_you_mean(path.name, (entry.name for entry in path.parent.iterdir())):
-            return f"did you mean `{path.parent / closest}`?"
+            return question(str(path.parent / closest), quote=backticks)
     hint = "check the path; it is relative to the current folder"
     return f"{hint}. `reconciler init` writes the first manifests" if path == DEFAULT_FOLDER else hint
 

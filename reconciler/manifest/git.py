@@ -55,7 +55,7 @@ def git_source(manifests: tuple[ManifestFile, ...], roots: Iterable[Path] = ()) 
     paths = [Path(file.path).absolute() for file in manifests]
     folders = list(dict.fromkeys([*(path.parent for path in paths), *(root.resolve() for root in roots)]))
     git = partial(run_git, folders[0])
-    # Quiet: a repository without a commit is no failure.
+    # Quiet: a repository without a commit is not a failure.
     (commit, failure), top = (
         _ask_git(folders[0], "rev-parse", "--verify", "--quiet", "HEAD"),
         git("rev-parse", "--show-toplevel"),
@@ -71,7 +71,13 @@ def git_source(manifests: tuple[ManifestFile, ...], roots: Iterable[Path] = ()) 
     resolved_paths = list(dict.fromkeys(path for chain in chains for path in chain if path.is_relative_to(top)))
     changed = git("status", "--porcelain", "--", *resolved_paths, *neighbours)
     tracked = git("ls-files", "--error-unmatch", "--", *resolved_paths)
-    return Source(commit=commit, dirty=outside or changed != "" or tracked is None, manifests=manifests)
+    author = git("show", "--no-patch", "--format=%an", commit) or ""
+    return Source(
+        commit=commit,
+        dirty=outside or changed != "" or tracked is None,
+        manifests=manifests,
+        author=author.encode("utf-8", "backslashreplace").decode() or None,  # of any bytes
+    )
 
 
 def find_lock(paths: Iterable[Path]) -> Path | None:

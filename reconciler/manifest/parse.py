@@ -13,14 +13,14 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from reconciler import policies
-from reconciler.manifest.diagnostics import Diagnostic, Related, SourceFile, suggestion
+from reconciler.manifest.diagnostics import Diagnostic, Related, SourceFile
 from reconciler.manifest.yaml import INVALID, ManifestError, Node, TextRange, YamlDocument
 from reconciler.policies.base import Envelope
 from reconciler.policies.cluster import Cluster
 from reconciler.policies.external_reader import ExternalReader
 from reconciler.policies.validation import FieldPath, ValidationIssue
 from reconciler.policies.waiver import Waiver
-from reconciler.text.suggest import did_you_mean
+from reconciler.text.suggest import backticks, did_you_mean, question, suggestion
 
 _ABSENCE_ERRORS = frozenset({"missing", "broken_rules", "too_short"})
 """Errors that a dropped key may have caused."""
@@ -111,7 +111,7 @@ class ParsedManifest:
         if kind is None:
             self._add(ValidationIssue("M113", "missing field `kind`", ("kind",), known))
         elif isinstance(kind, str) and kind not in kinds():
-            hint = suggestion(kind, kinds(), otherwise=known)
+            hint = suggestion(kind, kinds(), otherwise=known, quote=backticks)
             self._add(ValidationIssue("M120", f"unknown kind `{kind}`", ("kind",), hint))
         elif not isinstance(kind, str) and kind is not INVALID:
             self._add(ValidationIssue("M114", "expected text", ("kind",), known))
@@ -145,7 +145,7 @@ class ParsedManifest:
             if name not in fields:
                 absent = [field for field in fields if field not in data]
                 closest = did_you_mean(name, absent)
-                hint = f"did you mean `{closest}`?" if closest else f"known fields: {', '.join(fields)}"
+                hint = question(closest, otherwise=f"known fields: {', '.join(fields)}", quote=backticks)
                 self._add(ValidationIssue("M112", f"unknown field `{name}`", (*path, name), hint, on_key=True))
                 if closest is None or closest in corrected:
                     continue
@@ -213,7 +213,7 @@ def model_issue(entry: Mapping[str, Any], node: Node, path: FieldPath) -> Valida
     is_text = isinstance(node.value, str)
     if kind in ("enum", "literal_error") and is_text:
         known = re.findall(r"'([^']*)'", context["expected"])
-        hint = suggestion(node.value, known, otherwise=f"one of {', '.join(known)}")
+        hint = suggestion(node.value, known, otherwise=f"one of {', '.join(known)}", quote=backticks)
         return ValidationIssue("M118", f"unknown value `{node.value}`", path, hint)
     code, message, hint = _WORDS.get(kind, _OTHER_ERROR)
     if kind in ("int_type", "float_type") and is_text and not node.plain:

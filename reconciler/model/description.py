@@ -41,6 +41,7 @@ class OffsetMove:
     `last_stable_offset`, `high_watermark`: the ends of the log. `positions`: (group, committed offset) of
     the groups that stand below `new_start`. `required`: groups that must have read up to it. `limits`:
     ids of those that bound the share of the topic that is removed. `noun`: what is counted, records or offsets.
+    `gaps`: offsets from `new_start` up that may hold no record.
     """
 
     log_start: int
@@ -51,6 +52,7 @@ class OffsetMove:
     required: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
     noun: str = "record"
+    gaps: int = 0
 
     @property
     def removed(self) -> int:
@@ -59,8 +61,8 @@ class OffsetMove:
 
     @property
     def records(self) -> int:
-        """The most records that the partition holds now, without those of open transactions."""
-        return self.last_stable_offset - self.log_start
+        """What a share is taken of: offsets up to the last stable one, without those that may hold no record."""
+        return self.last_stable_offset - self.log_start - self.gaps
 
     @property
     def skips(self) -> list[tuple[str, int, int]]:
@@ -88,6 +90,16 @@ class IdleGroup:
     idle_since_ms: int | None
     required_ms: int
     commits: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordShare:
+    """The records that a suggestion is about, at most, of those of its topic. `manifest`: a draft has it."""
+
+    topic: str
+    records: int
+    total: int
+    manifest: str = ""
 
 
 Figure = OffsetMove | LeaderMove | IdleGroup

@@ -14,6 +14,9 @@ from reconciler.model.names import Address, SourceLocation, TopicPartition, form
 from reconciler.model.snapshot import RecordLookup
 from reconciler.text.escape import quoted
 
+NEXT = ". Next: "
+"""Between what happened and what to do, in a message that holds both."""
+
 
 @dataclass(frozen=True, slots=True)
 class Satisfied:
@@ -110,6 +113,11 @@ class LimitVerdict:
             raise ValueError(f"limit {self.id}: {self.observed} of {self.limit} are not two finite numbers")
 
     @property
+    def cause(self) -> str:
+        """The message without the advice, for a line beside a report that has it."""
+        return self.message.partition(NEXT)[0]
+
+    @property
     def unit(self) -> str:
         """` %` of a share, otherwise nothing: the names of limits say which they are."""
         return " %" if "Percent" in self.id else ""
@@ -146,11 +154,15 @@ def content_hashes(files: Iterable[ManifestFile]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where the manifests came from. `commit` None: no checkout. `dirty`: uncommitted changes."""
+    """Where the manifests came from. `commit` None: no checkout. `dirty`: uncommitted changes.
+
+    `author`: of the commit, any text; None: not known.
+    """
 
     commit: NonEmpty | None = None
     dirty: bool = False
     manifests: tuple[ManifestFile, ...] = ()
+    author: NonEmpty | None = field(default=None, metadata=OMIT_DEFAULT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +220,8 @@ class Rule:
 class Plan:
     """What would be done to one cluster, and what not. `decisions`: sorted by address.
 
-    `incomplete`: sentences that say what could not be read; empty: everything was. `targets`:
+    `incomplete`: sentences that say what could not be read; empty: everything was. `unseen`: sentences
+    that say what the server hides from every scan. `targets`:
     addresses that the plan was narrowed to; empty: all. `unmatched`: policies that probably mean
     something else, in address order. `continuous`: policies that later runs carry out without
     another review. `rule_changes`: manifests of limits, protections, waivers and the connection, and
@@ -224,6 +237,7 @@ class Plan:
     source: Source = field(default_factory=Source)
     targets: tuple[str, ...] = ()
     incomplete: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = field(default=(), metadata=OMIT_DEFAULT)
     unmatched: tuple[Unmatched, ...] = ()
     notes: tuple[PolicyInfo, ...] = ()
     continuous: tuple[Rule, ...] = ()
@@ -233,6 +247,11 @@ class Plan:
     def actions(self) -> tuple[Action, ...]:
         """Everything there is to apply, in address order."""
         return tuple(d for d in self.decisions if isinstance(d, Action))
+
+    @property
+    def blocked(self) -> tuple[Blocked, ...]:
+        """Every subject that is blocked or could not be read, in address order."""
+        return tuple(d for d in self.decisions if isinstance(d, Blocked))
 
     def has_expired(self, now_ms: int) -> bool:
         return now_ms >= self.expires_at_ms

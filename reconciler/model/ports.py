@@ -52,7 +52,7 @@ class Gateway(Protocol):
         """The committed offset of each group on each partition; None: no commit."""
 
     def read_consumers(self, topics: Collection[str], log_starts: Mapping[int, int]) -> Consumers:
-        """All groups, what they consume of these topics, and the readers that are no groups.
+        """All groups, what they consume of these topics, and the readers that are not groups.
 
         `log_starts`: up to where each partition of `__consumer_offsets` was read before.
         """

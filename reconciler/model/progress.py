@@ -4,6 +4,10 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Takes the step that runs now, in words. `done` and `total` fill a bar; `total` 0: the step does not count."""
+    """Takes the step that runs now, in words, and how far it is.
 
-    def __call__(self, message: str, done: int = 0, total: int = 0, /) -> None: ...
+    `state`: what changes while it runs, such as `3 of 40`. `done` and `total` fill a bar; `total` 0:
+    the step does not count.
+    """
+
+    def __call__(self, step: str, state: str = "", done: int = 0, total: int = 0, /) -> None: ...

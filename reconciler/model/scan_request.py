@@ -52,6 +52,8 @@ class GroupRequest:
     except_groups: tuple[Selector, ...] = ()
     activity: bool = False
     """Last activity and newest record, from `__consumer_offsets`."""
+    idle_for_ms: int = 0
+    """How long the groups must have been idle; where `__consumer_offsets` is hidden, observations show it."""
     only: frozenset[str] | None = None
     """Only these groups of the selected ones; None: all."""
 
@@ -96,7 +98,9 @@ class ScanRequest:
     commit_records: bool = False
     """The newest record of each commit of the groups whose activity is requested."""
     external: tuple[ExternalReaderRequest, ...] = ()
-    """Readers that are no groups, wherever they are; read if any consumers are."""
+    """Readers that are not groups, wherever they are; read if any consumers are."""
+    without_consumer_offsets: bool = False
+    """Whether the facts go without `__consumer_offsets` where the server hides it."""
 
     @property
     def offsets(self) -> bool:

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from reconciler.model.bounds import OMIT_DEFAULT, Int32, Int64, NonEmpty
+from reconciler.model.bounds import OMIT_DEFAULT, EpochMs, Int32, Int64, NonEmpty
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ExternalReaderRequest
 
@@ -50,6 +50,11 @@ class Unknown:
 
 
 NOT_ASKED = Unknown("not asked")
+
+
+def known_or_none(fact: Any) -> Any:
+    """Return the fact, and None where it is Unknown: for columns of a table."""
+    return None if isinstance(fact, Unknown) else fact
 
 
 class GroupType(StrEnum):
@@ -118,18 +123,18 @@ class PendingCommit:
 class ConsumerPosition:
     """A group with a position on a partition.
 
-    `committed`: the next offset that it reads. `implied`: it consumes the topic and has no commit
-    here, so it counts as standing at the log start. `topic_id`: of the topic that the commit was
+    `committed`: the next offset that it reads. `without_commit`: it consumes the topic and has not
+    committed here, so `committed` is the log start. `topic_id`: of the topic that the commit was
     made for, from `__consumer_offsets`; None: the broker wrote none (value versions before v4). `pending`: the
     group's newest commit here, where its transaction may still be open.
     """
 
     group: str
     committed: int
-    implied: bool = False
+    without_commit: bool = False
     topic_id: str | Unknown | None = NOT_ASKED
-    refuted: int | None = None
-    """The group's commit where it is no position; `committed` is the log start then."""
+    foreign_commit: int | None = None
+    """The group's commit where it lies outside of this log; `committed` is the log start then."""
     pending: PendingCommit | None = None
     written_at_ms: int | None = None
     """Of an external reader: when its position was written; `group` is its address then. None: a group."""
@@ -247,6 +252,32 @@ class TopicFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedCommit:
+    """A committed offset, and the last stable offset of its partition at the same time."""
+
+    topic: NonEmpty
+    topic_id: NonEmpty
+    partition: Int32
+    offset: Int64
+    last_stable_offset: Int64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupObservation:
+    """What one scan saw of a group without `__consumer_offsets`.
+
+    `state` UNKNOWN: it was not read completely; DEAD: a complete list lacked it. `commits`: all of
+    an EMPTY group that the caller may see, sorted; of other groups none.
+    """
+
+    at_ms: EpochMs
+    group: NonEmpty
+    type: GroupType
+    state: GroupState
+    commits: tuple[ObservedCommit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFacts:
     """One group that the cluster may hold.
 
@@ -258,7 +289,8 @@ class GroupFacts:
     `consumption_unread`: why it is not known what the group consumes; None: its commits and the
     topics of its members were read. `may_read`: the topics that a share group may read; None: any.
     `offsets`: its commits, sorted; only before a request. `commit_records`: the newest commit of each
-    partition in `__consumer_offsets`; only of a scan.
+    partition in `__consumer_offsets`; only of a scan. `observations`: those of the journal in their order,
+    then one of this scan; None: `__consumer_offsets` shows whether the group is idle.
     """
 
     group: str
@@ -274,6 +306,7 @@ class GroupFacts:
     may_read: frozenset[str] | None = None
     offsets: tuple[CommittedOffset, ...] | Unknown = NOT_ASKED
     commit_records: Mapping[TopicPartition, CommittedOffset] = field(default_factory=dict)
+    observations: tuple[GroupObservation, ...] | Unknown | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,6 +336,7 @@ class ClusterSnapshot:
     `topics` and `groups`: every listed name, and group ids that only `__consumer_offsets` or the old list
     call know (`listed=False`). `partitions`: those that a TopicRequest selects.
     `consumer_offsets_ends`: up to where each partition of `__consumer_offsets` was read, if it was requested.
+    `consumer_offsets_hidden`: the server hides it, and the manifests say that plans do without it.
     `readers_incomplete`: a group's commits could not be read, so it is not known which groups would
     miss records.
     """
@@ -314,6 +348,7 @@ class ClusterSnapshot:
     groups: Mapping[str, GroupFacts]
     partitions: Mapping[TopicPartition, PartitionFacts]
     consumer_offsets_ends: Mapping[int, int] = field(default_factory=dict)
+    consumer_offsets_hidden: bool = False
     external: ExternalPositions = field(default_factory=dict)
     topics_incomplete: Unknown | None = None
     groups_incomplete: Unknown | None = None
@@ -330,6 +365,6 @@ def fingerprint(commits: Iterable[tuple[str, int, int]]) -> str:
     digest = hashlib.sha256()
     for topic, partition, committed in sorted(commits):
         if committed < 0:
-            raise ValueError(f"{topic}[{partition}]: {committed} is no committed offset")
+            raise ValueError(f"{topic}[{partition}]: {committed} is not a committed offset")
         digest.update(f"{topic}\0{partition}\0{committed}\n".encode())
     return digest.hexdigest()

@@ -54,13 +54,14 @@ class LimitUsage(NamedTuple):
     """How much one action counts towards one limit.
 
     `bucket`: what is bound on its own, such as one topic; empty: the whole plan. `name`: set where
-    the limit counts distinct names and not amounts.
+    the limit counts distinct names and not amounts. `uncounted`: what a share's total leaves out.
     """
 
     limit: Limit
     amount: int = 1
     bucket: str = ""
     name: str = ""
+    uncounted: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +164,7 @@ class Operation(Sendable):
 
 
 class FoldableOperation(Operation):
-    """An operation of which a report may describe many actions of one topic in one item.
+    """An operation whose actions of one topic a report may describe in one item.
 
     `FOLDS_TOPICS`: also those of all topics of one policy.
     """

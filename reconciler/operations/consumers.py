@@ -131,7 +131,7 @@ def verified_offset(
     def has(what: str) -> str:
         return f"group {quoted(group)} of unreadBy has {what}"
 
-    if reader is None or reader.implied or reader.committed < 0:
+    if reader is None or reader.without_commit or reader.committed < 0:
         raise BlockReason("B205", has(f"no committed position on {facts.partition}"))
     if reader.committed > high_watermark:
         raise BlockReason("B206", has(f"committed {reader.committed}, above the end {high_watermark}"))
@@ -139,7 +139,7 @@ def verified_offset(
         raise unknown_fact(f"for which topic {has('committed')}", reader.topic_id)
     if reader.topic_id not in (None, topic_id):
         committed = f"committed {reader.committed} for topic id {reader.topic_id}"
-        raise BlockReason("B207", has(f"{committed}, and {facts.partition.topic} is {topic_id} by now"))
+        raise BlockReason("B207", has(f"{committed}, and {facts.partition.topic} is {topic_id} now"))
     if reader.pending is None:
         return reader.committed
     if reader.pending.committed is None:
@@ -159,8 +159,8 @@ def verified_positions(
     """
     for reader in readers:
         other_topic = isinstance(reader.topic_id, str) and reader.topic_id != topic_id
-        if not reader.implied and (reader.committed > high_watermark or other_topic):
-            yield replace(reader, committed=log_start, refuted=reader.committed)
+        if not reader.without_commit and (reader.committed > high_watermark or other_topic):
+            yield replace(reader, committed=log_start, foreign_commit=reader.committed)
         elif reader.pending is not None:
             pending = log_start if reader.pending.committed is None else reader.pending.committed
             yield replace(reader, committed=min(reader.committed, pending))
@@ -186,8 +186,8 @@ def external_positions(
             yield ConsumerPosition(
                 group=reader.name,
                 committed=offset if offset is not None and is_true else log_start,
-                implied=offset is None,
-                refuted=None if is_true else offset,
+                without_commit=offset is None,
+                foreign_commit=None if is_true else offset,
                 written_at_ms=position.written_at_ms,
             )
 
@@ -208,9 +208,9 @@ def name_consumer(position: ConsumerPosition) -> str:
 
 def describe_pending(reader: ConsumerPosition) -> str:
     """Return which transaction a position of `verified_positions` rests on; empty: on none."""
-    if reader.pending is None or reader.refuted is not None:
+    if reader.pending is None or reader.foreign_commit is not None:
         return ""
-    if not reader.implied and reader.pending.committed not in (None, reader.committed):
+    if not reader.without_commit and reader.pending.committed not in (None, reader.committed):
         return ""
     return f"; it has a commit in or behind an open transaction of __consumer_offsets[{reader.pending.log_partition}]"
 

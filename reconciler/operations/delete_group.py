@@ -5,12 +5,12 @@ another group: its commits tell, and it is never removed in the place of the fir
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason, known, unknown_fact
-from reconciler.model.bounds import EpochMs, Int32, Int64, NonEmpty
+from reconciler.model.bounds import OMIT_DEFAULT, EpochMs, Int32, Int64, NonEmpty
 from reconciler.model.description import Description, Fact, IdleGroup
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
@@ -21,10 +21,10 @@ from reconciler.operations.base import NO_LIMITS, Limit, LimitUsage, Operation, 
 from reconciler.operations.error_meanings import ErrorMeaning, ErrorTable, Response, ResponseAction, Right
 from reconciler.operations.observation import Observation, RecheckFailure
 from reconciler.operations.sendable import Effect, RunContext
-from reconciler.operations.touchable import suggestion
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import approximate_duration, count, format_duration, format_time
 from reconciler.text.phrase import escaped_name, name, sentence, strong
+from reconciler.text.suggest import suggestion_of_many
 
 _ABSENT = "absent"
 REMOVABLE = frozenset({GroupType.CLASSIC, GroupType.CONSUMER, GroupType.STREAMS})
@@ -33,7 +33,11 @@ REMOVABLE = frozenset({GroupType.CLASSIC, GroupType.CONSUMER, GroupType.STREAMS}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedGroup:
-    """The group as the scan saw it. None only where `idleFor: 0s` needs no evidence."""
+    """The group as the scan saw it.
+
+    None where `idleFor: 0s` needs no evidence. `observations`: how many show instead of a newest record that
+    it is idle.
+    """
 
     type: GroupType
     state: GroupState
@@ -42,6 +46,7 @@ class ObservedGroup:
     fingerprint: NonEmpty
     last_activity_ms: EpochMs | None
     newest_record: tuple[Int32, Int64] | None
+    observations: Int32 = field(default=0, metadata=OMIT_DEFAULT)
 
 
 def check_absence(group: str, facts: GroupFacts | None, snapshot: ClusterSnapshot) -> None:
@@ -59,7 +64,7 @@ def check_absence(group: str, facts: GroupFacts | None, snapshot: ClusterSnapsho
     elif incomplete is None:
         return
     else:
-        hint = suggestion(group, snapshot.groups)
+        hint = suggestion_of_many(group, snapshot.groups, before="; ", quote=quoted)
         state = f"is not listed, but the list is incomplete: {incomplete.reason}{hint}"
     raise BlockReason("B301", f"group {quoted(group)} {state}", unread=True)
 
@@ -159,7 +164,8 @@ class DeleteGroup(Operation):
 
     def __post_init__(self) -> None:
         self.check_subject(self.group)
-        if self.idle_for_ms and (self.seen.newest_record is None or self.seen.last_activity_ms is None):
+        has_evidence = self.seen.newest_record is not None or self.seen.observations
+        if self.idle_for_ms and (self.seen.last_activity_ms is None or not has_evidence):
             raise ValueError("idle_for_ms is set, but last_activity_ms or newest_record is missing")
         if self.seen.type is GroupType.STREAMS and self.seen.newest_record is None:
             raise ValueError("a Streams group is EMPTY by its newest_record only, and that is missing")
@@ -172,12 +178,13 @@ class DeleteGroup(Operation):
     def describe(self) -> Description:
         commits, topics = count(self.seen.commits, "committed offset"), count(self.seen.commit_topics, "topic")
         last_ms, reason = self.seen.last_activity_ms, sentence(self.reason)
+        # Without __consumer_offsets the reason says what else goes, so it is never left out.
+        since = None if last_ms is None or self.seen.newest_record is None else f"idle since {format_time(last_ms)}"
         return Description(
             subject=(escaped_name(quoted(self.group)),),
             loss=(strong(commits), f" on {topics}"),
-            # Without evidence the reason says what else goes, so it is never left out.
-            change=(reason,) if last_ms is None else (f"idle since {format_time(last_ms)}",),
-            notes=() if last_ms is None else (("because ", reason),),
+            change=(since or reason,),
+            notes=(("because ", reason),) if since else (),
         )
 
     @classmethod
@@ -195,14 +202,19 @@ class DeleteGroup(Operation):
         yield "Facts", (f"{seen.type} group, {seen.state}",)
         yield "", (f"{commits} on {topics}, all removed",)
         yield "", ("fingerprint of its commits ", name(seen.fingerprint))
-        if seen.last_activity_ms is None or seen.newest_record is None:
+        rechecked = "still listed, same type, EMPTY, same commits"
+        if seen.last_activity_ms is None:
             yield "Idle", ("no evidence was asked for: idleFor is 0s",)
         else:
-            partition, offset = seen.newest_record
             since, limit = format_time(seen.last_activity_ms), approximate_duration(self.idle_for_ms)
             yield "Idle", (f"since {since}; idleFor asks for {limit}",)
-            yield "", (f"its newest record is __consumer_offsets[{partition}] offset {offset}",)
-        yield "Rechecked", ("still listed, same type, EMPTY, same commits, no newer record in __consumer_offsets",)
+            if seen.newest_record is None:
+                yield "", (f"by {count(seen.observations, 'observation')}: __consumer_offsets is hidden",)
+            else:
+                partition, offset = seen.newest_record
+                yield "", (f"its newest record is __consumer_offsets[{partition}] offset {offset}",)
+                rechecked += ", no newer record in __consumer_offsets"
+        yield "Rechecked", (rechecked,)
         undo = "reconciler restore-group writes the offsets back from the results file or the journal"
         yield "Undo", (f"{undo}, where topic and records are still there",)
 

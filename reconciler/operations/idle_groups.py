@@ -1,10 +1,12 @@
 """What makes a group idle, and why an idle group need not be dead."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 
 from reconciler.model.block_reason import BlockReason, known
-from reconciler.model.snapshot import GroupFacts, GroupType, Unknown
+from reconciler.model.names import TopicPartition
+from reconciler.model.snapshot import GroupFacts, GroupObservation, GroupState, GroupType, Unknown
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import format_duration, format_instant
 
@@ -12,8 +14,17 @@ from reconciler.text.formatting import format_duration, format_instant
 _STREAMS_TOPIC = re.compile(r"(.+)-(?:repartition|changelog)")
 _CONNECTOR = "connect-"
 
-IdleEvidence = tuple[str, int | None, tuple[int, int] | None]
-"""Why a group counts as idle, its last activity and newest record; None: `idleFor: 0s`."""
+IdleEvidence = tuple[str, int | None, tuple[int, int] | None, int]
+"""Why a group counts as idle, its last activity and newest record, and how many observations stand for it.
+
+None: `idleFor: 0s`.
+"""
+
+_GAPS = 4
+"""Least number of parts of `idleFor` between observations."""
+_CLOCK_TOLERANCE_MS = 60_000
+"""How much earlier than the one before an observation may be: brokers stamp it, or this machine."""
+_UNCOUNTED = "commits on topics that this principal may not describe go, too, and are not counted"
 
 
 def idle_evidence(facts: GroupFacts, idle_for_ms: int, observed_at_ms: int, *, exact: bool) -> IdleEvidence:
@@ -24,18 +35,63 @@ def idle_evidence(facts: GroupFacts, idle_for_ms: int, observed_at_ms: int, *, e
     group = quoted(facts.group)
     if idle_for_ms == 0:
         if exact:
-            # Brokers leave commits on such topics out of their answer. Only the log has them.
-            words = "and idleFor 0s asks for no evidence that it is idle; commits on topics that this principal "
-            return words + "may not describe go, too, and are not counted", None, None
+            return "idle time not checked (idleFor: 0s)", None, None, 0
         reason = f"idleFor 0s gives up the evidence that {group} is idle, and a pattern selected it"
         raise BlockReason("B305", reason)
+    if facts.observations is not None:
+        observations = known(facts.observations, f"whether group {group} is idle")
+        window = _idle_window(group, observations, idle_for_ms)
+        since_ms = window[0].at_ms
+        words = f"no commit since {format_instant(since_ms)}, while each of its partitions got records; {_UNCOUNTED}"
+        return words, since_ms, None, len(window)
     last_ms = known(facts.last_activity_ms, f"when group {group} was last active")
     newest_record = known(facts.newest_record, f"the newest record of group {group} in __consumer_offsets")
     last = format_instant(last_ms)
     if observed_at_ms - last_ms < idle_for_ms:
         reason = f"group {group} was active at {last}, and idleFor is {format_duration(idle_for_ms)}"
         raise BlockReason("B304", reason)
-    return f"no activity since {last}", last_ms, newest_record
+    return f"no activity since {last}", last_ms, newest_record, 0
+
+
+def _idle_window(group: str, observations: Sequence[GroupObservation], idle_for_ms: int) -> Sequence[GroupObservation]:
+    """Return the observations that show that a group does not read what it could. Raises BlockReason.
+
+    `observations`: the present one is the last. From one that is at least `idle_for_ms` old, without a
+    gap above a quarter of that, each shows the same type, the state EMPTY and the same commits, and
+    each partition with a commit had a record to read at the first, and has got more since.
+    """
+
+    def unproven(why: str) -> BlockReason:
+        return BlockReason("B307", f"whether group {group} is idle is not proven: {why}")
+
+    complete = [seen for seen in observations if seen.state is not GroupState.UNKNOWN]
+    now, length = complete[-1], format_duration(idle_for_ms)
+    old = [index for index, seen in enumerate(complete) if now.at_ms - seen.at_ms >= idle_for_ms]
+    window = complete[old[-1] if old else 0 :]
+    for seen in reversed(window):
+        if (seen.type, seen.state) != (now.type, GroupState.EMPTY) or _positions(seen) != _positions(now):
+            reason = f"group {group} was active at or after {format_instant(seen.at_ms)}, and idleFor is {length}"
+            raise BlockReason("B304", reason)
+    first = window[0]
+    if not old:
+        raise unproven(f"it is observed since {format_instant(first.at_ms)}, and idleFor is {length}")
+    for seen, later in pairwise(window):
+        if not -_CLOCK_TOLERANCE_MS <= later.at_ms - seen.at_ms <= idle_for_ms // _GAPS:
+            between = f"{format_instant(seen.at_ms)} and {format_instant(later.at_ms)}"
+            raise unproven(
+                f"nothing observed it between {between}, which is longer than a quarter of idleFor ({length})"
+            )
+    if not now.commits:
+        raise unproven("it has no commit, so nothing shows what it could read")
+    for before, after in zip(first.commits, now.commits, strict=True):
+        if not before.offset < before.last_stable_offset < after.last_stable_offset:
+            partition = TopicPartition(after.topic, after.partition)
+            raise unproven(f"it could read no new record of {partition} since {format_instant(first.at_ms)}")
+    return window
+
+
+def _positions(seen: GroupObservation) -> list[tuple[str, str, int, int]]:
+    return [(commit.topic, commit.topic_id, commit.partition, commit.offset) for commit in seen.commits]
 
 
 def topics_of_streams(topics: Iterable[str], groups: Collection[str]) -> Mapping[str, str]:

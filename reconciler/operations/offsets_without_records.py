@@ -17,6 +17,30 @@ def find_records(facts: PartitionFacts, *lookups: RecordLookup) -> Iterator[Reco
     return iter(found)
 
 
+def count_gaps(facts: PartitionFacts, start: int, end: int) -> tuple[int, str]:
+    """Return how many offsets from `start` up to `end` hold no record, or may hold none; and why that is so.
+
+    Looked for are the gaps before the first record and behind the last one. Gaps between records stay
+    unseen: nothing but reading all of them shows those. Raises LookupNeeded.
+    """
+    if start >= end:
+        return 0, ""
+    range_of_last = RecordLookup(LookupKind.LAST, max(start, end - SEARCHED_OFFSETS), end)
+    first, last = find_records(facts, RecordLookup(LookupKind.FIRST, start, end), range_of_last)
+    kept = f"the offsets from {start} up to {end}"
+    for answer in (first, last):
+        if isinstance(answer, Unknown):
+            return end - start, f"whether {kept} hold records is not known ({answer.reason}), so no limit counts them"
+    if first is None:
+        return end - start, f"{kept} hold no record, only transaction markers and aborted records"
+    if last is None:
+        searched = f"none of the last {SEARCHED_OFFSETS:,} offsets below {end} holds a record"
+        return end - start - 1, f"{searched}, so limits count one record of {kept}"
+    assert isinstance(first, RecordStamp)
+    assert isinstance(last, RecordStamp)
+    return first.offset - start + end - 1 - last.offset, ""
+
+
 def next_record(facts: PartitionFacts, position: int, floor: int) -> tuple[int, str]:
     """Return the first offset at or above `position` that may hold a record, at most `floor`; and what is not known.
 

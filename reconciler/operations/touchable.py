@@ -1,6 +1,5 @@
 """Which topics and groups may be touched: what protects them, and which topics lose no records."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,10 +9,7 @@ from reconciler.model.selector import Selector, SelectorSet
 from reconciler.model.snapshot import ClusterSnapshot, KeptForever, TopicFacts
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import count
-from reconciler.text.suggest import did_you_mean
-
-_MAX_NAMES = 2_000
-"""Among more names there is no hint: the search would take minutes on a large cluster."""
+from reconciler.text.suggest import suggestion_of_many
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,12 +50,6 @@ class Protection:
         return BlockReason("B106", reason)
 
 
-def suggestion(word: str, names: Collection[str]) -> str:
-    """Return `; did you mean …`, or nothing."""
-    nearest = did_you_mean(word, names) if len(names) < _MAX_NAMES else None
-    return f'; did you mean "{nearest}"?' if nearest else ""
-
-
 def listed_topic(topic: str, snapshot: ClusterSnapshot) -> TopicFacts:
     """Return the facts of a topic. Raises BlockReason if it is absent or hidden by ACLs."""
     facts = snapshot.topics.get(topic)
@@ -69,7 +59,8 @@ def listed_topic(topic: str, snapshot: ClusterSnapshot) -> TopicFacts:
     if hidden is not None and hidden.silent:
         raise unknown_fact("the list of topics", hidden)
     state = "not on the cluster, or hidden from this principal" if hidden is None else f"not listed: {hidden.reason}"
-    reason = f"topic {topic} is {state}{suggestion(topic, snapshot.topics)}"
+    hint = suggestion_of_many(topic, snapshot.topics, before="; ", quote=quoted)
+    reason = f"topic {topic} is {state}{hint}"
     raise BlockReason("B101", reason, unread=hidden is not None)
 
 

@@ -8,7 +8,7 @@ the approved fields of actions that differ in more than their size.
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
@@ -16,15 +16,20 @@ from typing import Any, NamedTuple, cast
 from reconciler.model.action import Action
 from reconciler.model.description import SizeChange
 from reconciler.model.names import Address
-from reconciler.model.plan import Decision
+from reconciler.model.plan import Blocked, Decision
 from reconciler.operations.base import Operation
 from reconciler.plan.plan_file import SavedPlan, approved_fields
 from reconciler.text.escape import quoted
 
 
 class DecisionChange(StrEnum):
-    """What became of an action between two plans. LARGER, SMALLER: only its size differs."""
+    """What became of an action between two plans. LARGER, SMALLER: only its size differs.
 
+    BLOCKED: the new plan blocks the subject, or could not read it. GONE: the new plan has no reason
+    to act on it.
+    """
+
+    BLOCKED = "blocked"
     NEW = "new"
     GONE = "gone"
     LARGER = "larger"
@@ -48,6 +53,7 @@ class ActionDiff:
     change: DecisionChange
     old: Operation | None
     new: Operation | None
+    block: Blocked | None = None
 
     @property
     def latest(self) -> Operation:
@@ -86,14 +92,21 @@ class Comparison:
     tally: Mapping[DecisionChange, int]
 
     def entries(self) -> Iterator[ActionDiff]:
-        """Yield the differences in address order. Holds one action of each saved plan."""
-        return diff_actions(self.old.actions, self.new.actions)
+        """Yield the differences in address order. Holds one action of each saved plan, and what is blocked now."""
+        return _entries(self.old, self.new)
 
 
 def compare(old: SavedPlan, new: SavedPlan) -> Comparison:
     """Compare two plans. Reads both to their end, where a saved plan proves its digest."""
-    tally = Counter(entry.change for entry in diff_actions(old.actions, new.actions))
+    tally = Counter(entry.change for entry in _entries(old, new))
     return Comparison(old, new, {change: tally[change] for change in DecisionChange})
+
+
+def _entries(old: SavedPlan, new: SavedPlan) -> Iterator[ActionDiff]:
+    blocked = {decision.address: decision for decision in new.blocked}
+    for entry in diff_actions(old.actions, new.actions):
+        block = blocked.get(entry.address)
+        yield entry if block is None else replace(entry, change=DecisionChange.BLOCKED, block=block)
 
 
 def diff_actions(old: Iterable[Action], new: Iterable[Action]) -> Iterator[ActionDiff]:

@@ -1,4 +1,4 @@
-"""Reports which subjects of a cluster drift, and since when; as JSON and as Prometheus metrics.
+"""Reports which subjects of a cluster drift, and since when; as JSON.
 
 The plan's `observed_at` is the only clock. Waiting and skipped subjects never drift, nor does a
 moving floor within its `driftAfter`. A subject that could not be read is unread; the report
@@ -8,17 +8,14 @@ remembers what it was when it was last read.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import ClassVar, Literal
-
-from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
 
 from reconciler import operations
 from reconciler.codec import Codec, compare, document, is_newer, shorten
 from reconciler.errors import ExitCode
 from reconciler.model.action import Mode
-from reconciler.model.bounds import InstantMs, NonEmpty
-from reconciler.model.names import Address
+from reconciler.model.bounds import OMIT_DEFAULT, InstantMs, NonEmpty, Total
+from reconciler.model.names import Address, count_by_sort
 from reconciler.model.plan import Blocked, Plan, Unmatched, section_of
 from reconciler.operations.base import Operation
 
@@ -72,8 +69,10 @@ class PolicyTally:
 class DriftReport:
     """One cluster's drift. `subjects` drift, `unread` could not be read; both sorted by address.
 
-    `incomplete`: what the plan could not read at all. `unmatched`: warnings, which are no drift.
-    `refused`: ids of the limits that refuse the plan.
+    `incomplete`: what the plan could not read at all. `unmatched`: warnings, which are not drift.
+    `refused`: ids of the limits that refuse the plan. `waiting`, `satisfied`: how many partitions,
+    topics and groups wait or are skipped, and how many are as desired by all policies;
+    None: not known, as in a report of an earlier version.
     """
 
     DERIVED: ClassVar[tuple[str, ...]] = ("in_sync",)
@@ -87,6 +86,8 @@ class DriftReport:
     tallies: tuple[PolicyTally, ...] = field(default=(), metadata={"name": "policies"})
     subjects: tuple[Subject, ...] = field(default=(), metadata={"name": "drift"})
     unread: tuple[Subject, ...] = ()
+    waiting: Mapping[str, Total] | None = field(default=None, metadata=OMIT_DEFAULT)
+    satisfied: Mapping[str, Total] | None = field(default=None, metadata=OMIT_DEFAULT)
 
     @property
     def has_unknowns(self) -> bool:
@@ -110,6 +111,7 @@ def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
     now_ms = plan.observed_at_ms
     subjects: dict[Address, Subject] = {}
     counts: defaultdict[Address, Counter[str]] = defaultdict(Counter)
+    addresses: defaultdict[str, list[Address]] = defaultdict(list)
     for decision in plan.decisions:
         state = section_of(decision)
         if isinstance(decision, Operation) and not decision.drift:
@@ -118,6 +120,7 @@ def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
             state = UNREAD if state == UNREAD else "drift"
             subjects[decision.address] = _carry_over(_subject(decision, now_ms), before, now_ms)
         counts[decision.address.policy_address][state] += 1
+        addresses[state].append(decision.address)
     for warning in plan.unmatched:
         counts[warning.policy]["unmatched"] += 1
     unread = {address: subject for address, subject in subjects.items() if subject.sort == UNREAD}
@@ -129,6 +132,8 @@ def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
         if parent is not None and address not in decided:
             subjects[address] = _carry_over(replace(parent, address=address), before, now_ms)
     ordered = sorted(subjects.values(), key=lambda subject: subject.address)
+    waiting = [*addresses["pending"], *addresses["waiting"], *addresses["skipped"]]
+    others = [*addresses["drift"], *addresses[UNREAD], *waiting]
     return DriftReport(
         cluster=plan.cluster,
         cluster_id=plan.cluster_id,
@@ -139,6 +144,8 @@ def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
         unmatched=plan.unmatched,
         refused=tuple(verdict.id for verdict in plan.refused),
         tallies=tuple(PolicyTally(policy=policy, **counts[policy]) for policy in sorted(counts)),
+        waiting=+count_by_sort(waiting),
+        satisfied=+count_by_sort(addresses["satisfied"], others),
     )
 
 
@@ -222,46 +229,3 @@ def parse(text: str) -> tuple[DriftReport, ...]:
     newer = is_newer(value.format_version, FORMAT_VERSION)
     compare(text, _CODEC.encode(value), newer=newer, exact=False)
     return value.clusters
-
-
-def write_metrics(reports: Sequence[DriftReport], path: Path) -> None:
-    """Write the reports as Prometheus text, for the textfile collector or a push. Raises OSError.
-
-    The file is written completely or not at all. Names and labels are an interface: add, never
-    rename. A policy without drift is a series of value 0, so that an alert on it can resolve.
-    """
-    registry = CollectorRegistry()  # the default one would add this process's memory and garbage collections
-    of_policy = ("cluster", "kind", "policy")
-
-    def gauge(name: str, text: str, labels: Sequence[str] = ("cluster",)) -> Gauge:
-        return Gauge(f"reconciler_{name}", text, labels, registry=registry)
-
-    in_sync = gauge("in_sync", "1: nothing drifts and everything was seen.")
-    complete = gauge("complete", "1: everything that the policies need could be read.")
-    observed = gauge(
-        "observed_timestamp_seconds", "When the cluster was read; an old one means that drift is no longer checked."
-    )
-    oldest = gauge(
-        "drift_since_timestamp_seconds", "Since when the oldest drifting subject drifts; absent while none does."
-    )
-    refusing = gauge("limits_refusing", "Limits that refuse the plan as it stands.")
-    drifting = gauge("drift_subjects", "Subjects that drift.", of_policy)
-    unread = gauge("unread_subjects", "Subjects that could not be read.", of_policy)
-    text = "Subjects that do not drift: pending, waiting, skipped, satisfied."
-    unmatched = gauge("unmatched", "1: the policy selects nothing, or names a group that looks misspelt.", of_policy)
-    not_drifting = gauge("subjects", text, (*of_policy, "decision"))
-    for report in reports:
-        in_sync.labels(report.cluster).set(report.in_sync)
-        complete.labels(report.cluster).set(not report.has_unknowns)
-        observed.labels(report.cluster).set(report.observed_at_ms / 1000)
-        refusing.labels(report.cluster).set(len(report.refused))
-        if report.subjects:
-            oldest.labels(report.cluster).set(min(subject.since_ms for subject in report.subjects) / 1000)
-        for tally in report.tallies:
-            names = (report.cluster, tally.policy.kind, tally.policy.policy)
-            drifting.labels(*names).set(tally.drift)
-            unread.labels(*names).set(tally.unread)
-            unmatched.labels(*names).set(tally.unmatched)
-            for decision in ("pending", "waiting", "skipped", "satisfied"):
-                not_drifting.labels(*names, decision).set(getattr(tally, decision))
-    write_to_textfile(str(path), registry)

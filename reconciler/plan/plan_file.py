@@ -30,7 +30,7 @@ from reconciler.codec import (
 )
 from reconciler.errors import PlanUnusable, ReconcilerError
 from reconciler.model.action import Action
-from reconciler.model.bounds import InstantMs, NonEmpty, Total
+from reconciler.model.bounds import OMIT_DEFAULT, InstantMs, NonEmpty, Total
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address, format_address
 from reconciler.model.plan import (
@@ -66,6 +66,7 @@ _Lines = Iterator[tuple[int, str]]
 _Hash = Any
 """A hash object of hashlib, which has no public type."""
 _RANGE = re.compile("([0-9]{1,10})(?:-([0-9]{1,10}))?")
+_BEGINNING = "a plan file begins with its header"
 _HINT = "a plan file holds one decision per line; do not reformat it"
 
 
@@ -87,6 +88,7 @@ class Header:
     source: Source
     targets: tuple[str, ...]
     incomplete: tuple[str, ...]
+    unseen: tuple[str, ...] = field(default=(), metadata=OMIT_DEFAULT)
     unmatched: tuple[Unmatched, ...]
     summary: Mapping[str, Total]
     limits: tuple[LimitVerdict, ...]
@@ -115,10 +117,18 @@ class PlanFile(Header):
     @property
     def actions(self) -> Iterator[Action]:
         """In address order, one in memory at a time. Raises PlanUnusable where the file changed."""
+        return (decision for decision in self._decisions() if isinstance(decision, Action))
+
+    @property
+    def blocked(self) -> Iterator[Blocked]:
+        """One in memory at a time, those that could not be read last. Raises like `actions`."""
+        return (decision for decision in self._decisions() if isinstance(decision, Blocked))
+
+    def _decisions(self) -> Iterator[Decision]:
         with _opened(self.path) as (header, decisions):
             if _plan_file(self.path, header) != self:
                 raise ValueError("it is not the file that it was a moment ago")
-            yield from (decision for decision in decisions if isinstance(decision, Action))
+            yield from decisions
 
 
 SavedPlan = Plan | PlanFile
@@ -247,7 +257,7 @@ def lines(plan: Plan) -> Iterator[str]:
         _check_place(decision, section, last)
         last = decision.address
         if Address.parse(str(last)) != last:
-            raise ValueError(f"{format_address(last)} is no address: its text means another subject")
+            raise ValueError(f"{format_address(last)} is not an address: its text means another subject")
         totals.add(decision)
         present.add(section)
     copied = {name: getattr(plan, name) for name in _OF_PLAN}
@@ -412,11 +422,11 @@ def _header(numbered: _Lines) -> tuple[Header, bool]:
         if number in (1, 3) and (kind := document_kind(text)) not in ("", "Plan"):
             raise _OtherDocument(kind)
         if number == 1 and line not in ("", "{"):
-            raise ValueError(f"line 1 is {shorten(line)}, which is no beginning of a plan ({_HINT})")
+            raise ValueError(f"line 1 is {shorten(line)}; {_BEGINNING} ({_HINT})")
         if number == 3:
             start = re.fullmatch(r'\{\n"format_version": "([0-9]+\.[0-9]+)",\n"kind": "Plan",\n', text)
             if not start:
-                raise ValueError(f"lines 1 to 3 are {shorten(text)}, which is no beginning of a plan ({_HINT})")
+                raise ValueError(f"lines 1 to 3 are {shorten(text)}; {_BEGINNING} ({_HINT})")
             newer = is_newer(start[1], FORMAT_VERSION)
         if line.startswith('"plan_digest":') or line == "}":
             break

@@ -35,12 +35,17 @@ from reconciler.policies.base import Selection
 from reconciler.policies.cluster import Cluster
 from reconciler.policies.external_reader import ExternalReader
 from reconciler.policies.waiver import Waiver
-from reconciler.text.escape import display_name
 from reconciler.text.formatting import count
-from reconciler.text.suggest import did_you_mean
+from reconciler.text.suggest import suggestion
 
 DAY_MS = 86_400_000
+LONGEST_EXPIRY_MS = 366 * DAY_MS
+"""How long a saved plan may be applied at most."""
 ALL_MODES = frozenset(Mode)
+_HIDDEN = (
+    "{} ({}) says consumerOffsets: hidden, so commits in open transactions, topics of share groups, and the times, topic "
+    "ids and metadata of commits are not known."
+)
 
 
 def scan_request(
@@ -88,7 +93,7 @@ def plan(
 
     `targets`: full addresses, or subjects as a plan prints them, which mean the subject in each policy
     that decides about it. `candidates`: further subjects to plan, such as those of `find_candidates`;
-    without a decision, they are no error. None: all, unless there are targets; empty: none.
+    without a decision, they are not errors. None: all, unless there are targets; empty: none.
 
     Raises WrongCluster for facts of another cluster, UsageError for a target without any decision.
     """
@@ -110,6 +115,7 @@ def plan(
         source=source or Source(),
         targets=tuple(sorted(map(str, decided_targets.union(candidates or ())))),
         incomplete=tuple(_incomplete(planned_policies, decisions, snapshot)),
+        unseen=(_HIDDEN.format(cluster.address, cluster.declared_at),) if snapshot.consumer_offsets_hidden else (),
         unmatched=tuple(_warnings(None if addresses is not None else cluster, readers, planned, snapshot)),
         notes=tuple(
             PolicyInfo(policy=policy.address, owner=policy.metadata.owner, reason=policy.metadata.reason)
@@ -285,8 +291,7 @@ def _find_decided(
         if not matched:
             target = min(addresses)
             names: Collection[str] = snapshot.groups if target.is_of_group else snapshot.topics
-            near = None if target.name in names else did_you_mean(target.name, names)
-            hint = f"; did you mean {display_name(near)}?" if near else ""
+            hint = "" if target.name in names else suggestion(target.name, names, before="; ")
             subject = format_address(target) if len(addresses) == 1 else text
             raise UsageError(f"--target {subject}: nothing is decided about it{hint}")
         with_decision |= matched

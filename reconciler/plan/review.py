@@ -13,7 +13,7 @@ from reconciler.plan.plan_file import SavedPlan
 
 
 def restrict_to(plan: Plan, reviewed: SavedPlan) -> Plan:
-    """Return what `plan` and `reviewed` both do; an action of which nothing is left is Blocked (B108)."""
+    """Return what `plan` and `reviewed` both do; an action without a rest is Blocked (B108)."""
     if plan.cluster_id == reviewed.cluster_id:
         return replace(plan, decisions=tuple(intersect(plan.decisions, reviewed.actions)))
     block = beyond_review(f"the reviewed plan is of cluster id {reviewed.cluster_id}, this one of {plan.cluster_id}")

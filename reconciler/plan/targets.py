@@ -33,7 +33,7 @@ def find_targets(texts: Iterable[str], policies: Iterable[Policy]) -> Mapping[st
 
 
 def find_candidates(text: str, policies: Iterable[Policy]) -> frozenset[Address] | None:
-    """Return every subject of policies that a text may mean, of which a plan decides some.
+    """Return every subject of policies that a text may mean; a plan decides some of them.
 
     None: only a plan of all subjects tells, since the text is the beginning of a long name. Needs no
     fact of the cluster. Raises UsageError for a text that names nothing that a policy selects.
@@ -61,11 +61,12 @@ def _find_candidates(text: str, policies: Sequence[Policy], *, label: str) -> fr
             raise UsageError(f"{label}: nothing is decided about it, {policy_text} does not select it")
         if subjects := {subject for policy in policies for subject in _subjects(reading, policy)}:
             return frozenset(_without_topics(text, subjects))
-    known = map(str, by_address)
-    names = (selector.name for policy in policies for selector in policy.selectors if selector.name)
-    unselected = ", no policy selects a topic or group of this name"
-    near = suggestion(str(unknown.policy_address), known) if unknown else suggestion(text.partition("[")[0], names)
-    hint = f"; {near}" if near else "" if unknown else unselected
+    known: Iterable[str] = map(str, by_address)
+    names: Iterable[str] = (selector.name for policy in policies for selector in policy.selectors if selector.name)
+    word, candidates, otherwise = text.partition("[")[0], names, ", no policy selects a topic or group of this name"
+    if unknown:
+        word, candidates, otherwise = str(unknown.policy_address), known, ""
+    hint = suggestion(word, candidates, before="; ", otherwise=otherwise)
     raise UsageError(f"{label}: nothing is decided about it{hint}")
 
 

@@ -18,11 +18,9 @@ from reconciler.policies.cluster import Cluster
 from reconciler.policies.external_reader import ExternalReader
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import count
-from reconciler.text.suggest import did_you_mean
+from reconciler.text.suggest import NAMES_MAX, did_you_mean, question
 
 _CITED_MAX = 3
-_NAMES_MAX = 2_000
-"""Among more names there is no hint for a selector: the search would take too long."""
 _COMPARISONS_MAX = 100_000
 """Pairs of an absent and a present group that are compared, in about a second."""
 _SIMILAR = 0.8
@@ -77,7 +75,7 @@ def unmatched_guards(manifest: Cluster | Policy | ExternalReader, snapshot: Clus
         ]
         if empty:
             hints = [(selector.text, _similar_selector(selector, names)) for selector in empty]
-            cited = _cite([quoted(text) + (f" (did you mean {quoted(near)}?)" if near else "") for text, near in hints])
+            cited = _cite([_cite_similar(text, near) for text, near in hints])
             yield Unmatched(
                 policy=manifest.address,
                 declared_at=manifest.declared_at,
@@ -132,14 +130,14 @@ def _nothing_selected(selection: Selection, names: Collection[str]) -> str:
         skipped = " or the rule that patterns select no name with a leading _" * policy.PATTERNS_SKIP_UNDERSCORE
         return f"it selects nothing: {left_out}{skipped} leaves out all that {cited} would select"
     hints = (_similar_selector(selector, names) for selector in policy.selectors[:_CITED_MAX])
-    meant = [quoted(hint) for hint in hints if hint]
-    hint = f"; did you mean {', '.join(meant)}?" if meant else ""
+    meant = ", ".join(quoted(hint) for hint in hints if hint)
+    hint = question(meant, before="; ", quote=str)
     number = count(len(names), policy.SUBJECTS.removesuffix("s"))
     return f"it selects nothing: of {number}, none matches {cited}{hint}"
 
 
 def _misspelt(selection: Selection, names: Collection[str]) -> str:
-    """Return which names of a removal look misspelt; empty: none. Names it selects are no hint."""
+    """Return which names of a removal look misspelt; empty: none. Names it selects are not hints."""
     policy = selection.policy
     others = frozenset(select(names, [Selector("*")], excluding=policy.excluding)) - selection.subjects.keys()
     absent = [name for name, exact in selection.subjects.items() if exact and name not in names]
@@ -150,7 +148,7 @@ def _misspelt(selection: Selection, names: Collection[str]) -> str:
         similar += [(pattern.text, near) for pattern in patterns if (near := _similar_selector(pattern, others))]
     if not similar:
         return ""
-    cited = _cite([f"{quoted(name)} (did you mean {quoted(near)}?)" for name, near in similar])
+    cited = _cite([_cite_similar(name, near) for name, near in similar])
     return f"the cluster has no group {cited}"
 
 
@@ -166,7 +164,7 @@ def _without_numbers(name: str) -> str:
 
 def _similar_selector(selector: Selector, names: Collection[str]) -> str | None:
     """Return a similar selector that selects some of the names."""
-    if len(names) > _NAMES_MAX:
+    if len(names) > NAMES_MAX:
         return None
     if not selector.is_pattern:
         return did_you_mean(selector.text, names)
@@ -193,6 +191,10 @@ def _correct(literal: re.Match[str], names: Iterable[str]) -> str | None:
     if closest is None or re.search(r"[*?\[\]]", closest):
         return None
     return pattern[:start] + (_REGEX_SYNTAX.sub(r"\\\g<0>", closest) if is_regex else closest) + pattern[end:]
+
+
+def _cite_similar(name: str, near: str | None) -> str:
+    return quoted(name) + (f" ({question(near, quote=quoted)})" if near else "")
 
 
 def _cite(texts: Sequence[str]) -> str:

@@ -97,6 +97,11 @@ class ClusterSpec(ManifestModel):
         examples=["msk-iam"],
         description="What makes tokens for OAUTHBEARER, with the machine's credentials of AWS or Google Cloud.",
     )
+    consumer_offsets: Literal["hidden"] | None = Field(
+        default=None,
+        examples=["hidden"],
+        description="hidden: the provider hides __consumer_offsets, and plans do without it. See docs/which-kafka.md.",
+    )
     protect: Protect = Field(
         default_factory=Protect, examples=[{"groups": ["a"]}], description="Topics and groups that may lose nothing."
     )
@@ -139,6 +144,11 @@ class Cluster(Envelope):
     def guards(self) -> Guards:
         protect = self.spec.protect
         return {"protect.topics": ("topics", protect.topics or ()), "protect.groups": ("groups", protect.groups or ())}
+
+    @property
+    def hides_consumer_offsets(self) -> bool:
+        """Whether facts go without `__consumer_offsets` where it cannot be seen."""
+        return self.spec.consumer_offsets == "hidden"
 
     def limit(self, limit: Limit) -> float:
         """Return the bound that the manifest sets."""

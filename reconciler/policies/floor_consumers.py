@@ -106,9 +106,9 @@ class FloorConsumers:
     def _lag_block(self, lagging: Sequence[ConsumerPosition], floor: int, next_record: int, note: str) -> BlockReason:
         """Return the block of groups behind the floor, the last one first. `next_record`: the first it would skip."""
         last, more_groups = lagging[0], len(lagging) - 1
-        at = "has no position here, but reads the topic," if last.implied else f"is at {last.committed}"
-        if last.refuted is not None:
-            at = f"has committed {last.refuted}, which is no offset of this log, so it restarts at {last.committed}"
+        at = "has no position here, but reads the topic," if last.without_commit else f"is at {last.committed}"
+        if last.foreign_commit is not None:
+            at = f"has committed {last.foreign_commit}, which is not an offset of this log, so it restarts at {last.committed}"
         words, next_step = self.advice(lagging)
         kind = "more group" if all(reader.written_at_ms is None for reader in lagging) else "more consumer"
         more = f"; {count(more_groups, kind)} {'is' if more_groups == 1 else 'are'} behind" if more_groups else ""

@@ -90,7 +90,10 @@ class GroupRemoval(Policy):
 
     def scan_request(self, observed_at_ms: int) -> ScanRequest:
         """Return a request for commits and, unless `idleFor` is 0s, for the last activity."""
-        request = GroupRequest(groups=self.selectors, except_groups=self.excluding, activity=self.spec.idle_for > 0)
+        idle_for_ms = self.spec.idle_for
+        request = GroupRequest(
+            groups=self.selectors, except_groups=self.excluding, activity=idle_for_ms > 0, idle_for_ms=idle_for_ms
+        )
         return ScanRequest(groups=(request,))
 
     def decide(self, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterable[Decision]:
@@ -107,14 +110,15 @@ class GroupRemoval(Policy):
         facts = snapshot.groups.get(group)
         if facts is None or facts.listed is not True:
             check_absence(group, facts, snapshot)
-            return Satisfied(address, f"no group {quoted(group)} is listed, and __consumer_offsets holds nothing of it")
+            log = "" if snapshot.consumer_offsets_hidden else ", and __consumer_offsets holds nothing of it"
+            return Satisfied(address, f"no group {quoted(group)} is listed{log}")
         name = quoted(group)
         type_ = check_type(group, facts, self.spec.types)
         unknown = Unknown("its coordinator says UNKNOWN")
         state = known(unknown if facts.state is GroupState.UNKNOWN else facts.state, "the state of group", name)
         if state is not GroupState.EMPTY:
             raise BlockReason("B303", f"group {name} is {state}, not EMPTY: it is in use")
-        words, last_activity_ms, newest_record = idle_evidence(
+        words, last_activity_ms, newest_record, observations = idle_evidence(
             facts, self.spec.idle_for, snapshot.observed_at_ms, exact=exact
         )
         return DeleteGroup(
@@ -132,6 +136,7 @@ class GroupRemoval(Policy):
                 commit_topics=known(facts.commit_topics, "the number of topics with commits of group", name),
                 last_activity_ms=last_activity_ms,
                 newest_record=newest_record,
+                observations=observations,
             ),
             caveat="; ".join(state_elsewhere(group, type_, topic) or ()),
         )

@@ -15,12 +15,13 @@ from reconciler.model.block_reason import SILENT, BlockReason, contradiction, kn
 from reconciler.model.names import TopicPartition
 from reconciler.model.plan import Decision, Satisfied, Waiting
 from reconciler.model.scan_request import ScanRequest, TopicRequest
-from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, KeptForever, PartitionFacts, TopicFacts, Unknown
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, KeptForever, PartitionFacts, Unknown
 from reconciler.operations import Operation
 from reconciler.operations.consumers import group_excluder, name_consumer, unknown_consumers, verified_offset
 from reconciler.operations.delete_records import DeleteRecords, LagPolicy, ObservedPartition, Preconditions
 from reconciler.operations.delete_records.deletion import observe_partition
 from reconciler.operations.delete_records.rule import purge_wait
+from reconciler.operations.offsets_without_records import count_gaps
 from reconciler.operations.touchable import check_not_kept_forever, check_records_deletable, listed_topic
 from reconciler.policies import fields
 from reconciler.policies.base import Guards, ManifestModel, Policy, Subjects, first_pattern, reviewed_only_schema
@@ -269,7 +270,7 @@ class RetentionFloor(Policy):
     def decide(self, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterable[Decision]:
         """Yield a decision for each selected partition, or for each topic that does not qualify.
 
-        A partition of which nothing can go is satisfied without a check of its consumers. Its
+        A partition that can lose nothing is satisfied without a check of its consumers. Its
         last stable offset is at or below the log start, as after a purge past an open transaction.
         """
         since = self.spec.keep.since
@@ -367,7 +368,7 @@ class FloorEvaluator:
         higher = (f"{rule.name} alone: {rule.offset}" for rule in rules if rule is not lowest)
         topic = self.snapshot.topics.get(partition.topic)
         by_default = topic is not None and topic.kept_forever is KeptForever.BROKER
-        kept = ("the brokers' default keeps it for ever, which is no wish of this topic",) if by_default else ()
+        kept = ("the brokers' default keeps it for ever, which is not a wish of this topic",) if by_default else ()
         held = () if hold is None else (hold.words,)
         reason = "; ".join((lowest.words, *higher, *clamp, *kept, *held))
         if before_offset <= log_start:
@@ -381,35 +382,36 @@ class FloorEvaluator:
             reason = f"{reason}; {wait[0]}"
             return Waiting(address=address, declared_at=policy.declared_at, reason=reason, until_ms=wait[1])
         check_ages(facts, observed, before_offset, [rule.time for rule in rules if rule.time is not None], now_ms)
+        # An excepted group with an unknown position may miss records, so the rule answers for none.
+        consumed_by_named = (
+            keep.unread_by is not None
+            and self.guard.consumers is LagPolicy.BLOCK
+            and not accepted
+            and self.unknown_with_excluded.of(partition.topic) is None
+        )
+        is_compacted = topic is None or isinstance(topic.cleanup_policy, Unknown) or "compact" in topic.cleanup_policy
+        # Without its topic of transactions a cluster has never had one. A finished one leaves no other trace.
+        may_have_aborted = self.has_transactions or end < observed.high_watermark
+        gaps_above, words = 0, ""
+        if may_have_aborted and not is_compacted and not consumed_by_named:  # no share counts the others
+            gaps_above, words = count_gaps(facts, before_offset, end)
         return DeleteRecords(
             address=address,
             declared_at=policy.declared_at,
-            reason=reason,
+            reason="; ".join((reason, words)) if words else reason,
             mode=policy.mode,
             partition=partition,
             before_offset=before_offset,
             seen=observed,
             empty_tail=target.empty_tail,
             guard=replace(self.guard, accepted=accepted) if accepted else self.guard,
-            # An excepted group with an unknown position may miss records, so the rule answers for none.
-            consumed_by_named=keep.unread_by is not None
-            and self.guard.consumers is LagPolicy.BLOCK
-            and not accepted
-            and self.unknown_with_excluded.of(partition.topic) is None,
+            consumed_by_named=consumed_by_named,
             # A fixed floor always counts as drift, a moving one once it was due `driftAfter` ago.
             drift=log_start < min(before_offset, *(rule.before for rule in rules)),
             caveat=self.consumers.caveat(partition.topic),
-            may_have_gaps=self._may_have_gaps(observed, topic),
+            may_have_gaps=is_compacted or may_have_aborted,
+            gaps_above=gaps_above,
         )
-
-    def _may_have_gaps(self, observed: ObservedPartition, topic: TopicFacts | None) -> bool:
-        """Whether an offset need not be a record: a transaction marker, an aborted or a compacted one.
-
-        Without its topic of transactions a cluster has never had one. A finished one leaves no other trace.
-        """
-        policy = NOT_ASKED if topic is None else topic.cleanup_policy
-        is_compacted = isinstance(policy, Unknown) or "compact" in policy
-        return is_compacted or self.has_transactions or observed.last_stable_offset < observed.high_watermark
 
     def _find_hold(
         self, lowest: RuleOffset, rules: Sequence[RuleOffset], facts: PartitionFacts, observed: ObservedPartition

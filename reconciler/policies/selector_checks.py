@@ -53,7 +53,7 @@ def _name_error(text: str) -> tuple[str, str] | None:
         return f"`{text[:6]}` begins no regular expression", "write regex:"
     if not re.search(r"[*?[]", text):
         hint = f"one selector for each, or regex:{re.escape(text)} for just that name"
-        return ("{a,b} is no choice here", hint) if _BRACES.search(text) else None
+        return ("{a,b} is not a choice here", hint) if _BRACES.search(text) else None
     return _glob_error(text)
 
 

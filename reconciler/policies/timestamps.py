@@ -104,7 +104,7 @@ def _contradicts(record: RecordStamp, rule: TimeRule, before_offset: int) -> Blo
 
 
 def _doubt(timestamp_ms: int, now_ms: int) -> str | None:
-    """Return why a timestamp is no age; None: it is one."""
+    """Return why a timestamp is not an age; None: it is one."""
     if timestamp_ms < 0:
         return "has no timestamp"
     if timestamp_ms < _OLDEST_MS:

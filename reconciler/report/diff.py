@@ -1,7 +1,8 @@
 """Builds the report and the JSON of a comparison of two plans, which plan/diff.py makes."""
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain, groupby, islice
 from typing import Any
 
 from reconciler.codec import document
@@ -10,44 +11,59 @@ from reconciler.operations.base import Operation
 from reconciler.plan.diff import ActionDiff, Comparison, DecisionChange, Difference
 from reconciler.plan.plan_file import SavedPlan, action_row, digest
 from reconciler.report.document import DIFF, Document
-from reconciler.report.tree import Item, Items, Report, Section, Severity, fold_equal
+from reconciler.report.plan import fold_key, notice_items
+from reconciler.report.tree import CAUSES_MAX, Item, Items, Report, Section, Severity, group_equal
 from reconciler.text import formatting
 from reconciler.text.escape import display_name
 from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
 
 _CHANGES = {
+    DecisionChange.BLOCKED: Severity.WARNING,
     DecisionChange.NEW: Severity.LOSS,
-    DecisionChange.GONE: Severity.PLAIN,
     DecisionChange.LARGER: Severity.LOSS,
-    DecisionChange.SMALLER: Severity.PLAIN,
     DecisionChange.CHANGED: Severity.CHANGE,
+    DecisionChange.SMALLER: Severity.PLAIN,
+    DecisionChange.GONE: Severity.PLAIN,
 }
-"""Severity of each change, in the order in which a topic lists them."""
+"""Severity of each change, in the order in which a report lists them."""
 
 
-def diff_document(comparison: Comparison) -> Document:
-    """Return the document of a comparison."""
+def diff_document(comparison: Comparison, *, full: bool = False) -> Document:
+    """Return the document of a comparison. `full`: as in `diff_report`."""
     return Document(
-        kind=DIFF, trees=lambda _view: [diff_report(comparison)], writers={"json": lambda: diff_json(comparison)}
+        kind=DIFF,
+        trees=lambda _view: [diff_report(comparison, full=full)],
+        writers={"json": lambda: diff_json(comparison)},
     )
 
 
-def diff_report(comparison: Comparison) -> Report:
-    """The report of a comparison. More than 20 partitions that changed alike are one item."""
+def diff_report(comparison: Comparison, *, full: bool = False) -> Report:
+    """The report of a comparison, folded like a plan: what changed alike is one item.
+
+    `full`: every subject is an item of its own.
+    """
     old, new = comparison.old, comparison.new
-    counts = [f"{count:,} {change}" for change, count in comparison.tally.items() if count]
+    counts = [f"{comparison.tally[change]:,} {change}" for change in _CHANGES if comparison.tally[change]]
     clusters: tuple[Item, ...] = ()
     if old.cluster_id != new.cluster_id:
         ids = ("the plans are of ", name(old.cluster_id), " and ", name(new.cluster_id), "; neither bounds the other")
         clusters = (Item(label="Two clusters", text=ids, severity=Severity.ERROR),)
-    differences = Items(sum(comparison.tally.values()), lambda: _items(comparison), exact=False)
-    same = "what would be done"
+    same, number = "what would be done", _refusals(new)
     if bool(_refusals(old)) != bool(_refusals(new)):
         same = "the actions, but limits refuse one of the plans"
+    differences = f"Differences: {', '.join(counts)}." if counts else f"No differences in {same}."
+    refused = f" {formatting.count(number, 'limit')} {'refuses' if number == 1 else 'refuse'} the new plan."
     return Report(
-        headline=(f"Differences: {', '.join(counts)}." if counts else f"No differences in {same}.",),
-        opening=(("Old ", *_identification(old)), ("New ", *_identification(new))),
-        sections=(Section(items=clusters), Section(items=differences)),
+        headline=(differences, refused if number else ""),
+        sections=(
+            Section(items=clusters),
+            *(
+                Section(items=Items(number, partial(_items, comparison, change, full), exact=False))
+                for change in _CHANGES
+                if (number := comparison.tally[change])
+            ),
+        ),
+        footer=(("Old ", *_identification(old)), ("New ", *_identification(new))),
         remainder=("with ", escaped_name("reconciler plan diff")),
     )
 
@@ -65,17 +81,41 @@ def _refusals(plan: SavedPlan) -> int:
     return sum(not verdict.passed for verdict in plan.limits)
 
 
-def _items(comparison: Comparison) -> Iterator[Item]:
-    """Yield the items in address order. No more than the differences of one topic are held."""
-    order = list(_CHANGES)
-    entries = comparison.entries()
-    for _topic, of_topic in groupby(entries, key=lambda entry: (entry.address.policy_address, entry.address.name)):
-        groups = fold_equal(
-            of_topic,
-            lambda entry: (entry.change, tuple(difference.path for difference in entry.differences)),
-            lambda entry: entry.latest.is_foldable,
-        )
-        yield from map(_item, sorted(groups, key=lambda same: (order.index(same[0].change), same[0].address)))
+def _items(comparison: Comparison, change: DecisionChange, full: bool) -> Iterator[Item]:
+    """Yield the items of one change in address order. Holds the differences of one topic, or of one cause."""
+    entries = (entry for entry in comparison.entries() if entry.change is change)
+    if change is DecisionChange.BLOCKED:
+        blocks = [entry.block for entry in entries if entry.block]
+        yield from notice_items(blocks, "Blocked now", comparison.new.observed_at_ms, full=full)
+    elif full:
+        yield from map(_item, ([entry] for entry in entries))
+    elif change is DecisionChange.GONE:
+        for _policy, of_policy in groupby(entries, key=lambda entry: entry.address.policy_address):
+            yield from _gone(_fold(of_policy))
+    else:
+        yield from map(_item, _fold(entries))
+
+
+def _fold(entries: Iterable[ActionDiff]) -> Iterator[list[ActionDiff]]:
+    """Yield what a plan shows as one line, and what differs in the same values."""
+
+    def line(entry: ActionDiff) -> Hashable:
+        return entry.address.policy_address, fold_key(entry.latest)
+
+    for _line, same in groupby(entries, key=line):
+        yield from group_equal(same, lambda entry: tuple(difference.path for difference in entry.differences))
+
+
+def _gone(lines: Iterator[Sequence[ActionDiff]]) -> Iterator[Item]:
+    """Yield the items of what one policy no longer does: more than a few lines are one, without their numbers."""
+    first = list(islice(lines, CAUSES_MAX + 1))
+    if len(first) <= CAUSES_MAX:
+        yield from map(_item, first)
+        return
+    operation, policy = type(first[0][0].latest), first[0][0].address.policy_address
+    addresses = [entry.address for same in chain(first, lines) for entry in same]
+    effects = operation.count_effects(addresses)
+    yield Item(label=DecisionChange.GONE, subject=(escaped_name(format_address(policy)),), text=(effects,))
 
 
 def _item(same: Sequence[ActionDiff]) -> Item:
@@ -90,8 +130,12 @@ def _item(same: Sequence[ActionDiff]) -> Item:
         sides = ([entry.old for entry in same if entry.old], [entry.new for entry in same if entry.new])
         before, after = (type(side[0]).total_loss(side) if side else "" for side in sides)
         losses = ", before ".join(filter(None, (after, before)))
-        text: Phrase = (", ".join(filter(None, (formatting.count(len(same), "partition"), losses))),)
-        address = f"{format_address(first.address.policy_address)}/{display_name(first.address.name)}"
+        effects = type(first.latest).count_effects([entry.address for entry in same])
+        topics = {entry.address.name for entry in same}
+        text: Phrase = (", ".join((formatting.count(len(same), "partition"), losses)) if losses else effects,)
+        address = format_address(first.address.policy_address)
+        if len(topics) == 1:
+            address = f"{address}/{display_name(first.address.name)}"
         such_as = ("such as ", escaped_name(format_subject(first.address)), ": ")
     elif (size_change := first.size_change) is not None:
         text = size_change.summary
@@ -129,13 +173,14 @@ def diff_json(comparison: Comparison) -> Iterator[str]:
             "address": str(entry.address),
             "change": entry.change,
             "details": entry.details,
+            **({"code": entry.block.code, "reason": entry.block.reason} if entry.block else {}),
             "old": entry.old and action_row(entry.old),
             "new": entry.new and action_row(entry.new),
         }
         for entry in comparison.entries()
     )
     fields: dict[str, Any] = {
-        "format_version": "1.0",
+        "format_version": "1.1",
         "kind": "PlanDiff",
         "old": _identity(comparison.old),
         "new": _identity(comparison.new),

@@ -10,16 +10,18 @@ from pathlib import Path
 from reconciler import operations
 from reconciler.model.block_reason import BLOCK_CODES, SILENT
 from reconciler.model.names import format_address
-from reconciler.plan.drift import UNREAD, DriftReport, Subject, dumps
+from reconciler.plan.drift import BLOCKED, UNREAD, DriftReport, Subject, dumps
 from reconciler.report.document import DRIFT, Document, View
+from reconciler.report.plan import count_subjects
+from reconciler.report.step_outputs import drift_outputs
 from reconciler.report.tree import (
     NO_PAGES,
     Item,
     Report,
     Section,
     Severity,
+    fold_causes,
     format_subjects,
-    group_equal,
     unmatched_item,
 )
 from reconciler.text import formatting
@@ -44,7 +46,13 @@ def drift_document(reports: Sequence[DriftReport], *, paths: Iterable[Path] = ()
         shown = (report for report in reports if not (quiet and report.has_nothing_to_report))
         return [drift_report(report, paths=map(str, paths)) for report in shown]
 
-    return Document(kind=DRIFT, trees=trees, values=reports, writers={"json": lambda: dumps(reports)})
+    return Document(
+        kind=DRIFT,
+        trees=trees,
+        values=reports,
+        writers={"json": lambda: dumps(reports)},
+        outputs=lambda: drift_outputs(reports),
+    )
 
 
 def drift_report(report: DriftReport, *, paths: Iterable[str] = (), pages: Mapping[str, str] = NO_PAGES) -> Report:
@@ -63,9 +71,12 @@ def drift_report(report: DriftReport, *, paths: Iterable[str] = (), pages: Mappi
         counts = f"{satisfied:,} satisfied, {waiting:,} waiting or within their allowance"
         summary = (*cluster, f" is in sync ({counts}).")
         return Report(summary=summary, sections=(Section(items=tuple(unmatched)),), marker=marker)
-    number = formatting.count(len(report.subjects), "subject")
+    blocked = [subject for subject in report.subjects if subject.sort == BLOCKED]
+    to_correct = [subject for subject in report.subjects if subject.sort != BLOCKED]
+    sorts = {"blocked": blocked, "not read": report.unread, "to correct": to_correct}
+    numbers = [f"{sort}: {count_subjects(s.address for s in same)}" for sort, same in sorts.items() if same]
     oldest = formatting.format_time(min((subject.since_ms for subject in report.subjects), default=0))
-    drifts = f"{number} drift{'s' if len(report.subjects) == 1 else ''}, the oldest since {oldest}"
+    drifts = f"{'; '.join(numbers)}; the oldest since {oldest}"
     words = " ".join(map(shlex.quote, ("--cluster", report.cluster, *paths)))
     command = escaped_name(f"reconciler plan {truncate(words, escape_name(words), _COMMAND_MAX)}")
     warnings = [Item(label="Incomplete", text=(sentence(r),), severity=Severity.WARNING) for r in report.incomplete]
@@ -75,9 +86,10 @@ def drift_report(report: DriftReport, *, paths: Iterable[str] = (), pages: Mappi
     return Report(
         headline=("Drift on ", *cluster, f": {drifts if report.subjects else 'too little could be read to tell'}"),
         sections=(
-            Section(items=tuple(_items(report.subjects, Severity.CHANGE, unlinked))),
+            Section(items=tuple(_items(blocked, Severity.WARNING, unlinked))),
+            Section(items=tuple(_items(to_correct, Severity.CHANGE, unlinked))),
             Section(
-                heading=(f"{formatting.count(len(report.unread), 'subject')} could not be read",),
+                heading=(f"Not read: {count_subjects(subject.address for subject in report.unread)}",),
                 items=tuple(_items(report.unread, Severity.WARNING, unlinked)),
                 severity=Severity.WARNING,
                 labelled=False,
@@ -92,11 +104,11 @@ def drift_report(report: DriftReport, *, paths: Iterable[str] = (), pages: Mappi
 
 
 def _items(subjects: Iterable[Subject], severity: Severity, pages: dict[str, str]) -> Iterator[Item]:
-    """Subjects of one policy and topic that drift for one reason are one item.
+    """Subjects of one policy that drift for one reason are one item, or one for each of a few topics and groups.
 
     Removes from `pages` what is linked, so that only the first name of a code is.
     """
-    groups = list(group_equal(sorted(subjects, key=_key), _key))
+    groups = list(fold_causes(sorted(subjects, key=_key), _sort, _key))
     for same in groups[:ROWS_MAX]:
         first = same[0]
         subject = format_subjects([subject.address for subject in same])
@@ -111,12 +123,17 @@ def _items(subjects: Iterable[Subject], severity: Severity, pages: dict[str, str
         yield Item(text=(f"and {len(groups) - ROWS_MAX:,} more (-o json lists them all)",))
 
 
-def _key(subject: Subject) -> tuple[str, ...]:
+def _sort(subject: Subject) -> tuple[str | bool, ...]:
+    """Return policy, state and next step. What a silent broker blocks is alike for all policies."""
     if subject.code == SILENT:
         return (subject.code, subject.detail)
     address = subject.address
-    own = str(address) if address.partition < 0 else ""
-    return (address.kind, address.policy, address.name, own, subject.sort, subject.code or "")
+    partition = address.partition >= 0
+    return (address.kind, address.policy, subject.sort, subject.code or "", subject.next_step, partition)
+
+
+def _key(subject: Subject) -> tuple[str | bool, ...]:
+    return _sort(subject) if subject.code == SILENT else (*_sort(subject), subject.address.name)
 
 
 def _state(subject: Subject, *, page: str) -> Phrase:

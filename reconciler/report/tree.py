@@ -6,7 +6,7 @@ demand, so that the report of a million actions never stands in memory.
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
 
@@ -24,8 +24,8 @@ from reconciler.text import formatting
 from reconciler.text.escape import quoted
 from reconciler.text.phrase import Phrase, escaped_name, sentence
 
-FOLD_ABOVE = 20
-"""Subjects of one topic that are still listed one by one."""
+CAUSES_MAX = 5
+"""Causes of one sort, such as topics of one policy, that have an item each; more are one item."""
 
 NO_PAGES: Mapping[str, str] = {}
 """Addresses of the pages of codes, where no docs are served."""
@@ -54,7 +54,7 @@ class Item:
     `label`: the sort of statement, such as `Blocked`. `column`: the same as a word in the margin of a
     list. `text`: what is said of the subject. `loss`: what cannot be undone. `code`: a stable id of
     the statement. `end`: line and column before which the text at `location` ends; 0: unknown.
-    `facts`: labelled values, for explanations.
+    `facts`: labelled values, for explanations. `counts`: of a total, its subjects by their sort.
     """
 
     column: str = ""
@@ -68,6 +68,7 @@ class Item:
     end: tuple[int, int] = (0, 0)
     facts: tuple[Fact, ...] = ()
     children: tuple["Item", ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,15 +159,17 @@ def group_equal(values: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[l
     yield from groups.values()
 
 
-def fold_equal(
-    values: Iterable[T], key: Callable[[T], Hashable], is_foldable: Callable[[T], bool] = lambda _value: True
+def fold_causes(
+    values: Iterable[T],
+    sort: Callable[[T], Hashable],
+    cause: Callable[[T], Hashable],
+    *,
+    at_most: int = CAUSES_MAX,
 ) -> Iterator[list[T]]:
-    """Yield the values of each item: one, or more than FOLD_ABOVE with equal keys, all foldable."""
-    for same in group_equal(values, key):
-        if len(same) > FOLD_ABOVE and all(map(is_foldable, same)):
-            yield same
-        else:
-            yield from ([value] for value in same)
+    """Yield the values of each item: those of one sort by cause, and more than `at_most` causes together."""
+    for same in group_equal(values, sort):
+        causes = list(group_equal(same, cause))
+        yield from causes if len(causes) <= at_most else [same]
 
 
 def cause_of(reason: str, address: Address) -> str:

@@ -116,7 +116,7 @@ def _read_inline(
                 raise ScanFailed(f"the reading of {subjects} was not done after {limit_s:.0f} s")
             elapsed_s = limit_s - deadline.remaining_s
             state = f"{len(answers)} of {len(chunks)} chunks, {elapsed_s:.0f} s"
-            progress(f"reading {subjects} ({state})", len(answers), len(chunks))
+            progress(f"reading {subjects}", state, len(answers), len(chunks))
         for future in reading:
             future.result()
     finally:

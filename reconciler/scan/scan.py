@@ -19,6 +19,7 @@ from reconciler.kafka.topics import (
     CONSUMER_OFFSETS_TOPIC,
     RetentionFacts,
     TopicListing,
+    consumer_offsets_missing,
     describe_topics,
     list_topics,
     retention_facts,
@@ -118,10 +119,14 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
     topics = describe_topics(session, listed, select.topics_to_describe(request, listed.topics))
     selected = select.select_topics(request, topics.topics)
     counted = select.topics_to_count(request, selected, topics)
-    # Compacted topics are no part of the cluster's records. The scan waits for the policies after the tasks.
+    # Compacted topics are not part of the cluster's records. The scan waits for the policies after the tasks.
     retention = futures.submit(lambda: retention_facts(session, select.topics_with_offsets(selected) | counted))
     consumer_offsets = log.result()
     group_listing = groups.result()
+    if with_groups and not consumer_offsets.partitions:
+        hidden = request.without_consumer_offsets
+        missing = consumer_offsets_missing(consumer_offsets.missing, group_listing.groups, hidden=hidden)
+        consumer_offsets = ConsumerOffsetsLog(missing=missing, hidden=hidden and missing is None)
     if group_listing.incomplete is None:
         group_listing = replace(group_listing, incomplete=consumer_offsets.hides_groups)
     return Listings(
@@ -149,7 +154,8 @@ def describe_log(session: KafkaSession, topics: TopicListing) -> ConsumerOffsets
         return ConsumerOffsetsLog(missing=count)
     partitions = topics.partitions[CONSUMER_OFFSETS_TOPIC]
     leaders = {facts.partition.partition: facts.leader for facts in partitions if isinstance(facts.leader, int)}
-    last_stable_offsets = read_last_stable_offsets(session, CONSUMER_OFFSETS_TOPIC, leaders)
+    with_leader = (TopicPartition(CONSUMER_OFFSETS_TOPIC, number) for number in leaders)
+    last_stable_offsets = {at.partition: end for at, end in read_last_stable_offsets(session, with_leader).items()}
     ends = read_ends(session, CONSUMER_OFFSETS_TOPIC, list(leaders))
     high_watermarks = {number: of.high_watermark for number, of in ends.items()}
     return ConsumerOffsetsLog(
@@ -170,15 +176,14 @@ def _divide(
     request: ScanRequest, session: KafkaSession, listings: Listings
 ) -> tuple[tuple[Chunk, ...], ScanTask, float]:
     """The chunks, what their tasks share, and the time limit of each job in seconds."""
-    # Without a log no group has committed, and a request for a coordinator would create it.
-    no_commits = listings.log.partitions == 0 and listings.log.missing is None
     log_sizes = listings.log.sizes if listings.reads_log else {}
     # The slow chunks first, so that no single task ends late.
     chunks: tuple[Chunk, ...] = (
         *log_chunks(log_sizes, listings.log.leaders),
         *partition_chunks(listings.partition_requests, listings.counted, listings.topics),
         *commit_chunks(
-            () if no_commits else select.commit_groups(request, listings.groups),
+            # No group is listed before __consumer_offsets exists, so no request creates it.
+            select.commit_groups(request, listings.groups),
             # A member may have no commit.
             with_members(listings.groups.groups) if request.readers else (),
             coordinator_of=listings.log.coordinator_of,
@@ -246,6 +251,7 @@ def _snapshot(
         groups=snapshot_builder.group_facts(request, listings.groups, rows, log),
         partitions=refresh_watermarks(session, partitions),
         consumer_offsets_ends=log.ends,
+        consumer_offsets_hidden=listings.log.hidden,
         external=listings.external,
         topics_incomplete=listings.topics.incomplete,
         groups_incomplete=listings.groups.incomplete,

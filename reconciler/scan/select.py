@@ -88,7 +88,7 @@ def partition_requests(
 
 
 def topics_with_offsets(topics: RequestsByTopic) -> frozenset[str]:
-    """Topics of which offsets are requested."""
+    """Topics whose offsets are requested."""
     return frozenset(name for name, parts in topics.items() if any(part.offsets for part in parts))
 
 

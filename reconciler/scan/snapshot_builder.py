@@ -28,13 +28,13 @@ from reconciler.model.snapshot import (
 from reconciler.scan.rows import LISTED_TYPES, CommitOrigin, PartitionRow, Position, Row, Rows
 from reconciler.scan.select import PartitionRequest, commit_groups, select_groups
 from reconciler.text.escape import quoted
-from reconciler.text.formatting import first_few
 
 T = TypeVar("T")
 
 _NO_ANSWER = Unknown("the scan brought no answer for the partition", Cause.NO_ANSWER)
 _NO_COMMITS = Unknown("the scan brought no answer for the group's commits", Cause.NO_ANSWER)
 _NOT_READ = Unknown("not read")
+_HIDDEN = Unknown(f"{CONSUMER_OFFSETS_TOPIC} is hidden")
 _LOG_ONLY = Unknown("state: only __consumer_offsets knows this group")
 
 _COMMITS = ("commits", "commit_topics", "fingerprint")
@@ -43,15 +43,16 @@ _LATER_PROTOCOLS = frozenset({GroupType.CONSUMER, GroupType.SHARE, GroupType.STR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerOffsetsLog:
-    """What is known of `__consumer_offsets`. `partitions` 0: it does not exist, so there are no commits.
+    """What is known of `__consumer_offsets`. `partitions` 0: there is none to read.
 
-    `missing`: why nothing is known. `leaders`: the broker of each partition with a leader. `sizes`:
+    `hidden`: the server hides it, as the Cluster says. `missing`: why nothing is known. `leaders`: the broker of each partition with a leader. `sizes`:
     offsets of these partitions. `last_stable_offsets`: their last stable offsets before the scan. `unanswered`: partitions whose leader did not answer for them when
     the groups were listed. `unread`: partitions that were not read to their end. `ends`: up to where
     the others were read. The counts are of records that were read.
     """
 
     partitions: int = 0
+    hidden: bool = False
     missing: Unknown | None = None
     leaders: Mapping[int, int] = field(default_factory=dict)
     sizes: Mapping[int, int] = field(default_factory=dict)
@@ -104,7 +105,7 @@ class ConsumerOffsetsLog:
         """Why the log's facts of this group are Unknown; None: they are known."""
         if self.missing is not None or not self.partitions:
             return self.missing
-        return self.unread.get(log_partition(group, self.partitions))
+        return self.unread.get(log_partition(group, self.partitions)) if self.unread else None
 
     def coordinator_of(self, group: str) -> int | None:
         """The broker that coordinates the group, by id: the leader of its partition. None: not known."""
@@ -206,7 +207,7 @@ def _readers(
             reason = f"where {quoted(group)} would start reading is unknown, {log_start.reason}"
             return replace(log_start, reason=reason)
         else:
-            readers.append(ConsumerPosition(group, log_start, implied=True, pending=pending))
+            readers.append(ConsumerPosition(group, log_start, without_commit=True, pending=pending))
     return tuple(sorted(readers, key=lambda position: position.group))
 
 
@@ -214,14 +215,15 @@ def _origin(
     group: str, committed: int, origins: Sequence[CommitOrigin], log: ConsumerOffsetsLog
 ) -> str | Unknown | None:
     unread = log.reason_for(group)
-    if unread is not None:
-        return unread
+    if unread is not None or log.hidden:
+        return unread  # None, as of a broker that writes no topic id
     ids = {origin.id for origin in origins}
     if len(ids) > 1:
         # With commits for an earlier topic of this name only the current one counts.
         ids = {origin.id for origin in origins if origin.committed == committed}
-    unclear = Unknown(f"the topic id that {quoted(group)} committed for: __consumer_offsets does not say")
-    return ids.pop() if len(ids) == 1 else unclear
+    if len(ids) == 1:
+        return ids.pop()
+    return Unknown(f"the topic id that {quoted(group)} committed for: __consumer_offsets does not say")
 
 
 def _log_not_read(number: int, *, has_leader: bool) -> Unknown:
@@ -264,7 +266,7 @@ def group_facts(
             facts = replace(facts, consumption_unread=unread)
         if name in with_activity:
             facts = replace(facts, commit_records=rows.commits.get(name, {}))
-            facts = _with_activity(facts, row, log.reason_for(name))
+            facts = _with_activity(facts, row, _HIDDEN if log.hidden else log.reason_for(name))
         groups[name] = _with_commits(facts, row) if name in requested else facts
     return groups
 
@@ -274,10 +276,11 @@ def _untold_types(listing: GroupListing, rows: Rows, log: ConsumerOffsetsLog) ->
 
     The early access of Kafka 3.7 writes keys of the consumer protocol, and lists its groups without a type.
     """
-    if not listing.without_types:
+    if not listing.without_types or (log.hidden and listing.classic_only):
         return None
     reason = "no broker tells types of groups (ListGroups before version 5), and "
-    if log.missing is not None or log.unread or log.skipped or log.malformed:  # a skipped key is of an unknown protocol
+    # A skipped key is of an unknown protocol.
+    if log.hidden or log.missing is not None or log.unread or log.skipped or log.malformed:
         return Unknown(
             f"{reason}{CONSUMER_OFFSETS_TOPIC} was not read in full, which shows that all of them are classic"
         )
@@ -326,13 +329,11 @@ def readers_incomplete(
         return log.missing
     if log.unread:
         return min(log.unread.values(), key=lambda unread: unread.reason)
-    if listing.hidden_unread is not None and (log.skipped or log.malformed):
+    if listing.hidden_unread is not None and (log.hidden or log.skipped or log.malformed):
         # The log would replace the old list call if every record of it could be decoded.
         return listing.hidden_unread
     groups = commit_groups(request, listing)
-    if groups and log.partitions == 0:
-        return Unknown(f"commits of {first_few(sorted(groups))}: __consumer_offsets does not exist yet")
-    read = 0 if log.partitions == 0 else sum(row["records"] or 0 for row in rows.runs if row["name"] == "groups")
+    read = sum(row["records"] or 0 for row in rows.runs if row["name"] == "groups")
     if read == len(groups):
         return None
     return Unknown(f"the tasks of the scan read {read} of {len(groups)} groups", Cause.NO_ANSWER)
@@ -396,7 +397,7 @@ def name_silent_brokers(snapshot: ClusterSnapshot, silent: Mapping[int, Unknown]
     """Return the snapshot with one reason for all facts that silent brokers kept.
 
     `silent`: the reason of each of them. The facts of a partition have the reason of its leader; a
-    leader that answers by now keeps its own reasons. Which broker kept a list, or coordinates a
+    leader that answers again keeps its own reasons. Which broker kept a list, or coordinates a
     group, is not known: any of them may.
     """
     if not silent:

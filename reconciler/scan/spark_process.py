@@ -149,7 +149,7 @@ class SparkProcess:
             waited_s = time.monotonic() - started_s
             if waited_s > _START_LIMIT_S:
                 raise ScanFailed(f"no Spark session within {_START_LIMIT_S:.0f} s: {self.engine}{self._log_hint()}")
-            progress("waiting for Spark" if waited_s < 1 else f"waiting for Spark ({waited_s:.0f} s)")
+            progress("waiting for Spark", "" if waited_s < 1 else f"{waited_s:.0f} s")
             self._is_ready = self._receive(_PROGRESS_EVERY_S, f"{self.engine} did not start a session") is not None
 
     def _receive_answers(self, subjects: str, total: int, limit_s: float, progress: Progress) -> list[bytes]:
@@ -169,7 +169,7 @@ class SparkProcess:
                 done = max(done, done_now)  # no stage is active after the last task
                 if done or running:
                     state = f"{done} of {total} tasks"
-            progress(f"reading {subjects} ({state}, {elapsed_s:.0f} s)", done, total)
+            progress(f"reading {subjects}", f"{state}, {elapsed_s:.0f} s", done, total)
 
     def _waiting_state(self, total: int) -> str:
         """What to say until a task runs: a local master is its own executor, and a Connect server may be."""
@@ -198,7 +198,7 @@ class SparkProcess:
         """Kill the process with its JVM and workers, and remove its files. Can be repeated."""
         self.child.end()
         if not self._folder.name.startswith(_FOLDER):
-            raise ValueError(f"{self._folder} is no folder of this program: not removed")
+            raise ValueError(f"{self._folder} is not a folder of this program: not removed")
         for path in self._folder.glob("*") if self._keeps_log else ():  # a user may have removed it
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
@@ -217,7 +217,7 @@ def start_spark(engine: Engine) -> SparkProcess:
     Raises ScanFailed where there can be no temporary folder or process.
     """
     global _process  # noqa: PLW0603 - a process has one Spark
-    # `auto` takes over what a `spark` has started; the references of tasks are no property of Spark.
+    # `auto` takes over what a `spark` has started; the references of tasks are not properties of Spark.
     engine = replace(engine, name=EngineName.SPARK, executor_secrets=False)
     if _process is not None and not (_process.is_alive and _process.engine == engine):
         close()
@@ -502,7 +502,7 @@ def check_reachable(remote: str) -> None:
         host = None
     shown = without_secrets(remote)
     if not host:
-        raise ScanFailed(f"{shown} is no address of a Spark Connect server: use sc://HOST:PORT")
+        raise ScanFailed(f"{shown} is not an address of a Spark Connect server: use sc://HOST:PORT")
     try:
         socket.create_connection((host, port), timeout=_CONNECT_LIMIT_S).close()
     except OSError as error:

@@ -36,7 +36,7 @@ _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
 _BLANK = "\u115f\u1160\u3164\uffa0\u2800"
 _BLANK_OR_JAMO = re.compile(f"[{_BLANK}\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7ff]")
 _IGNORABLE = "\u034f\u17b4\u17b5\u180b-\u180f\u2060-\u206f\ufdd0-\ufdef\ufe00-\ufe0f\ufff0-\ufffc\U000e0000-\U000e0fff"
-"""Joiners, variation selectors and code points that are no characters: Unicode's properties
+"""Joiners, variation selectors and code points that are not characters: Unicode's properties
 Default_Ignorable_Code_Point and Noncharacter_Code_Point.
 """
 _BLANK_OR_IGNORABLE = re.compile(f"[{_BLANK}{_IGNORABLE}]")

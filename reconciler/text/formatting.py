@@ -77,7 +77,7 @@ def percent(value: float) -> str:
 def round_up(value: float) -> float:
     """Round up to a tenth, everywhere: what is just above a limit is not the limit.
 
-    The noise of a division (1.1 * 10 is 11.000000000000002) is no share. A number of a plan file may be
+    The noise of a division (1.1 * 10 is 11.000000000000002) is not a share. A number of a plan file may be
     of any size, and a large one has no tenths.
     """
     return value if abs(value) >= _WITHOUT_TENTHS else math.ceil(value * 10 - 1e-9) / 10

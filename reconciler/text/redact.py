@@ -12,7 +12,7 @@ from itertools import takewhile
 _SHORTEST = 3
 """Shorter values would be found in every text, and hide nothing."""
 _SHORTEST_PART = 8
-"""Shorter values count as whole words only: a user `kafka` is no part of `librdkafka`."""
+"""Shorter values count as whole words only: a user `kafka` is not part of `librdkafka`."""
 _LONG, _CUT = 100, 16
 """Libraries cut texts off: of values longer than _LONG, the first _CUT characters are taken for all."""
 _references: dict[str, str] = {}

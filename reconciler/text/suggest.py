@@ -2,12 +2,15 @@
 
 import difflib
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
 
 from reconciler.text.escape import display_name
 
+NAMES_MAX = 2_000
+"""Among more names, a command that asks about many words gets no suggestion."""
 _LONGEST = 249
-"""Longer words are no typing mistakes, and the comparison takes quadratic time."""
+"""Longer words are not typing mistakes, and the comparison takes quadratic time."""
 
 
 def _plain(text: str) -> str:
@@ -31,7 +34,23 @@ def did_you_mean(word: str, candidates: Iterable[str], *, cutoff: float = 0.7) -
     return next(iter(difflib.get_close_matches(word, known, n=1, cutoff=cutoff)), None)
 
 
-def suggestion(word: str, candidates: Iterable[str], *, otherwise: str = "") -> str:
-    """Return the question whether the closest candidate was meant, or `otherwise`."""
-    closest = did_you_mean(word, candidates)
-    return f"did you mean {display_name(closest)}?" if closest else otherwise
+def question(
+    closest: str | None, *, before: str = "", otherwise: str = "", quote: Callable[[str], str] = display_name
+) -> str:
+    """Return the question whether the closest name was meant, after `before`; without one, `otherwise`."""
+    return f"{before}did you mean {quote(closest)}?" if closest else otherwise
+
+
+def suggestion(word: str, candidates: Iterable[str], **words: Any) -> str:
+    """Return the question whether the closest candidate was meant. `words`: as in `question`."""
+    return question(did_you_mean(word, candidates), **words)
+
+
+def suggestion_of_many(word: str, names: Collection[str], **words: Any) -> str:
+    """Return the suggestion for one of many words: none among so many names that the search takes minutes."""
+    return suggestion(word, names if len(names) < NAMES_MAX else (), **words)
+
+
+def backticks(name: str) -> str:
+    """Quote a name as messages about manifests do."""
+    return f"`{name}`"

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 WARM_PHASES = ("scan", "units", "log")
 
 
-def ignore_progress(_message: str, *_count: int) -> None:
+def ignore_progress(_message: str, *_state: object) -> None:
     pass
 
 

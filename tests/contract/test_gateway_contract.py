@@ -238,7 +238,7 @@ def test_contract_a_pending_commit_is_told_until_the_end_of_its_transaction(envi
 
 
 def test_contract_new_records_tell_what_a_share_group_reads(environment: Environment) -> None:
-    """No list call tells its type; records before `log_starts` are no news."""
+    """No list call tells its type; records before `log_starts` are not news."""
     topic, group = environment.create_topic(1), environment.unique_name()
     environment.commit(environment.unique_name(), {TopicPartition(topic, 0): 0})
     before = environment.gateway.read_consumers([topic], {})

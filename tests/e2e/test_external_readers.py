@@ -95,7 +95,7 @@ def plan(folder: Path, **variables: str) -> Mapping[str, object]:
 def test_a_checkpoint_holds_a_floor_from_plan_to_request(cluster: SandboxCluster, topic: str, tmp_path: Path) -> None:
     """`block` names it, `clamp` ends at it, and an apply after it went back ends at where it is then.
 
-    The batch that is not committed runs again, so its end is no position.
+    The batch that is not committed runs again, so its end is not a position.
     """
     checkpoint, roots = tmp_path / "checkpoint", {"RECONCILER_READER_ROOTS": str(tmp_path)}
     write_checkpoint(checkpoint, topic, 40, 90)

@@ -1,6 +1,6 @@
 """Consumers without a visible commit: commits in open transactions, and share groups.
 
-A group whose first commit was in an open transaction was no consumer, and a floor took 70 records that
+A group whose first commit was in an open transaction was not a consumer, and a floor took 70 records that
 it still needed. One share group anywhere blocked every floor of the cluster.
 """
 

@@ -1,4 +1,4 @@
-"""Apply decides again: what a policy asks for by now bounds what yesterday's plan may still do.
+"""Apply decides again: what a policy asks for now bounds what yesterday's plan may still do.
 
 Each plan here was right when it was made, and its file is applied after the manifests or the clock
 changed. Kafka's own tools show what is left.
@@ -141,7 +141,7 @@ def test_a_plan_of_a_clock_that_is_ahead_is_refused(
 def test_a_continued_plan_finds_done_what_a_tightened_policy_no_longer_asks_for(
     cluster: SandboxCluster, topic: str, tmp_path: Path
 ) -> None:
-    """What has reached its saved target is done, whatever the floor says by now."""
+    """What has reached its saved target is done, whatever the floor says now."""
     assert plan(tmp_path, cluster, FLOOR % (topic, "last: 10", IGNORING)) == 1
     apply(tmp_path, 0)
     write_manifests(tmp_path, cluster, FLOOR % (topic, "last: 95", ""))

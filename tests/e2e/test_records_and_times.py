@@ -1,6 +1,6 @@
 """What a record is and how old it is, on real brokers.
 
-A transaction marker is no record, a timestamp that is missing or implausible is no age, and what holds
+A transaction marker is not a record, a timestamp that is missing or implausible is not an age, and what holds
 a floor back is named.
 """
 
@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -148,6 +149,24 @@ def test_aborted_records_are_no_records(cluster: SandboxCluster, tmp_path: Path,
     assert apply_and_read(cluster, tmp_path, topic) == 31
 
 
+def test_aborted_records_hide_no_share(cluster: SandboxCluster, tmp_path: Path, topic: str) -> None:
+    """3,000 aborted records behind 100 others made the loss of all 100 read as 3.3 percent."""
+    produce(cluster, topic, 100)
+    write_transaction(cluster, topic, 3_000, commit=False)
+    write_floor(tmp_path, cluster, topic, "keep: {last: 3001}")
+    assert share_of_topic(read_plan(tmp_path)) == 100
+    produce(cluster, topic, 1)
+    write_transaction(cluster, topic, 2_000, commit=False)
+    write_floor(tmp_path, cluster, topic, "keep: {last: 5003}")
+    assert share_of_topic(read_plan(tmp_path)) == pytest.approx(100 / 1.01)
+
+
+def share_of_topic(plan: dict[str, Any]) -> float:
+    """Return what the plan counts towards the limit of one topic's records, in percent."""
+    observed = {limit["id"]: limit["observed"] for limit in plan["limits"]}
+    return float(observed["recordsPercentPerTopic"])
+
+
 @pytest.mark.parametrize("consumers", ["block", "clamp"])
 def test_a_lag_of_one_record_counts(cluster: SandboxCluster, tmp_path: Path, topic: str, consumers: str) -> None:
     """One committed record lies between markers and aborted ones."""
@@ -237,9 +256,9 @@ def test_another_rule_that_holds_the_floor_is_no_future(cluster: SandboxCluster,
 
 
 def test_a_plan_needs_read_only_where_it_looks(cluster: SandboxCluster, tmp_path: Path, topic: str) -> None:
-    """A floor that nothing holds back and that counts offsets looks up no record."""
+    """A floor that counts offsets, that nothing holds back and that lets nothing go looks up no record."""
     produce(cluster, topic, 10)
-    write_floor(tmp_path, cluster, topic, "keep: {last: 5}")
+    write_floor(tmp_path, cluster, topic, "keep: {last: 50}")
     answer = reconciler(tmp_path, "plan", "--out", "plan.json")
     assert "looking up records" not in answer.stderr
 

@@ -71,7 +71,7 @@ def test_an_empty_set_of_manifests_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_plan_is_refused(tmp_path: Path) -> None:
-    """A file that is no plan is refused before the command connects to a cluster."""
+    """A file that is not a plan is refused before the command connects to a cluster."""
     (tmp_path / "plan.json").write_text("{}")
     result = reconciler(tmp_path, "apply", "plan.json")
     assert result.returncode == 4, result.stderr

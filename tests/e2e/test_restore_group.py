@@ -283,7 +283,7 @@ def test_the_results_of_another_cluster_and_other_files_are_refused(removed: Rem
     assert "AAAAAAAAAAAAAAAAAAAAAQ" in text
     shutil.copy(removed.folder / "manifests" / "all.yaml", removed.folder / "no-results")
     for name, reason in (
-        ("plan.json", "no JSON object of kind Results"),
+        ("plan.json", "not a JSON object of kind Results"),
         ("no-results", "no-results is neither a results file nor"),
         ("missing.json", "No such file"),
     ):
@@ -296,7 +296,7 @@ def test_the_results_of_another_cluster_and_other_files_are_refused(removed: Rem
 
 
 def test_a_script_has_to_repeat_the_name(removed: RemovedGroup) -> None:
-    """Without a terminal the question cannot be asked, and another name is no confirmation."""
+    """Without a terminal the question cannot be asked, and another name is not confirmation."""
     code, text = removed.run("restore-group", "results.json", removed.group)
     assert (code, "--confirm" in text) == (64, True), text
     code, text = removed.run("restore-group", "results.json", removed.group, "--confirm", "other")

@@ -162,7 +162,7 @@ def main(folder: Path) -> None:
     assert [action.address.name for action in checked.remaining] == ["clicks"]
     assert [(o.action.address.name, o.status) for o in checked.outcomes] == [("orders", Status.SATISFIED)]
     assert recheck.scan_request(first_plan, manifests.policies, NOW_MS).topics
-    orphans = recheck.scan_request(first_plan, (), NOW_MS)  # a topic without a partition is no group
+    orphans = recheck.scan_request(first_plan, (), NOW_MS)  # a topic without a partition is not a group
     assert ([part.partitions for part in orphans.topics], orphans.groups) == ([None, None], ())
 
     # Apply, twice: the second run finds it done.
@@ -218,7 +218,8 @@ def main(folder: Path) -> None:
         results_report(first_plan, outcomes),
         drift_report(report),
         explain_report(first_plan, first_plan.actions[0].address),
-        journal_report(entries),
+        journal_report(entries, "prod"),
+        journal_report(entries, "prod", full=True),
     ):
         text = "\n".join(line.plain for line in write_lines(tree, width=80))
         assert "clicks" in text or "orders" in text or "1 alteration" in text, text

@@ -115,7 +115,7 @@ class FakeCluster:
         """Topics in records of share groups, by partition and offset of `__consumer_offsets`."""
         self.silent: set[int] = set()
         self.external: dict[ExternalReaderRequest, ExternalPosition | Unknown] = {}
-        """Positions of readers that are no groups."""
+        """Positions of readers that are not groups."""
         self.moving: set[str] = set()
         """Groups whose coordinator moves: no broker lists them, and no error says so."""
         self.may_describe = True

@@ -149,7 +149,9 @@ class TimedCluster:
                 committed_for = group.topic_ids.get(at, topic_id)
                 readers.append(ConsumerPosition(name, group.commits[at], topic_id=committed_for, pending=pending))
             elif group.consumes(at.topic):
-                readers.append(ConsumerPosition(name, log_start, implied=True, topic_id=topic_id, pending=pending))
+                readers.append(
+                    ConsumerPosition(name, log_start, without_commit=True, topic_id=topic_id, pending=pending)
+                )
         return tuple(readers)
 
     def _group(self, name: str) -> GroupFacts:

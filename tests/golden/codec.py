@@ -11,7 +11,8 @@
 Facts that are not listed are healthy. Ages are before 2026-11-21T10:00:00Z. `at` maps an age to
 the first offset of that age. An instant before the oldest listed one has the offset of the oldest
 one; an instant after all listed ones has no offset. `{"unread": "why"}` is an unknown fact.
-`repeat: 64, step: 10` makes 64 partitions whose offsets grow by ten.
+`repeat: 64, step: 10` makes 64 partitions whose offsets grow by ten. `observed` lists the age of an
+observation of a group, its commit on orders[0], and the last stable offset there.
 """
 
 import hashlib
@@ -27,8 +28,10 @@ from reconciler.model.snapshot import (
     ConsumerPosition,
     ExternalPosition,
     GroupFacts,
+    GroupObservation,
     GroupState,
     GroupType,
+    ObservedCommit,
     PartitionFacts,
     TopicFacts,
     Unknown,
@@ -40,6 +43,7 @@ NOW_MS = instant_ms("2026-11-21T10:00:00Z")
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 
 _TOP = {
+    "consumer_offsets_hidden",
     "brokers",
     "topics",
     "groups",
@@ -54,7 +58,18 @@ _PARTITION = {
     "log_start", "end", "last_stable_offset", "high_watermark", "leader", "replicas", "in_sync", "at", "readers", "readers_below",
     "last_purge", "repeat", "step",
 }  # fmt: skip
-_GROUP = {"listed", "type", "state", "commits", "topics", "fingerprint", "idle", "newest_record", "consumption"}
+_GROUP = {
+    "listed",
+    "type",
+    "state",
+    "commits",
+    "topics",
+    "fingerprint",
+    "idle",
+    "newest_record",
+    "consumption",
+    "observed",
+}
 
 
 def snapshot(path: Path, request: ScanRequest) -> ClusterSnapshot:
@@ -80,6 +95,7 @@ def snapshot(path: Path, request: ScanRequest) -> ClusterSnapshot:
             name: _group(name, _check_names(facts, _GROUP, name)) for name, facts in document.get("groups", {}).items()
         },
         partitions=partitions,
+        consumer_offsets_hidden=document.get("consumer_offsets_hidden", False),
         external={
             reader: _external(document["external"][reader.name.partition("/")[2]]) for reader in request.external
         },
@@ -212,7 +228,7 @@ def _readers(rows: Any, topic: TopicFacts) -> tuple[ConsumerPosition, ...] | Unk
         ConsumerPosition(
             group=group,
             committed=row["committed"],
-            implied=row.get("implied", False),
+            without_commit=row.get("implied", False),
             topic_id=_fact(row.get("topic_id", topic.topic_id)),
         )
         for group, row in sorted(rows.items())
@@ -234,4 +250,14 @@ def _group(name: str, facts: Mapping[str, Any]) -> GroupFacts:
         last_activity_ms=idle if isinstance(idle, Unknown) else NOW_MS - duration_ms(idle),
         newest_record=newest if isinstance(newest, Unknown) else (newest[0], newest[1]),
         consumption_unread=_fact(facts.get("consumption")),
+        observations=tuple(_observation(name, *seen) for seen in facts["observed"]) if "observed" in facts else None,
     )
+
+
+def _observation(group: str, age: str, offset: int, end: int) -> GroupObservation:
+    """Return an observation of this age: a commit on orders[0], and the last stable offset there."""
+    commit = ObservedCommit(
+        topic="orders", topic_id=topic_id("orders"), partition=0, offset=offset, last_stable_offset=end
+    )
+    at_ms = NOW_MS - duration_ms(age)
+    return GroupObservation(at_ms=at_ms, group=group, type=GroupType.CLASSIC, state=GroupState.EMPTY, commits=(commit,))

@@ -137,9 +137,9 @@ def assert_annotations(plan: Plan) -> None:
         assert re.search(rf"title=[^:]*\b{verdict.id}\b", error)
         assert error.endswith(escape.command_data(escape.escape_sentence(verdict.message)))
     blocks = sorted(folded_blocks(plan, full=False), key=lambda block: block[0][0].unread)
-    total = len(plan.incomplete) + len(plan.unmatched) + len(blocks)
+    total = len(plan.incomplete) + len(plan.unseen) + len(plan.unmatched) + len(blocks)
     shown = total if total <= ANNOTATIONS_MAX else ANNOTATIONS_MAX - 1
-    missing_facts = min(len(plan.incomplete), shown)
+    missing_facts = min(len(plan.incomplete) + len(plan.unseen), shown)
     unmatched = min(len(plan.unmatched), shown - missing_facts)
     located = [line for line in lines if line.startswith("::warning file=")]
     for line, warning in zip(located[:unmatched], plan.unmatched, strict=False):
@@ -336,7 +336,7 @@ def sort_of(address: Address) -> tuple[str, str, int]:
 def header_facts(plan: Plan, *, spelling: Spelling, prose: Spelling, owners: bool) -> list[Facts]:
     """Return exceeded limits, waivers, missing facts, targets, and policies with their owners."""
     facts = [(prose(verdict.message),) for verdict in plan.refused]
-    facts += [(prose(sentence),) for sentence in plan.incomplete]
+    facts += [(prose(sentence),) for sentence in (*plan.incomplete, *plan.unseen)]
     for unmatched in plan.unmatched:
         facts.append((spelling(format_address(unmatched.policy)), prose(unmatched.reason), prose(unmatched.next_step)))
     facts += [(spelling(escape.display_name(target)),) for target in plan.targets]

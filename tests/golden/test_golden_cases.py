@@ -39,6 +39,7 @@ SNAPSHOTS = (
     "57-idle-is-not-dead",
     "58-offsets-that-are-not-records",
     "59-external-readers",
+    "60-hidden-consumer-offsets",
 )
 COMMIT = "4f2c9aa0d1e2f3a4b5c6d7e8f901234567890abc"
 WRITE = os.environ.get("RECONCILER_GOLDEN") == "write"

@@ -233,7 +233,7 @@ def test_election_not_needed_is_satisfied(cluster: SandboxCluster, gateway: Kafk
 
 
 def test_preferred_leader_not_available_waits(cluster: SandboxCluster, gateway: KafkaGateway, tmp_path: Path) -> None:
-    """The preferred leader's broker ends between check and request: waiting, which is no failure.
+    """The preferred leader's broker ends between check and request: waiting, which is not a failure.
 
     After the broker's restart the same action is applied.
     """

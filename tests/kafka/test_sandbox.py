@@ -133,7 +133,7 @@ def test_a_command_runs_kafkas_tools_and_passes_their_output_and_exit_code(
     assert "kafka-topics" in listed.stdout.splitlines()
     unknown = reconciler(tmp_path, *tools, "kafka-topic", "--list")
     assert unknown.returncode == 64
-    assert "no tool kafka-topic: did you mean kafka-topics? It has kafka-acls, " in unknown.stderr
+    assert "no tool kafka-topic; did you mean kafka-topics? known: kafka-acls, " in unknown.stderr
 
 
 def test_nothing_remains_after_a_kill_of_the_owner() -> None:

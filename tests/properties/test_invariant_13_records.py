@@ -52,3 +52,28 @@ def test_a_group_is_behind_by_records_only(log: Log, position: int, last: int, c
     failure = decision.recheck(Observation.before_request(now_ms=NOW_MS, partitions={facts.partition: moved_back}))
     if log.records(max(position - 1, log.log_start), decision.before_offset):
         assert failure is not None
+
+
+@OFTEN
+@given(logs(), st.integers(1, 10))
+def test_a_share_counts_no_gap_at_either_end_of_what_stays(log: Log, last: int) -> None:
+    """Aborted records behind the others hid that a floor took all of them."""
+    target = log.stable - last
+    if target <= log.log_start:
+        return
+    facts = log.facts((), readers=())
+    policy = floor(keep={"last": last}, consumers="ignore", driftAfter="1s")
+    facts = replace(facts, offsets_at=dict.fromkeys(policy.spec.instants_ms(NOW_MS)))
+    of_transactions = topic("__transaction_state", internal=True)
+    records = log.stable - log.log_start
+    planned = planner.plan(
+        cluster=cluster(limits=NO_LIMITS),
+        policies=[policy],
+        waivers=(),
+        snapshot=snapshot(facts, topic(records=records, records_min=records), of_transactions),
+    )
+    kept = log.records(target, log.stable)
+    counted = kept[-1].offset - kept[0].offset + 1 if kept else 0
+    removed = target - log.log_start
+    observed = next(limit.observed for limit in planned.limits if limit.id == "recordsPercentPerTopic")
+    assert observed == 100 * removed / (removed + counted)

@@ -25,9 +25,9 @@ Reason = tuple[Status, str]
 
 OF_FACTS: frozenset[Reason] = frozenset(
     {
-        (Status.SATISFIED, NOT_DUE),  # a rule keeps more by now, or the tolerance covers the leaders
+        (Status.SATISFIED, NOT_DUE),  # a rule keeps more now, or the tolerance covers the leaders
         (Status.STALE, "B204"),  # a group is behind the floor of now, which is above the saved target
-        (Status.BLOCKED, "B215"),  # the topic is kept for ever by now, which the old rules did not know
+        (Status.BLOCKED, "B215"),  # the topic is kept for ever now, which the old rules did not know
         (Status.STALE, "B304"),  # the group was active by other evidence than its newest record
         (Status.NOT_ATTEMPTED, "B103"),  # a fact that only the rule needs, such as an offset of an instant
         (Status.NOT_ATTEMPTED, "B104"),  # the same, and it is below zero
@@ -37,13 +37,13 @@ OF_FACTS: frozenset[Reason] = frozenset(
 """Where the manifests are the same: the old rules compared facts, and never asked what the policy decides."""
 OF_MANIFESTS: frozenset[Reason] = OF_FACTS | {
     (Status.BLOCKED, "B107"),  # expectAtMost was not counted again
-    (Status.BLOCKED, "B210"),  # `since` is in the future by now
+    (Status.BLOCKED, "B210"),  # `since` is in the future now
     (Status.BLOCKED, "B302"),  # `types` leaves the group out
     (Status.STALE, "B211"),  # exceptGroups no longer has a group that no position tells of
     (Status.STALE, GUARD),  # consumers, unreadBy, exceptGroups or every are others than reviewed
     (Status.STALE, IDLE_FOR),  # a shorter idleFor than reviewed
-    (Status.WAITING, "clock"),  # `every` is longer by now
-    (Status.WAITING, "held"),  # `clamp` by now, and a group stands at the log start
+    (Status.WAITING, "clock"),  # `every` is longer now
+    (Status.WAITING, "held"),  # `clamp` now, and a group stands at the log start
 }
 """Where a policy or the Cluster was edited since the plan."""
 

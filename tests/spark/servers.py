@@ -87,7 +87,7 @@ class OtherPython:
         self._trace.touch()
         (packages,) = venv.glob("lib/python*/site-packages")
         (packages / "trace_tasks.py").write_text(TRACE.format(file=str(self._trace)))
-        # A path of a .pth file is no folder of .pth files itself: that of this program does not count.
+        # A path of a .pth file is not a folder of .pth files itself: that of this program does not count.
         (packages / "others.pth").write_text(f"{HOME.parent}\nimport trace_tasks\n")
 
     @property

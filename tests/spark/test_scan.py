@@ -113,7 +113,7 @@ def test_scan_readers(cluster: SandboxCluster, scanned: Scan, unique: str, monke
     first, second = (snapshot.partitions[TopicPartition(unique, number)] for number in (0, 1))
     named = ConsumerPosition(f"{unique}-named", 10, topic_id=topic_id)
     assert first.readers == (ConsumerPosition(f"{unique}-behind", 3), named)
-    assert second.readers == (ConsumerPosition(f"{unique}-half", 0, implied=True), named)
+    assert second.readers == (ConsumerPosition(f"{unique}-half", 0, without_commit=True), named)
     assert first.readers_below == 10
     assert snapshot.groups[f"{unique}-done"].listed
     monkeypatch.setattr(chunks, "_MANY_COMMITS", 0)

@@ -244,17 +244,17 @@ def waivers(r: Random, of: tuple[Policy, ...]) -> tuple[Waiver, ...]:
 
 
 def readers(r: Random, log_start: int, high_watermark: int) -> tuple[ConsumerPosition, ...]:
-    """Most groups have a position, mostly near the end; a few are implied or belong to another
+    """Most groups have a position, mostly near the end; a few have no commit or belong to another
     topic id.
     """
     positions = []
     for name in sorted(GROUPS[:4]):
         if chance(r, 4):
             continue
-        implied = chance(r, 10)
-        committed = log_start if implied else max(0, high_watermark + rarely(r, 0, 3) - r.randint(0, 20))
+        without_commit = chance(r, 10)
+        committed = log_start if without_commit else max(0, high_watermark + rarely(r, 0, 3) - r.randint(0, 20))
         topic_id: Any = rarely(r, TOPIC_ID, None, OTHER_ID, Unknown("lost"), one_in=20)
-        positions.append(ConsumerPosition(name, committed, implied, topic_id))
+        positions.append(ConsumerPosition(name, committed, without_commit, topic_id))
     return tuple(positions)
 
 

@@ -43,7 +43,7 @@ class Sample:
 
     def __post_init__(self) -> None:
         if self.count == 13:
-            raise ValueError("13 is no count")
+            raise ValueError("13 is not a count")
 
 
 VALUE = Sample(
@@ -77,7 +77,7 @@ def test_a_value_is_one_line_and_survives() -> None:
         ('"count":2', '"count":true', "count is true"),
         ('"count":2', '"count":"2"', "count is '2'"),
         ('"count":2', '"count":-2', "count is -2"),
-        ('"count":2', '"count":13', "13 is no count"),
+        ('"count":2', '"count":13', "13 is not a count"),
         ('"count":2', '"count":9223372036854775808', "count is 9223372036854775808"),
         ('"count":2,', "", "it lacks count"),
         ('"count":2', '"count":2,"more":1', "it has unknown fields: 'more'"),

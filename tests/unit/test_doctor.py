@@ -1,13 +1,16 @@
 """The doctor's verdict and its report agree: a gap fails the purpose that needs it, and stands in the report."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
+from reconciler.cli.inspect import doctor_json
 from reconciler.doctor import ClusterCheck, doctor_report
 from reconciler.kafka.doctor import ClockSkew, DoctorReport
-from reconciler.kafka.permissions import Permission, RequiredAccess, Role
+from reconciler.kafka.permissions import NameSelection, Permission, RequiredAccess, Role
 from reconciler.model.scan_request import ScanRequest
+from reconciler.model.selector import Selector
 from reconciler.model.snapshot import Unknown
 from reconciler.report.terminal import write_lines
 
@@ -63,6 +66,21 @@ def test_a_gap_fails_the_purposes_that_need_it(report: DoctorReport, passing: se
     """A right of apply fails neither planning nor elections; an unreadable right counts as missing."""
     assert {purpose for purpose in Role if check(report).passes(purpose)} == passing
     assert words in "\n".join(line.plain for line in write_lines(doctor_report(check(report), Role.PLAN)))
+
+
+def test_the_json_shows_names_as_written() -> None:
+    """It once printed the Python object of a compiled pattern, under a kind that no page mentions."""
+    names = NameSelection(selectors=(Selector("orders-*"), Selector("regex:a+")))
+    text = doctor_json([check(right(Role.APPLY, selections=(names,)))], {}, "User:r")
+    document = json.loads(text)
+    (cluster,) = document["clusters"]
+    selectors = cluster["report"]["rights"][0]["selections"][0]["selectors"]
+    assert (document["kind"], [selector["text"] for selector in selectors]) == (
+        "DoctorReport",
+        ["orders-*", "regex:a+"],
+    )
+    assert "re.compile" not in text
+    assert "_pattern" not in text
 
 
 @pytest.mark.parametrize(

@@ -87,11 +87,11 @@ class GitHub:
         url = (environment.get("GITHUB_API_URL") or "https://api.github.com").rstrip("/")
         if not _is_safe(url):
             raise UsageError(
-                "GITHUB_API_URL is no https address without a user, a query or a fragment: the token is sent over https only"
+                "GITHUB_API_URL is not an https address without a user, a query or a fragment: the token is sent over https only"
             )
         token = environment.get("GH_TOKEN") or environment.get("GITHUB_TOKEN") or ""
         if not re.fullmatch("[!-~]{0,1000}", token):
-            raise UsageError("GH_TOKEN or GITHUB_TOKEN is no token: it has spaces, line ends or other characters")
+            raise UsageError("GH_TOKEN or GITHUB_TOKEN is not a token: it has spaces, line ends or other characters")
         return cls(repository=repository, url=url, token=token, timeout_s=timeout_s)
 
     @cached_property

@@ -179,7 +179,7 @@ def check_inputs(inputs: Mapping[str, str], *, actor: str, clusters: Collection[
     cluster, digest = inputs.get("cluster", ""), inputs.get("digest")
     if not re.fullmatch(_CLUSTER, cluster):
         raise Refused(
-            "The input cluster is no name of a Cluster: it has 1 to 63 of the characters a-z, 0-9, dot and hyphen. "
+            "The input cluster is not a name of a Cluster: it has 1 to 63 of the characters a-z, 0-9, dot and hyphen. "
             "Enter a name that reconciler clusters prints."
         )
     if cluster not in clusters:
@@ -191,7 +191,7 @@ def check_inputs(inputs: Mapping[str, str], *, actor: str, clusters: Collection[
         )
     if digest and not re.fullmatch("sha256:[0-9a-f]{64}", digest):
         raise Refused(
-            f"{display_name(digest)} is no digest: sha256: and 64 hex digits, as the summary of a plan shows it."
+            f"{display_name(digest)} is not a digest: sha256: and 64 hex digits, as the summary of a plan shows it."
         )
 
 

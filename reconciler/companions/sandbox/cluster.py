@@ -185,7 +185,7 @@ def start(
         raise SandboxError(f"a sandbox has at least one node, not {nodes}")
     if _VALID_ID.fullmatch(cluster_id) is None:
         raise UsageError(
-            f"{cluster_id!r} is no cluster id: expected 16 bytes in base64url without padding, such as {random_id()}"
+            f"{cluster_id!r} is not a cluster id: expected 16 bytes in base64url without padding, such as {random_id()}"
         )
     java = find_java()
     version = version or configured_version()

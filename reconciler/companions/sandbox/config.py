@@ -53,7 +53,7 @@ log4j.logger.state.change.logger=WARN
 
 @dataclass(frozen=True, slots=True)
 class NodeAddress:
-    """Ports of a node on 127.0.0.1. None: the node is no controller, or has no second listener."""
+    """Ports of a node on 127.0.0.1. None: the node is not a controller, or has no second listener."""
 
     id: int
     port: int

@@ -46,7 +46,7 @@ class Jar:
         return f"{self.name}-{self.revision}.jar"
 
 
-def no_progress(_message: str, _done: int = 0, _total: int = 0, /) -> None:
+def no_progress(*_step: object) -> None:
     """Ignore progress messages."""
 
 
@@ -97,7 +97,7 @@ def fetch(
     # Each process downloads into its own folder and renames it, so that two processes never mix files.
     work = Path(tempfile.mkdtemp(prefix=".fetch-", dir=target.parent))
     try:
-        progress(f"fetching Apache Kafka {version}: {len(jars)} jars, about 45 MB, once")
+        progress(f"fetching Apache Kafka {version}", f"{len(jars)} jars, about 45 MB, once")
         _run_ivy(java, version, jars, work=work, progress=progress)
         problem = find_mismatch(work / "libs", jars)
         if problem is not None:
@@ -151,9 +151,8 @@ def _run_ivy(java: Path, version: str, jars: Sequence[Jar], *, work: Path, progr
                 log.write(line)
                 if "[SUCCESSFUL ]" in line:
                     downloaded += 1
-                    progress(
-                        f"fetching Apache Kafka {version}: {downloaded} of {len(jars)} jars", downloaded, len(jars)
-                    )
+                    state = f"{downloaded} of {len(jars)} jars"
+                    progress(f"fetching Apache Kafka {version}", state, downloaded, len(jars))
             code = ivy.wait()
         finally:
             watchdog.cancel()

@@ -33,7 +33,7 @@ def main() -> None:
         )
 
 
-def _show(message: str, *_count: int) -> None:
+def _show(message: str, *_state: object) -> None:
     sys.stderr.write(f"setup:   {message}\n")
 
 

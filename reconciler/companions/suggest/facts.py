@@ -70,7 +70,7 @@ class ClusterFacts:
 
     @cached_property
     def purgeable(self) -> Mapping[str, TopicFacts | BlockReason]:
-        """The topics of which a policy could delete records; or why that is not known."""
+        """The topics whose records a policy could delete; or why that is not known."""
         topics: dict[str, TopicFacts | BlockReason] = {}
         for name, facts in sorted(self.snapshot.topics.items()):
             if name.startswith("_") or not re.fullmatch(TOPIC_TEXT, name) or self.cluster.protection.of_topic(name):

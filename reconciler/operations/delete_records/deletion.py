@@ -155,7 +155,9 @@ class Deletion(FoldableOperation):
     record limits do not count them. `may_have_gaps`: transactions or compaction may have left offsets
     without a record, so reports speak of offsets. `drift`: a fixed floor that is not met, or a moving
     one overdue by `driftAfter`. `empty_tail`: offsets right below `before_offset` that hold no record,
-    only transaction markers and aborted records, so that a group there has read everything.
+    only transaction markers and aborted records, so that a group there has read everything. `gaps_above`:
+    offsets from `before_offset` up that hold no record, or may hold none: the record limits take shares
+    of what is left.
     """
 
     LIMITS: ClassVar[tuple[Limit, ...]] = (TOPICS, RECORDS_PERCENT_PER_TOPIC, RECORDS_PERCENT)
@@ -168,6 +170,7 @@ class Deletion(FoldableOperation):
     drift: bool
     may_have_gaps: bool = field(default=False, metadata=OMIT_DEFAULT)
     empty_tail: int = field(default=0, metadata=OMIT_DEFAULT)
+    gaps_above: int = field(default=0, metadata=OMIT_DEFAULT)
 
     def __post_init__(self) -> None:
         if not self.seen.log_start < self.before_offset <= self.seen.last_stable_offset:
@@ -175,6 +178,9 @@ class Deletion(FoldableOperation):
             raise ValueError(f"before_offset is {self.before_offset}, which is not {bounds}")
         if not 0 <= self.empty_tail <= self.records_max:
             raise ValueError(f"empty_tail is {self.empty_tail}, and only {self.records_max} offsets go")
+        kept = self.seen.last_stable_offset - self.before_offset
+        if not 0 <= self.gaps_above <= kept:
+            raise ValueError(f"gaps_above is {self.gaps_above}, and only {kept} offsets stay")
         self.check_subject(self.partition.topic, self.partition.partition)
         guard = self.guard
         if self.consumed_by_named and not (guard.named and guard.consumers is LagPolicy.BLOCK and not guard.accepted):
@@ -186,6 +192,11 @@ class Deletion(FoldableOperation):
     def records_max(self) -> int:
         """Upper bound of the records removed: offsets from the scan's log start to the target."""
         return self.before_offset - self.seen.log_start
+
+    @property
+    def records_counted(self) -> int:
+        """What the partition's share is taken of: its offsets, without those that may hold no record."""
+        return self.seen.last_stable_offset - self.seen.log_start - self.gaps_above
 
     @property
     def skips(self) -> tuple[tuple[str, int], ...]:
@@ -211,5 +222,5 @@ class Deletion(FoldableOperation):
         topic = self.partition.topic
         yield LimitUsage(TOPICS, name=topic)
         if not self.consumed_by_named:
-            yield LimitUsage(RECORDS_PERCENT_PER_TOPIC, self.records_max, bucket=topic)
-            yield LimitUsage(RECORDS_PERCENT, self.records_max)
+            yield LimitUsage(RECORDS_PERCENT_PER_TOPIC, self.records_max, bucket=topic, uncounted=self.gaps_above)
+            yield LimitUsage(RECORDS_PERCENT, self.records_max, uncounted=self.gaps_above)

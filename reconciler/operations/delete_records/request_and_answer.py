@@ -126,7 +126,7 @@ class DeleteRecords(DeletionRule, DeletionTexts):
         Source: a broker answers NONE once the low watermark, the lowest log start of the leader, its
         future log and all live replicas, is at the target (ReplicaManager.deleteRecords,
         DelayedDeleteRecords.tryComplete, Partition.lowWatermarkIfLeader). Every other answer tells
-        -1. So with NONE a lower one is no proof for all replicas, and one above the log start is
+        -1. So with NONE a lower one is not proof for all replicas, and one above the log start is
         that of another log.
         """
         facts = observation.snapshot.partitions.get(self.partition)
@@ -201,5 +201,7 @@ def _readers(
             return Unknown(f"the position of group {quoted(group)}: {committed.reason}")
         offset = log_start if committed is None else committed
         pending = consumers.pending.get((group, partition))
-        readers.append(ConsumerPosition(group, offset, implied=committed is None, topic_id=None, pending=pending))
+        readers.append(
+            ConsumerPosition(group, offset, without_commit=committed is None, topic_id=None, pending=pending)
+        )
     return tuple(readers)

@@ -53,11 +53,11 @@ class DeletionRule(Deletion):
         binding = (reader for reader in self.guard.watched if reader.committed < before_offset)
         further_behind = next((r for r in binding if r.committed < positions.get(r.group, before_offset)), None)
         if before.topic_id != now.topic_id:
-            reason = f"the reviewed plan is about topic id {before.topic_id}, the topic is {now.topic_id} by now"
+            reason = f"the reviewed plan is about topic id {before.topic_id}, the topic is {now.topic_id} now"
         elif self.guard.conditions != reviewed.guard.conditions:
             reason = self.guard.describe_change(reviewed.guard)
         elif before_offset <= now.log_start:
-            reason = f"larger: reviewed up to {before_offset}, which is gone; {self.before_offset} was not reviewed"
+            reason = f"the review covers offsets below {before_offset}, which are already deleted; {self.before_offset} needs a new review"
         elif now.log_start < before.log_start:
             reason = f"larger: the log starts at {now.log_start}, it was {before.log_start} in the reviewed plan"
         elif now.high_watermark < before.high_watermark:
@@ -71,9 +71,15 @@ class DeletionRule(Deletion):
         else:
             lower = f"; reviewed up to {before_offset} only" if before_offset < self.before_offset else ""
             guard = replace(self.guard, accepted=accepted)
-            tail = max(0, self.empty_tail - (self.before_offset - before_offset))
-            reason = self.reason + lower
-            return replace(self, before_offset=before_offset, empty_tail=tail, reason=reason, guard=guard)
+            lowered_by = self.before_offset - before_offset
+            return replace(
+                self,
+                before_offset=before_offset,
+                empty_tail=max(0, self.empty_tail - lowered_by),
+                gaps_above=self.gaps_above + lowered_by if self.may_have_gaps else 0,
+                reason=self.reason + lower,
+                guard=guard,
+            )
         return beyond_review(reason)
 
     def done_reason(self, snapshot: ClusterSnapshot) -> str | None:
@@ -89,7 +95,7 @@ class DeletionRule(Deletion):
     def within(self, saved: Self) -> Self:
         """Keep the log start, the high watermark and the positions of groups that the review saw.
 
-        A group without a commit by now was not seen to catch up, so the check right before the request
+        A group that has no commit yet was not seen to catch up, so the check right before the request
         still looks for it.
         """
         is_same = (saved.seen.log_start, saved.seen.high_watermark) == (self.seen.log_start, self.seen.high_watermark)

@@ -62,6 +62,7 @@ class DeletionTexts(Deletion):
             new_start=self.before_offset,
             last_stable_offset=self.seen.last_stable_offset,
             high_watermark=self.seen.high_watermark,
+            gaps=self.gaps_above,
             positions=tuple((r.group, r.committed) for r in self.guard.accepted if r.group in skipping),
             required=self.guard.named,
             limits=tuple(usage.limit.id for usage in self.limit_usage() if usage.bucket),
@@ -136,7 +137,7 @@ class DeletionTexts(Deletion):
     def explain(self) -> Iterator[Fact]:
         seen, guard, start, target = self.seen, self.guard, self.seen.log_start, self.before_offset
         leader, replicas, in_sync = seen.leader, broker_ids(seen.replicas), broker_ids(seen.in_sync)
-        offsets, share = seen.last_stable_offset - start, _share_text([self])
+        offsets, share = self.records_counted, _share_text([self])
         yield "Request", (f"DeleteRecords {self.partition}: the first offset kept is {target}",)
         yield (
             "Facts",
@@ -196,8 +197,7 @@ class DeletionTexts(Deletion):
 
 def share_percent(actions: Sequence[Deletion]) -> float:
     """Return what part of the partitions' offsets goes, in percent. Those of open transactions are none."""
-    offsets = sum(action.seen.last_stable_offset - action.seen.log_start for action in actions)
-    return 100.0 * sum(action.records_max for action in actions) / offsets
+    return 100.0 * sum(action.records_max for action in actions) / sum(action.records_counted for action in actions)
 
 
 def _noun(actions: Sequence[Deletion]) -> str:

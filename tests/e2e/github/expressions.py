@@ -151,7 +151,7 @@ def _equal(left: Any, right: Any) -> bool:
 
 
 def _number(operand: Any) -> float:
-    """Convert a value to a number; a text that is no number, and an object, are NaN."""
+    """Convert a value to a number; a text that is not a number, and an object, are NaN."""
     match operand:
         case None:
             return 0.0

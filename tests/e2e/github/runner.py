@@ -475,7 +475,7 @@ class _Job:
         """Clone the repository.
 
         `ref` is a commit, or the present state of a branch, not its state at the start of the run.
-        Like GitHub's action, this first empties a folder that is no clone.
+        Like GitHub's action, this first empties a folder that is not a clone.
         """
         assert self._permissions.get("contents") == "read"
         commit = self._contexts["github"]["sha"]

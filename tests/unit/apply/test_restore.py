@@ -191,7 +191,7 @@ def test_an_offset_that_does_not_read_back_has_failed(
 def test_the_read_back_decides(
     cluster: FakeCluster, restored: Restored, monkeypatch: pytest.MonkeyPatch, offset: int, words: str
 ) -> None:
-    """A consumer that comes back at once commits further on; that is no failure."""
+    """A consumer that comes back at once commits further on; that is not a failure."""
     commit_offsets = cluster.commit_offsets
 
     def write_and_read_on(group: str, offsets: Any) -> Any:
@@ -413,7 +413,7 @@ OUTCOME = {"event": Event.OUTCOME, "removed_offsets": None}
         ([entry("a", 1, 5), entry("a", 1, 7, number=1)], [(0, 5), (1, 7)]),
         ([entry("a", 1, 5), entry("r", 2, 9, operation="restore_group")], [(0, 5)]),
     ],
-    ids=["newest run", "newest attempt", "never sent", "split", "a restore is no removal"],
+    ids=["newest run", "newest attempt", "never sent", "split", "a restore is not a removal"],
 )
 def test_the_newest_removal_of_a_journal_counts(entries: list[JournalEntry], offsets: list[tuple[int, int]]) -> None:
     text = "".join(f"{dump(line)}\n" for line in entries)
@@ -425,8 +425,8 @@ def test_the_newest_removal_of_a_journal_counts(entries: list[JournalEntry], off
     ("text", "words"),
     [
         ("", "neither a results file"),
-        ("[]", "no JSON object of kind Results"),
-        ('{"kind": "Plan"}', "no JSON object of kind Results"),
+        ("[]", "not a JSON object of kind Results"),
+        ('{"kind": "Plan"}', "not a JSON object of kind Results"),
         ('{"kind": "Results", "format_version": "3.0"}', "this program reads 2.x"),
         ('{"kind": "Results", "format_version": "2.0"}', "it lacks outcomes"),
         ('{"v":2,"at_ms":1}\n', "no journal entry"),

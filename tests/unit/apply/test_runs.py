@@ -296,7 +296,7 @@ def test_a_silent_broker_affects_its_own_partitions(tmp_path: Path, silent: int)
 def test_progress_counts_to_the_end(tmp_path: Path) -> None:
     """There is a line per batch, and the last line of each phase says that all actions have ended."""
     cluster, actions = create_wide_cluster(30, 5)
-    lines: list[str] = []
+    states: dict[str, object] = {}
     clock = FakeClock()
     list(
         apply(
@@ -308,11 +308,15 @@ def test_progress_counts_to_the_end(tmp_path: Path) -> None:
                 plan_digest="d",
                 clock=clock,
                 sleep=clock.sleep,
-                progress=lambda message, *_count: lines.append(message),
+                progress=lambda step, *state: states.update({step: state}),
             ),
         )
     )
-    assert {"elections: 10 of 10", "group removals: 5 of 5", "record deletions: 30 of 30"} <= set(lines)
+    assert states == {
+        "elections": ("10 of 10", 10, 10),
+        "group removals": ("5 of 5", 5, 5),
+        "record deletions": ("30 of 30", 30, 30),
+    }
 
 
 def test_no_request_is_sent_without_a_reader_of_outcomes(tmp_path: Path) -> None:
@@ -330,7 +334,7 @@ def test_no_request_is_sent_without_a_reader_of_outcomes(tmp_path: Path) -> None
             reader_gone.wait(0.05)
         started.set()
 
-    def raise_broken_pipe(_line: str, *_count: int) -> None:
+    def raise_broken_pipe(_line: str, *_state: object) -> None:
         raise BrokenPipeError("no reader")
 
     cluster.on_request = delete_slowly

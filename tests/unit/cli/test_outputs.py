@@ -92,14 +92,14 @@ def test_a_scan_that_fails_leaves_no_folder(folder: Path, tmp_path: Path, capsys
     below_a_file = next(path for path in folder.iterdir() if path.is_file()) / "below" / "plan.json"
     capsys.readouterr()
     assert run([*words, "--out", str(below_a_file)]) == ExitCode.USAGE
-    assert f"{below_a_file} cannot be written: {below_a_file.parents[1]} is no folder" in capsys.readouterr().err
+    assert f"{below_a_file} cannot be written: {below_a_file.parents[1]} is not a folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("words", "formats"),
     [
         ("doctor -o html", "text, json"),
-        ("journal -o html", "text, json"),
+        ("journal -o html", "text, json, cloudevents"),
         ("explain LeaderPolicy/all -o html", "text, md"),
         ("plan -o sarif", "text, md, html, json, github"),
     ],
@@ -242,7 +242,7 @@ def test_every_sort_of_code_is_explained_with_its_page(
 
 
 def test_a_comment_links_codes_to_the_docs_that_are_served(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """By option or variable; what is no address of a site is refused, since comments link to it."""
+    """By option or variable; what is not an address of a site is refused, since comments link to it."""
     saved = tmp_path / "plan.json"
     plan_file.write(plan(blocked("RetentionFloor/a/orders[0]", code="B204")), saved)
     assert run(["show", str(saved), "-o", "md", "--docs-url", "https://docs.example.org/kafka"]) == 0

@@ -43,8 +43,8 @@ def test_a_step_that_continues_is_printed_again_within_three_seconds() -> None:
     """A scan of ten minutes once looked dead for ten seconds at a time."""
     progress, clock, lines = steps()
     assert REPEAT_S < 3
-    progress("reading 9 partitions (0 of 3 chunks, 0 s)")
-    progress("reading 9 partitions (1 of 3 chunks, 1 s)")
+    progress("reading 9 partitions", "0 of 3 chunks, 0 s")
+    progress("reading 9 partitions", "1 of 3 chunks, 1 s")
     progress.repeat()
     assert len(lines) == 1, "the same step, and no time has passed"
     clock.now_s = REPEAT_S
@@ -54,6 +54,18 @@ def test_a_step_that_continues_is_printed_again_within_three_seconds() -> None:
         "[   0.0 s] reading 9 partitions (0 of 3 chunks, 0 s)",
         "[   2.0 s] reading 9 partitions (1 of 3 chunks, 1 s)",
         "[   2.0 s] done",
+    ]
+
+
+def test_a_step_is_what_its_caller_says_it_is() -> None:
+    """Steps that differ in a number, or have a bracket in a name, once counted as one step."""
+    progress, _clock, lines = steps()
+    progress("looking up records of topic (1)")
+    progress("looking up records of topic (2)")
+    progress.close(ending="")
+    assert [line.rpartition("] ")[2] for line in lines] == [
+        "looking up records of topic (1)",
+        "looking up records of topic (2)",
     ]
 
 
@@ -75,7 +87,7 @@ INTERRUPTED = """
 from reconciler.cli import console
 from reconciler.cli.settings import Settings
 with console.progress(Settings(), lambda: True) as progress:
-    progress("record deletions: 1 of 2")
+    progress("record deletions", "1 of 2")
 """
 
 
@@ -84,7 +96,7 @@ def test_what_a_signal_ended_is_not_done(was_interrupted: bool, ending: str) -> 
     """After Ctrl-C, an apply that had sent one of two requests once said `done in 0 s`."""
     progress, clock, lines = steps()
     with shown(lambda: progress, is_interrupted=lambda: was_interrupted) as current:
-        current("record deletions: 1 of 2")
+        current("record deletions", "1 of 2")
         clock.now_s = 1.5
     assert lines[1:] == [f"[   1.5 s] {ending}"]
 
@@ -102,7 +114,7 @@ with console.progress(Settings()) as progress:
     time.sleep(0.3)
     console.write("the plan\\n")
     with console.progress(Settings()) as inner:
-        inner("reading 9 partitions (1 of 3 chunks)", 1, 3)
+        inner("reading 9 partitions", "1 of 3 chunks", 1, 3)
         time.sleep(0.3)
     console.print_error("one error")
     progress.idle("next round in 2 s")
@@ -121,6 +133,25 @@ def test_a_bar_never_stays_on_a_line() -> None:
     shown = [line for line in screen(written) if line]
     assert shown == ["the plan", "error: one error", "the end"]
     assert written.rindex("\x1b[?25h") > written.rindex("\x1b[?25l"), "the cursor is back"
+
+
+LONG_STATUS = """
+import time
+from reconciler.cli import console
+from reconciler.cli.settings import Settings
+with console.progress(Settings()) as progress:
+    progress.idle("prod: " + ", ".join(f"part {number}" for number in range(30)) + ", the end")
+    time.sleep(0.4)
+    console.print_error("one error")
+"""
+
+
+def test_a_status_is_never_cut_off() -> None:
+    """Behind column 100 stood what was refused. It takes several lines, and leaves none of them behind."""
+    written = run_on_terminal("-c", LONG_STATUS, columns=100)
+    assert "the end" in written
+    assert "…" not in written
+    assert [line for line in screen(written) if line] == ["error: one error"]
 
 
 def test_a_terminal_without_bars_gets_lines() -> None:

@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
+from reconciler.cli import converge
+from reconciler.cli.settings import Settings
 from reconciler.errors import ExitCode
+from reconciler.manifest import files
 from reconciler.manifest.files import ClusterManifests
 from tests.unit.cli.loops import CLUSTER, loop, policies_of
 
@@ -75,7 +78,7 @@ def test_each_round_reads_the_manifests(folder: Path, monkeypatch: pytest.Monkey
 def test_invalid_manifests_add_protections_only(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The last valid policies stay in force, what is protected by now is protected, and all is said."""
+    """The last valid policies stay in force, what is protected now is protected, and all is said."""
 
     def break_policy() -> None:
         (folder / "policy.yaml").write_text((POLICY % "all").replace("topics", "topisc"))
@@ -93,7 +96,7 @@ def test_invalid_manifests_add_protections_only(
     assert code == ExitCode.ERROR
     shown = capsys.readouterr().err
     assert "topisc" in shown
-    assert "prod: the manifests are invalid by now: the last valid ones stay in force" in shown
+    assert "prod: the manifests are invalid now: the last valid ones stay in force" in shown
 
 
 @pytest.mark.parametrize("name", ["prod", "other"])
@@ -156,9 +159,22 @@ def test_a_cluster_that_was_renamed_stops_the_watch_until_it_is_back(
 def test_the_status_says_when_the_next_round_is(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A log of `watch` says between two rounds what it waits for; it once said nothing."""
+    """A log of `watch` says between two rounds what it waits for, and first what went wrong."""
     watch(folder, monkeypatch, lambda: None)
     shown = capsys.readouterr().err.splitlines()
     assert [line for line in shown if "next round" in line] == [
-        "prod: next round in 1 s, no purge yet, this round failed"
+        "prod: this round failed, next round in 1 s, no purge yet"
     ]
+
+
+def test_a_status_begins_with_what_needs_a_person(folder: Path) -> None:
+    """`next round in 86400 s` once stood first, and a refusal was cut off at the edge of the terminal."""
+    manifests = files.load([folder], now_ms=0).by_cluster[0]
+    cluster = converge._Cluster(manifests, Settings(), [folder], reviewed=False, last_purges={})
+    cluster.blocked, cluster.waits = "refused by groups, 17 blocked", "git is changing the checkout"
+    assert cluster.status(86_399.6) == (
+        "prod: refused by groups, 17 blocked, changed manifests wait: git is changing the checkout, "
+        "next round in 1 d, no purge yet"
+    )
+    assert "next round in 1 h 1 min," in cluster.status(3_660.4)
+    assert "next round in 1 s," in cluster.status(0.2)

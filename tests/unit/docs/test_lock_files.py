@@ -31,7 +31,7 @@ def entries(lock: str) -> dict[str, tuple[str, ...]]:
 
 @pytest.mark.parametrize("lock", [BASE, INLINE, CONNECT, RUN, TOKENS, DEVELOP])
 def test_every_package_has_hashes_and_no_address(lock: str) -> None:
-    """A line that is no package with hashes would name an address, or be installed unchecked."""
+    """A line that is not a package with hashes would name an address, or be installed unchecked."""
     text = (ROOT / lock).read_text(encoding="utf-8")
     assert len(entries(lock)) == len(re.findall(r"^\S+==", text, re.MULTILINE)) > 20
     for name, (_, *hashes) in entries(lock).items():

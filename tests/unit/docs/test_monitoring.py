@@ -1,4 +1,4 @@
-"""examples/monitoring: the dashboard and the alert rules name what `drift --metrics` exports."""
+"""examples/monitoring: the dashboard and the alert rules name what `--metrics` exports."""
 
 import json
 import re
@@ -12,21 +12,22 @@ from prometheus_client.parser import text_string_to_metric_families
 from ruamel.yaml import YAML
 
 from reconciler.model.names import Address
-from reconciler.plan import drift
 from reconciler.plan.drift import DriftReport, PolicyTally, Subject
+from reconciler.report.metrics import drift_metrics
+from tests.unit.report.test_metrics import refused_run
 
 ROOT = Path(__file__).parents[3]
 RULES = ROOT / "examples" / "monitoring" / "alerts.yaml"
 DASHBOARD = ROOT / "examples" / "monitoring" / "dashboard.json"
 PAGE = ROOT / "docs" / "monitoring.md"
 NOW_MS = 1_795_255_200_000
-PROMQL_WORDS = {"absent", "and", "by", "sum", "time", "label_values"}
+PROMQL_WORDS = {"absent", "and", "by", "increase", "sum", "time", "label_values"}
 DURATION = r"(?:\d+[smhd])+"
 
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
-    """Metric → its labels, in the output of a cluster with drift."""
+    """Metric → its labels, in the output of a cluster with drift and of runs."""
     policy = Address("RetentionFloor", "orders-week")
     subject = Subject(
         address=replace(policy, name="orders", partition=0),
@@ -41,12 +42,12 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
         cluster="prod-eu", cluster_id="id", observed_at_ms=NOW_MS, subjects=(subject,), tallies=(tally,)
     )
     path = tmp_path_factory.mktemp("metrics") / "reconciler.prom"
-    drift.write_metrics([report], path)
-    return {
-        sample.name: set(sample.labels)
-        for family in text_string_to_metric_families(path.read_text(encoding="utf-8"))
-        for sample in family.samples
-    }
+    exported = {}
+    for metrics in (drift_metrics([report]), refused_run()):
+        metrics.write(path)
+        for family in text_string_to_metric_families(path.read_text(encoding="utf-8")):
+            exported |= {sample.name: set(sample.labels) for sample in family.samples}
+    return exported
 
 
 def rules() -> list[dict[str, Any]]:
@@ -76,7 +77,7 @@ def expressions() -> Iterator[tuple[str, str]]:
 def test_every_expression_names_exported_metrics_and_their_labels(exported: dict[str, set[str]]) -> None:
     """A renamed metric or label would make an alert that never fires."""
     for where, expression in expressions():
-        names = re.findall(r"[a-z_]+", re.sub(r'"[^"]*"', "", expression))
+        names = re.findall(r"[a-z_]+", re.sub(r'"[^"]*"|\[1h\]', "", expression))
         metrics = [name for name in names if name.startswith("reconciler_")]
         assert metrics, where
         assert set(metrics) <= set(exported), where

@@ -127,7 +127,7 @@ def test_a_source_without_its_start_is_unknown() -> None:
 
 
 def test_a_source_without_an_offset_stands_at_its_start() -> None:
-    """`-` is no offset. It is not "read to the end", and no reason to leave the source out."""
+    """`-` is not an offset. It is not "read to the end", and no reason to leave the source out."""
     files = {"commits/0": "v1", "offsets/0": batch('{"orders":{"0":9}}', "-"), "sources/1/0": START % 2}
     assert position(files) == {ORDERS: 2}
     assert position({**files, "sources/1/0": "v1\n{}"}) == {ORDERS: 9}
@@ -150,7 +150,7 @@ def test_batches_that_run_again_and_gaps_do_not_count() -> None:
 
 
 def test_sources_of_other_kinds_do_not_count() -> None:
-    """Numbers of rates, files, tables of Delta and shards of Kinesis are no offsets of Kafka."""
+    """Numbers of rates, files, tables of Delta and shards of Kinesis are not offsets of Kafka."""
     others = ('{"logOffset":3}', "17", '{"reservoirId":"a","index":1}', '{"shard-0":{"iteratorType":"LATEST"}}', "-")
     assert position({"commits/0": "", "offsets/0": batch(*others, '{"orders":{"0":9}}')}) == {ORDERS: 9}
     assert "no source of the query reads Kafka" in refusal({"commits/0": "", "offsets/0": batch(*others)})

@@ -157,7 +157,7 @@ def test_reviewed_trees_of_earlier_versions_are_shown_and_release_nothing(journa
     (tree,) = journal.history()
     assert isinstance(tree, ReviewedTree)
     assert dump(tree).encode() == OLD_LINE
-    _head, line = (line.plain for line in write_lines(journal_report([tree])))
+    _title, _empty, _head, line = (line.plain for line in write_lines(journal_report([tree], "prod", full=True)))
     assert mentions(line, "reviewed manifests, tree", "a" * 40, "earlier version")
 
 
@@ -170,7 +170,7 @@ def test_a_release_elsewhere_in_the_journal_is_none(journal: ActionJournal) -> N
 
 
 def test_purges_and_restores_read_past_releases(tmp_path: Path, journal: ActionJournal) -> None:
-    """A release is no action, and no purge is forgotten because of one."""
+    """A release is not an action, and no purge is forgotten because of one."""
     cluster = FakeCluster()
     cluster.create_topic("orders", 1)
     cluster.produce("orders", {0: 100})
@@ -212,7 +212,7 @@ def test_a_damaged_release_makes_no_older_one_count(journal: ActionJournal, chan
 
 @pytest.mark.parametrize("change", [(FIRST, FIRST[:-1]), ('"who"', '"whom"'), (str(START_MS), "true")])
 def test_a_damaged_release_is_an_error(journal: ActionJournal, change: tuple[str, str]) -> None:
-    """A record that cannot be read releases nothing, and is no reason to go on."""
+    """A record that cannot be read releases nothing, and is not a reason to go on."""
     journal.record_release(FIRST, run_id="run-1", at_ms=START_MS)
     (line,) = journal.store.lines()
     damaged = line.data.decode().replace(*change)
@@ -235,7 +235,8 @@ def test_the_journal_shows_who_approved(tmp_path: Path, journal: ActionJournal) 
     run(cluster, [purge(cluster, AT, 50)], tmp_path, journal=journal)
     journal.record_release(FIRST, run_id="run-1", at_ms=START_MS)
     assert {(entry.run_url, entry.approver) for entry in journal.entries()} == {(PAGE, "ann")}
-    head, _intent, _outcome, release = (line.plain for line in write_lines(journal_report(list(journal.history()))))
+    report = journal_report(list(journal.history()), "prod", full=True)
+    _title, _empty, head, _intent, _outcome, release = (line.plain for line in write_lines(report))
     assert mentions(head, "run-1", "by octocat", "from 4f2c9aa", "approved by ann", PAGE)
     assert mentions(release, "released manifests", FIRST)
 
@@ -256,14 +257,14 @@ def test_the_journal_shows_who_approved(tmp_path: Path, journal: ActionJournal) 
 )
 def test_a_page_that_is_no_https_address_is_refused(url: str) -> None:
     """The journal is read for years, in terminals. The error never repeats the value."""
-    with pytest.raises(UsageError, match="RECONCILER_RUN_URL is no address") as caught:
+    with pytest.raises(UsageError, match="RECONCILER_RUN_URL is not an address") as caught:
         ci_run({"RECONCILER_RUN_URL": url})
     assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["a\nb", "\x1b[2J", "a\u202eb", "a" * 201, "\udcff"])
 def test_an_approver_that_is_no_name_is_refused(name: str) -> None:
-    with pytest.raises(UsageError, match="RECONCILER_APPROVER is no name"):
+    with pytest.raises(UsageError, match="RECONCILER_APPROVER is not a name"):
         ci_run({"RECONCILER_APPROVER": name})
 
 

@@ -114,7 +114,7 @@ def test_reduce_reads_types_from_live_keys() -> None:
 
 
 def test_reduce_counts_the_members_of_a_streams_group() -> None:
-    """A member is a set key of type 19, and its tombstone takes it away; targets and tasks are no members."""
+    """A member is a set key of type 19, and its tombstone takes it away; targets and tasks are not members."""
     joined = [(group_key(19, "g"), b"x", 1), (group_key(22, "g"), b"x", 1), (group_key(17, "g"), b"x", 1)]
     assert only_activity(reduce(*joined))["members"] == 1
     left = only_activity(reduce(*joined, (group_key(19, "g"), None, 2)))

@@ -12,7 +12,8 @@ from reconciler.kafka import groups
 from reconciler.kafka.coordinators import REBALANCING
 from reconciler.kafka.futures import Deadline
 from reconciler.kafka.groups import Consumption, read_consumption
-from reconciler.model.snapshot import GroupFacts, GroupType, Unknown
+from reconciler.kafka.topics import consumer_offsets_missing
+from reconciler.model.snapshot import Cause, GroupFacts, GroupType, Unknown
 
 ORDERS = SimpleNamespace(topic="orders", partition=0, offset=50, error=None)
 
@@ -143,14 +144,51 @@ def test_members_without_partitions_consume_nothing_only_in_a_settled_group(
     assert read(StubClient(state, []), isolated=True).unread == unread
 
 
-def test_a_hidden_group_without_a_commit_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may be of Streams, whose members cannot be described: the scan said so, the check before a request did not."""
+@pytest.mark.parametrize(
+    ("commits", "unread"), [((), groups.NO_COMMIT_YET), (Unknown("no broker answered"), Unknown("no broker answered"))]
+)
+def test_a_hidden_group_without_a_commit_is_not_read(
+    monkeypatch: pytest.MonkeyPatch, commits: Any, unread: Unknown
+) -> None:
+    """It may be of Streams, whose members cannot be described: the scan said so, the check before a request did not.
+
+    Nor did the check survive commits that no broker told: it ended the run.
+    """
+    read = {"billing": Consumption(commits)}
+    monkeypatch.setattr(groups, "read_consumption", lambda *_arguments, **_options: iter([read]))
     hidden = GroupFacts(group="billing", listed=False, type=GroupType.HIDDEN, state=Unknown("hidden"))
     monkeypatch.setattr(groups, "list_all_groups", lambda *_arguments, **_options: ({"billing": hidden}, None))
-    monkeypatch.setattr(groups, "_read_last_stable_offsets", lambda _session: {})
+    monkeypatch.setattr(groups, "describe", lambda _session, names: dict.fromkeys(names))
     session: Any = StubSession(StubClient(ConsumerGroupState.EMPTY, []))
-    consumers = groups.read_consumers(session, ["orders"], cluster_id=None, log_starts={})
-    assert consumers.groups["billing"].consumption_unread == groups.NO_COMMIT_YET
+    consumers = groups.read_consumers(session, ["orders"], cluster_id=None, log_starts={}, without_log=True)
+    assert consumers.groups["billing"].consumption_unread == unread
+
+
+@pytest.mark.parametrize(
+    ("failure", "listed", "hidden", "expected"),
+    [
+        (None, [], False, None),
+        (None, ["billing"], False, "is hidden or absent"),
+        (None, ["billing"], True, None),
+        (Unknown("no right"), [], False, "no right"),
+        (Unknown("no right"), ["billing"], True, None),
+        (Unknown("no answer", Cause.NO_ANSWER), ["billing"], True, "no answer"),
+    ],
+    ids=[
+        "a new cluster",
+        "some servers say that it is unknown: it was said not to exist yet",
+        "declared",
+        "refused",
+        "refused and declared",
+        "a broker that does not answer hides nothing",
+    ],
+)
+def test_why_consumer_offsets_is_missing(
+    failure: Unknown | None, listed: list[str], hidden: bool, expected: str | None
+) -> None:
+    """It is absent only where no group is listed. None: nothing has to be read there."""
+    missing = consumer_offsets_missing(failure, listed, hidden=hidden)
+    assert (missing is None) if expected is None else (missing is not None and expected in missing.reason)
 
 
 def test_commits_are_divided_by_topic_in_one_pass() -> None:

@@ -212,7 +212,7 @@ class Unreadable:
 def test_an_error_of_this_program_has_its_name_and_fails_its_own_group_only(
     phase: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One value that was no UTF-8 ended the process: "the group's coordinator did not answer", for 330 groups."""
+    """One value that was not UTF-8 ended the process: "the group's coordinator did not answer", for 330 groups."""
     monkeypatch.setattr(coordinators, "_PACE_S", 0.01)
     session = StubSession(GROUPS[:20])
     send = session.send

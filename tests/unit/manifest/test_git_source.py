@@ -47,9 +47,19 @@ def source_of(*paths: Path) -> tuple[str | None, bool]:
 
 
 def test_a_clean_checkout(checkout: Path) -> None:
-    """The working directory and files that are no manifests do not matter."""
+    """The working directory and files that are not manifests do not matter."""
     (checkout / "manifests" / "README.md").write_text("changed")
     assert source_of(checkout / "manifests") == (git(checkout, "rev-parse", "HEAD"), False)
+
+
+@pytest.mark.parametrize(("name", "author"), [(b"Ada", "Ada"), (b"Andr\xe9", "André")], ids=["text", "bytes"])
+def test_the_author_of_the_commit_is_part_of_the_source(checkout: Path, name: bytes, author: str) -> None:
+    """Whatever encoding a name was typed in, a plan file is UTF-8."""
+    words: list[str | bytes] = ["-c", b"user.name=" + name, "-c", "user.email=a@example.org"]
+    command = ["git", "-C", checkout, *words, "commit", "-q", "--amend", "--reset-author", "-m", "x"]
+    subprocess.run(command, check=True, timeout=30)
+    loaded = files.load([checkout / "manifests"], now_ms=0)
+    assert manifest_git.git_source(loaded.for_cluster("local").files).author == author
 
 
 def _edit(folder: Path) -> None:
@@ -160,7 +170,7 @@ def test_a_refusal_of_git_is_passed_on(
 def test_without_a_commit_git_refuses_nothing(
     tmp_path: Path, words: tuple[str, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Manifests outside of git, and a new repository, are no reason for a warning."""
+    """Manifests outside of git, and a new repository, are not reasons for a warning."""
     (tmp_path / "cluster.yaml").write_text(MANIFEST)
     if words:
         git(tmp_path, *words)

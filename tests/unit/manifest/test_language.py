@@ -134,7 +134,7 @@ def test_an_unknown_kind_without_a_similar_one() -> None:
     ],
 )
 def test_a_document_without_a_kind(text: str, expected: list[str]) -> None:
-    """Without a kind the fields cannot be validated; a kind that is no text has the wrong type."""
+    """Without a kind the fields cannot be validated; a kind that is not text has the wrong type."""
     assert codes(text) == expected
 
 

@@ -19,7 +19,7 @@ from tests.unit.manifest.checking import outcome
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "manifests").rglob("*.yaml"))
 BEYOND_A_SCHEMA = {
-    "M101": "text that is no YAML has no data",
+    "M101": "text that is not YAML has no data",
     "M102": "directives are not data",
     "M103": "tags are not data",
     "M104": "aliases are not data",
@@ -29,7 +29,7 @@ BEYOND_A_SCHEMA = {
     "M108": "an invisible character is text like any other",
     "M109": "nesting is refused as a wrong type where a schema sees it",
     "M110": "other readers read a number",
-    "M111": "a JSON key is no list",
+    "M111": "a JSON key is not a list",
     "M124": "schemas are matched by engines that have lookaround",
     "M219": "the machine may allow it",
     "M220": "the machine may allow another source",
@@ -92,7 +92,7 @@ def test_only_outdated_files_are_written(tmp_path: Path, capsys: pytest.CaptureF
 
 @pytest.mark.parametrize("name", sorted(schema.schemas()))
 def test_schemas_are_valid_schemas(name: str) -> None:
-    """Each file is a draft 2020-12 schema with `$schema` and an `$id` that is no address."""
+    """Each file is a draft 2020-12 schema with `$schema` and an `$id` that is not an address."""
     schema_document = json.loads(schema.schemas()[name])
     jsonschema.Draft202012Validator.check_schema(schema_document)
     assert schema_document["$schema"] == "https://json-schema.org/draft/2020-12/schema"

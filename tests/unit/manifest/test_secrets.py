@@ -105,7 +105,7 @@ def test_only_regular_files_are_read(name: str, secrets_dir: Path) -> None:
     """A pipe would never end, and no message shows more than the name."""
     text = cluster(f"client: {{sasl.password: '${{file:{name}}}'}}")
     error = missing(text, secrets_dir.parent, RECONCILER_SECRETS_DIR=str(secrets_dir))
-    assert f"the file {name} is no regular file" in error or f"the file {name} cannot be read" in error
+    assert f"the file {name} is not a regular file" in error or f"the file {name} cannot be read" in error
 
 
 def test_certificates_of_the_system_need_no_secret(secrets_dir: Path) -> None:

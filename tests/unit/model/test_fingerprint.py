@@ -26,6 +26,6 @@ def test_the_fingerprint_depends_on_every_part_and_not_on_the_order() -> None:
 def test_an_invalid_offset_is_refused() -> None:
     """In a client's answer -1 means no commit, and -1001 means unknown."""
     for offset in (-1, -1001):
-        with pytest.raises(ValueError, match=rf"orders\[0\]: {offset} is no committed offset"):
+        with pytest.raises(ValueError, match=rf"orders\[0\]: {offset} is not a committed offset"):
             fingerprint([("orders", 0, offset)])
     assert fingerprint([("orders", 0, 0)])

@@ -13,6 +13,7 @@ from reconciler.model.plan import Blocked, Decision, LimitVerdict, Plan, Satisfi
 from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import drift
 from reconciler.plan.drift import BLOCKED, UNREAD, DriftReport
+from reconciler.report.metrics import drift_metrics
 from tests.strategies import examples
 from tests.strategies.examples import purge, removal
 from tests.strategies.facts import HOUR, NOW_MS
@@ -217,7 +218,7 @@ def test_a_damaged_drift_report_is_refused(change: tuple[str, str], complaint: s
 
 
 def test_a_newer_minor_version_is_read_and_other_json_is_refused() -> None:
-    """Unknown fields of 1.3 are ignored; a JSON list is no report."""
+    """Unknown fields of 1.3 are ignored; a JSON list is not a report."""
     text = drift.dumps([drift.report(plan_of(removal()))])
     newer_text = text.replace('"1.2"', '"1.3"').replace('"kind"', '"shade": 1, "kind"')
     assert drift.parse(newer_text) == drift.parse(text)
@@ -232,7 +233,7 @@ def test_metrics_show_zero_for_policies_in_sync(tmp_path: Path) -> None:
     """
     path = tmp_path / "reconciler.prom"
     in_sync = replace(drift.report(plan_of(Satisfied(purge(partition=0).address))), cluster="quiet")
-    drift.write_metrics([full_report(), in_sync], path)
+    drift_metrics([full_report(), in_sync]).write(path)
     samples = {
         (s.name, tuple(sorted(s.labels.items()))): s.value
         for family in text_string_to_metric_families(path.read_text(encoding="utf-8"))

@@ -71,14 +71,14 @@ HEAD = b'{\n"format_version": "3.0",\n"kind": "Plan",\n'
 EDITS = [
     ('"format_version": "3.0"', '"format_version": "4.0"', "this program reads 3.x"),
     ('"format_version": "3.0"', '"format_version": "2.1"', "this program reads 3.x; nothing was done, plan again"),
-    ('"format_version": "3.0"', '"format_version": 3.0', "no beginning of a plan"),
-    ('"format_version": "3.0"', '"format_version": "3.0.0"', "no beginning of a plan"),
-    ('"format_version": "3.0",\n', "", "no beginning of a plan"),
+    ('"format_version": "3.0"', '"format_version": 3.0', "a plan file begins with its header"),
+    ('"format_version": "3.0"', '"format_version": "3.0.0"', "a plan file begins with its header"),
+    ('"format_version": "3.0",\n', "", "a plan file begins with its header"),
     ('"kind": "Plan"', '"kind": "Results"', "plan.json is a results file of `apply`, not a plan: `reconciler show "),
     ('"kind": "Plan"', '"kind": "DriftReport"', "plan.json is a drift report, not a plan: `reconciler show "),
-    ('"kind": "Plan"', '"kind": "Examination"', "plan.json is the JSON of `doctor`, not a plan; nothing was done"),
-    ('"kind": "Plan"', '"kind": "Another"', "no beginning of a plan"),
-    ('"kind": "Plan",\n', "", "no beginning of a plan"),
+    ('"kind": "Plan"', '"kind": "DoctorReport"', "plan.json is the JSON of `doctor`, not a plan; nothing was done"),
+    ('"kind": "Plan"', '"kind": "Another"', "a plan file begins with its header"),
+    ('"kind": "Plan",\n', "", "a plan file begins with its header"),
     ('"targets": [],\n', "", "it lacks targets"),
     ('"targets": [],\n', '"targets": [],\n"targets": [],\n', "'targets' is there twice"),
     ('"targets": [],\n', '"targets": [],\n"extra": 1,\n', "unknown fields: 'extra'"),
@@ -181,7 +181,7 @@ EDITS = [
     ('"file_digest": "sha256:', '"file_digest": "sha256:0', "it was changed after it was made"),
     ('"file_digest": "sha256:', '"digest_of_file": "sha256:', "expected file_digest"),
     ('"next_step":"let it', '"next_step":"let us', "it was changed after it was made"),
-    ('{\n"format', '{"format', "no beginning of a plan"),
+    ('{\n"format', '{"format', "a plan file begins with its header"),
     ('"waiting": [', '"waiting": [[', "do not reformat it"),
 ]
 
@@ -269,7 +269,7 @@ def test_one_subject_in_two_sections_is_refused(tmp_path: Path) -> None:
     [
         (b"", "line 1 is missing, cut or longer than 67,108,864 characters: the file is empty or not complete"),
         (b"\n", "line 2 is missing"),
-        (b"hello\n" * 9, "no beginning of a plan"),
+        (b"hello\n" * 9, "a plan file begins with its header"),
         (b"{", "line 1 is missing, cut"),
         (b"{\n", "is not usable"),
         (b"{\n}\n", "is not usable"),
@@ -307,7 +307,7 @@ def test_windows_line_ends_change_nothing(tmp_path: Path) -> None:
 
 
 def test_every_truncation_is_refused(tmp_path: Path) -> None:
-    """An incomplete copy, cut at a line end or inside a line, is no shorter plan."""
+    """An incomplete copy, cut at a line end or inside a line, is not a shorter plan."""
     ends = {match.end() for match in re.finditer("\n", TEXT)} - {len(TEXT)}
     inside = random.Random(7).sample(range(len(TEXT) - 1), 300)
     for cut in sorted({*ends, *inside, len(TEXT) - 1}):

@@ -324,7 +324,7 @@ def test_policies_of_different_kinds_do_not_conflict() -> None:
 
 
 def test_skipped_subjects_of_two_patterns_stay_skipped() -> None:
-    """A live group that neither policy would remove is no conflict and no drift."""
+    """A live group that neither policy would remove is not a conflict and no drift."""
     facts = snapshot(group("old-etl", state=GroupState.STABLE))
     policies = [removal("old-*", name="a"), removal("*-etl", name="b")]
     assert [code for _, code in brief(planned(policies, facts).decisions)] == ["Skipped", "Skipped"]

@@ -198,7 +198,7 @@ UNREAD: list[Row] = [
 IGNORE, LATE = floor(keep=LAST, consumers="ignore"), orders(readers=(reader("late", 52),))
 SECOND_PARTITION, RISK = saved(FLOOR, orders(1)), saved(IGNORE, LATE)
 STALE: list[Row] = [
-    (PURGE, FLOOR, [orders(topic_id=OTHER_ID)], {}, f"the topic is {OTHER_ID} by now"),
+    (PURGE, FLOOR, [orders(topic_id=OTHER_ID)], {}, f"the topic is {OTHER_ID} now"),
     (PURGE, FLOOR, [], {}, "(B101)"),
     (PURGE, PATTERN, [], {}, "orders[0] is gone"),
     (SECOND_PARTITION, FLOOR, [orders()], {}, "orders[1] is gone"),
@@ -401,7 +401,7 @@ REACHED = orders(log_start=90)
 def test_what_is_done_is_satisfied_whatever_the_policies_say(
     plan: Plan, policy: Policy, facts: Facts | None, detail: str
 ) -> None:
-    """A second run of an interrupted plan continues it, also where the floor would go further by now."""
+    """A second run of an interrupted plan continues it, also where the floor would go further now."""
     result = decide(plan, policy, *([] if facts is None else [facts]), spec={"protect": {"groups": ["old-*"]}})
     assert (ending(result).status, ending(result).detail) == (Status.SATISFIED, detail)
     assert result.done == result.outcomes

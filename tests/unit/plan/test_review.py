@@ -18,6 +18,7 @@ from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, Lag
 from reconciler.plan import plan_file
 from reconciler.plan.diff import ActionDiff, DecisionChange, compare, diff_actions
 from reconciler.plan.review import intersect, restrict_to
+from tests.golden.wording import mentions
 from tests.strategies.examples import (
     CLUSTER_ID,
     blocked,
@@ -83,7 +84,7 @@ def test_the_intersection_holds_one_decision_of_each_side() -> None:
 
 @pytest.mark.parametrize("action", [purge(), removal(), election()])
 def test_an_action_that_was_not_reviewed_is_beyond_review(action: Action) -> None:
-    """It is missing in the reviewed plan, or is no action there."""
+    """It is missing in the reviewed plan, or is not an action there."""
     assert beyond(action).startswith("new: the reviewed plan ")
     assert beyond(action, satisfied(str(action.address))).startswith("new: ")
     assert beyond(action, waiting(str(action.address))).startswith("new: ")
@@ -135,7 +136,7 @@ def test_a_lower_floor_stays() -> None:
 def test_records_above_a_reached_reviewed_floor_are_beyond_review(log_start: int) -> None:
     """Retention reached the reviewed target first; other records were not reviewed."""
     action = purge(before_offset=99_000, log_start=log_start)
-    assert beyond(action, purge()) == "larger: reviewed up to 98213, which is gone; 99000 was not reviewed"
+    assert mentions(beyond(action, purge()), "below 98213", "already deleted", "99000 needs a new review")
     assert isinstance(restricted(purge(before_offset=99_000, log_start=98_212), purge()), DeleteRecords)
 
 
@@ -152,7 +153,7 @@ def test_a_log_that_was_cut_since_the_review_is_beyond_it() -> None:
 
 
 def test_a_recreated_topic_is_beyond_review() -> None:
-    assert f"the topic is {OTHER_ID} by now" in beyond(purge(topic_id=OTHER_ID), purge())
+    assert f"the topic is {OTHER_ID} now" in beyond(purge(topic_id=OTHER_ID), purge())
 
 
 @pytest.mark.parametrize(
@@ -315,7 +316,7 @@ def entries(old: tuple[Decision, ...], new: tuple[Decision, ...]) -> list[tuple[
 
 
 def test_equal_plans_have_no_differences() -> None:
-    """Facts that only show the time are no difference."""
+    """Facts that only show the time are not differences."""
     moved = SourceLocation("moved.yaml", 1, 1)
     observed = {"log_start": 2000, "high_watermark": 300_000, "leader": 2, "in_sync": (2,)}
     later = purge(reason="x", drift=False, mode=Mode.CONTINUOUS, declared_at=moved, **observed)

@@ -103,7 +103,7 @@ def test_policies_that_wait_for_a_review_are_not_listed(tmp_path: Path) -> None:
 
 
 def test_the_same_manifests_change_nothing(tmp_path: Path) -> None:
-    """Comments, spaces and defaults that are written out are no change."""
+    """Comments, spaces and defaults that are written out are not changes."""
     written_out = ALL.replace('["*"]}', '["*"], tolerance: 0} # all').replace(
         "groups: 20", "groups: 20, groupsPercent: 50"
     )
@@ -151,6 +151,7 @@ def test_a_policy_is_marked_against_the_base(
         ("broker-1", "evil", "Cluster/prod", {"bootstrapServers": (("evil:9093",), ("broker-1:9093",))}),
         ("  protect", "  client: {client.id: x}\n  protect", "Cluster/prod", {"client.client.id": (("x",), ())}),
         ("  protect", "  journal: {topic: j}\n  protect", "Cluster/prod", {"journal.topic": (("j",), ())}),
+        ("  protect", "  consumerOffsets: hidden\n  protect", "Cluster/prod", {"consumerOffsets": (("hidden",), ())}),
         ("value: 90", "value: 95", "Waiver/once", {"value": (("95",), ("90",))}),
         ("01-20T", "01-21T", "Waiver/once", {"expires": (("1970-01-21T00:00:00Z",), ("1970-01-20T00:00:00Z",))}),
         ("[a-1, b]", "[b]", "ExternalReader/lake", {"topics": (("b",), ("a-1", "b"))}),

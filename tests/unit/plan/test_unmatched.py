@@ -17,6 +17,7 @@ from reconciler.model.snapshot import Unknown
 from reconciler.plan import drift, plan_file
 from reconciler.policies import Policy
 from reconciler.report.drift import drift_report
+from reconciler.report.metrics import drift_metrics
 from reconciler.report.plan import explain_report
 from reconciler.report.terminal import write_lines
 from tests import rendering
@@ -179,14 +180,14 @@ def test_each_report_shows_the_warning() -> None:
 
 
 def test_drift_shows_the_warning_and_stays_in_sync(tmp_path: Path) -> None:
-    """It is no drift, but something to report, so that -q shows it. The metric is 0 for other policies."""
+    """It is not drift, but something to report, so that -q shows it. The metric is 0 for other policies."""
     result = drift.report(plan_of(leaders("nothing-*", name="lost"), removal("nightly", name="found")))
     assert (result.in_sync, result.has_nothing_to_report, drift.exit_code([result])) == (True, False, 0)
     assert drift.parse(drift.dumps([result])) == (result,)
     text = "\n".join(line.plain for line in write_lines(drift_report(result)))
     assert "is in sync" in text
     assert "LeaderPolicy/lost" in text
-    drift.write_metrics([result], tmp_path / "metrics")
+    drift_metrics([result]).write(tmp_path / "metrics")
     families = {family.name: family for family in text_string_to_metric_families((tmp_path / "metrics").read_text())}
     samples = {sample.labels["policy"]: sample.value for sample in families["reconciler_unmatched"].samples}
     assert samples["lost"] == 1
@@ -196,7 +197,7 @@ def test_drift_shows_the_warning_and_stays_in_sync(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("findings", "code", "words"),
     [
-        ("blocked", ExitCode.REFUSED, "--fail-on blocked: 1 subject blocked, the first: absent"),
+        ("blocked", ExitCode.REFUSED, "--fail-on blocked: 1 topic blocked, the first: absent"),
         ("unmatched", ExitCode.REFUSED, "--fail-on unmatched: LeaderPolicy/lost, RetentionFloor/gdpr"),
         ("unknown", ExitCode.DONE, ""),
         ("unknown, blocked", ExitCode.REFUSED, "--fail-on blocked"),
@@ -223,7 +224,7 @@ def test_a_plan_without_any_fact_is_an_error(capsys: pytest.CaptureFixture[str])
     unread, read = floor("absent", keep={"last": 60}), removal("old-etl")
     lost = plan_of(unread, topics_incomplete=INCOMPLETE)
     assert command.exit_code(lost, detailed=True) is ExitCode.ERROR
-    assert "none of 1 subject could be read, the first: absent: " in capsys.readouterr().err
+    assert "none of 1 topic could be read, the first: absent: " in capsys.readouterr().err
     assert command.exit_code(plan_of(unread, read, topics_incomplete=INCOMPLETE), detailed=False) is ExitCode.DONE
     assert command.exit_code(plan_of(floor("nothing-*", keep={"last": 60})), detailed=False) is ExitCode.DONE
 

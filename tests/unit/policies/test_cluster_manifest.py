@@ -282,6 +282,13 @@ def test_the_source_of_tokens_belongs_to_the_connection() -> None:
     assert proposed.connect_as(trusted).spec.tokens == "gcp"
 
 
+def test_consumer_offsets_are_hidden_or_nothing_is_said() -> None:
+    """One spelling: another value could not mean that they are read, which is what leaving it out means."""
+    assert codes(cluster("consumerOffsets: visible")) == ["M118"]
+    assert load_cluster(cluster("consumerOffsets: hidden")).hides_consumer_offsets
+    assert not load_cluster(cluster("protect: {groups: [a]}")).hides_consumer_offsets
+
+
 def test_mechanisms_that_keep_the_secret_need_no_tls() -> None:
     assert codes(cluster("client: {security.protocol: SASL_PLAINTEXT, sasl.mechanism: SCRAM-SHA-512}")) == []
     assert codes(cluster("client: {security.protocol: SASL_SSL, sasl.mechanism: PLAIN}")) == []

@@ -14,9 +14,10 @@ from reconciler.model.selector import Selector
 from reconciler.model.snapshot import GroupState, GroupType, PendingCommit, Unknown
 from reconciler.operations.consumers import group_excluder, unknown_consumers, verified_offset, verified_positions
 from reconciler.operations.elect_leader import observe_leadership
-from reconciler.operations.touchable import check_records_deletable, listed_topic, missing_partition, suggestion
+from reconciler.operations.touchable import check_records_deletable, listed_topic, missing_partition
 from reconciler.policies.retention_floor import FloorEvaluator
 from reconciler.text.escape import quoted
+from reconciler.text.suggest import suggestion_of_many
 from tests.golden.wording import mentions
 from tests.strategies.facts import (
     DAY,
@@ -89,7 +90,7 @@ def test_missing_topics_and_partitions() -> None:
     assert_objection(misspelt, ("B101", ("odrers", '"orders"'), ("DESCRIBE",), False))
     number = missing_partition(TopicPartition("orders", 3), 3)
     assert_objection(number, ("B102", ("orders", "3 partitions"), ("partitions", "0"), False))
-    assert suggestion("nothing-like-it", ["orders"]) == ""
+    assert suggestion_of_many("nothing-like-it", ["orders"]) == ""
 
 
 def test_topics_that_are_not_truncated() -> None:
@@ -260,7 +261,7 @@ def test_a_share_group_blocks_only_the_topics_that_it_may_read() -> None:
         ({"pending": PendingCommit(20, 7)}, 20),
         ({"pending": PendingCommit(80, 7)}, 50),
         ({"pending": PendingCommit(None, 7)}, 3),
-        ({"committed": 3, "implied": True, "pending": PendingCommit(20, 7)}, 3),
+        ({"committed": 3, "without_commit": True, "pending": PendingCommit(20, 7)}, 3),
         ({"committed": 101, "pending": PendingCommit(20, 7)}, 3),
         ({"topic_id": OTHER_ID, "pending": PendingCommit(20, 7)}, 3),
     ],
@@ -281,7 +282,7 @@ def test_a_named_group_has_read_up_to_the_lower_commit() -> None:
 
     assert offset(pending=PendingCommit(20, 7)) == 20
     assert offset(pending=PendingCommit(80, 7)) == 50
-    for changes in ({"implied": True}, {"pending": PendingCommit(None, 7)}):
+    for changes in ({"without_commit": True}, {"pending": PendingCommit(None, 7)}):
         with pytest.raises(BlockReason) as blocked:
             offset(**changes)
         assert blocked.value.code == "B205"

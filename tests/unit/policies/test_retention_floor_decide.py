@@ -481,7 +481,7 @@ def test_the_groups_that_hold_a_floor_back_are_data() -> None:
     many = tuple(reader(f"e{number:02d}", 7) for number in range(21))
     assert len(blocked(LAST, old(readers=many[:20])).held_by) == 20
     assert blocked(LAST, old(readers=many)).held_by == ()
-    at_start = (reader("a", 10), reader("b", 10, implied=True), reader("c", 30))
+    at_start = (reader("a", 10), reader("b", 10, without_commit=True), reader("c", 30))
     held = decide_partition(LAST, partition(at={DAY: 50}, log_start=10, readers=at_start), consumers="clamp")
     overdue = blocked(LAST, old(log_start=10, readers=at_start), consumers="clamp")
     assert isinstance(held, Waiting)
@@ -501,7 +501,7 @@ def test_records_below_the_log_start_are_not_counted_as_skipped() -> None:
 
 def test_a_group_without_a_commit_here_is_at_the_log_start() -> None:
     """It reads the topic, so it will read this partition from its start."""
-    decision = blocked(LAST, old(readers=(reader("billing", 0, implied=True),)))
+    decision = blocked(LAST, old(readers=(reader("billing", 0, without_commit=True),)))
     assert decision.code == "B204"
     assert mentions(decision.reason, '"billing"', "40 records", "has no position here")
 
@@ -530,7 +530,7 @@ def test_clamp_without_a_slow_group_changes_nothing() -> None:
 
 def test_a_floor_that_a_group_holds_back_waits_and_drifts_once_overdue() -> None:
     """A group that has read nothing keeps all records: that is not in sync."""
-    readers = (reader("a", 10, implied=True),)
+    readers = (reader("a", 10, without_commit=True),)
     held = decide_partition(LAST, partition(at={DAY: 50}, log_start=10, readers=readers), consumers="clamp")
     assert isinstance(held, Waiting)
     assert mentions(held.reason, "last 60", "40", '"a"', "10")
@@ -693,7 +693,7 @@ def test_only_unread_by_under_block_vouches(consumers: str) -> None:
         ((reader("billing", 121),), "B206"),
         # Without a position, or with one for an earlier topic of the name, nothing was read.
         ((), "B205"),
-        ((reader("billing", 0, implied=True),), "B205"),
+        ((reader("billing", 0, without_commit=True),), "B205"),
         ((reader("billing", -1),), "B205"),
         ((reader("billing", 60, topic_id=OTHER_ID),), "B207"),
         # Brokers before value version 4 wrote no id: None is a fact, Unknown is not.
@@ -959,17 +959,19 @@ def test_a_share_group_of_another_topic_needs_no_exemption() -> None:
         assert blocked(LAST, old(), here, consumers=consumers).code == "B211"
 
 
-@pytest.mark.parametrize("implied", [True, False])
-def test_a_transaction_of_the_commits_is_named_with_its_partition(implied: bool) -> None:
-    position = replace(reader("billing", 0 if implied else 50), implied=implied, pending=PendingCommit(20, 7))
+@pytest.mark.parametrize("without_commit", [True, False])
+def test_a_transaction_of_the_commits_is_named_with_its_partition(without_commit: bool) -> None:
+    position = replace(
+        reader("billing", 0 if without_commit else 50), without_commit=without_commit, pending=PendingCommit(20, 7)
+    )
     decision = blocked(LAST, old(readers=(position,)), group("billing"))
     assert decision.code == "B204"
     assert mentions(
-        decision.reason, '"billing"', "transaction", "__consumer_offsets[7]", "no position" if implied else "20"
+        decision.reason, '"billing"', "transaction", "__consumer_offsets[7]", "no position" if without_commit else "20"
     )
     assert "kafka-transactions.sh" in decision.next_step
     clamped = decide_partition(LAST, old(readers=(position,)), consumers="clamp")
-    assert isinstance(clamped, Blocked if implied else DeleteRecords)
+    assert isinstance(clamped, Blocked if without_commit else DeleteRecords)
     assert mentions(clamped.reason, '"billing"', "__consumer_offsets[7]")
 
 

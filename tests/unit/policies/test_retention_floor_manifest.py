@@ -158,7 +158,7 @@ def test_since_in_the_future() -> None:
 
 
 def test_at_least_one_rule() -> None:
-    """ "at least one rule"; a number of zero is no rule either."""
+    """ "at least one rule"; a number of zero is not a rule either."""
     assert codes(floor("topics: [orders]\nkeep: {}")) == ["M214"]
     assert codes(floor("topics: [orders]")) == ["M113"]
     assert codes(floor("topics: [orders]\nkeep: {last: 0}")) == ["M119"]

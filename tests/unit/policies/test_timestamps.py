@@ -113,6 +113,28 @@ def test_a_group_far_behind_is_not_looked_up() -> None:
     assert decide(facts, {"last": 1}).code == "B204"
 
 
+@pytest.mark.parametrize(
+    ("answer", "counted", "words"),
+    [
+        (NO_RIGHT, 40, "hold records is not known (the right READ on orders is missing)"),
+        (None, 41, "none of the last 10,000 offsets below 100 holds a record"),
+    ],
+)
+def test_what_is_not_known_to_hold_records_is_in_no_share(answer: Unknown | None, counted: int, words: str) -> None:
+    """The loss may be all records, or all but one."""
+    of_last = RecordLookup(LookupKind.LAST, 40, 100)
+    facts = partition(at={DAY: 100}, lookups=OldRecords({of_last: answer})), topic("__transaction_state", internal=True)
+    (action,) = planned(floor(keep={"last": 60}), snapshot(*facts, topic())).actions
+    assert action.records_counted == counted
+    assert words in action.reason
+
+
+def test_a_cluster_without_transactions_is_not_searched_for_gaps() -> None:
+    """A floor that counts offsets needs no right to read records there."""
+    facts = partition(at={DAY: 100}, lookups={})
+    assert isinstance(decide(facts, {"last": 60}), DeleteRecords)
+
+
 def test_ignore_looks_up_no_lag() -> None:
     """What a group skips is an upper bound there."""
     facts = partition(at={DAY: 100}, readers=(reader("billing", 80),), lookups={})

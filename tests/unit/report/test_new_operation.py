@@ -56,7 +56,7 @@ def test_a_new_operation_is_reported_without_a_change_to_the_reports(monkeypatch
     assert "Cannot be undone: 1 alias removed" in text
     assert "- `old-alias`: **1 alias**" in rendering.markdown(example).splitlines()
     assert "1 alias removed" in rendering.github(example)
-    (row,) = [line.plain for line in rendering.diff_text(compare(plan(), example))][3:-2]
+    (row,) = [line.plain for line in rendering.diff_text(compare(plan(), example))][2:-3]
     assert row == "new: GroupRemoval/dead-etl/old-alias — alias removal, 1 alias"
     assert "the alias is still there" in rendering.drift_markdown(drift.report(example))
     applied = Outcome(action=action, status=Status.APPLIED, detail="gone")

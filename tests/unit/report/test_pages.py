@@ -59,6 +59,7 @@ RENDERERS: dict[str, Callable[[], str]] = {
     "diff-80.txt": lambda: lines(report.diff_text(compare(WHOLE, CHANGED), width=80)),
     "drift-80.txt": lambda: lines(report.drift_text(drift_report(), width=80)),
     "journal-80.txt": lambda: lines(report.journal_text(journal_entries(), width=80)),
+    "journal-full-80.txt": lambda: lines(report.journal_text(journal_entries(), width=80, full=True)),
 }
 
 

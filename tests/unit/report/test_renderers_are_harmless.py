@@ -120,7 +120,8 @@ def test_an_explanation(plan: Plan, other: Address, width: int | None) -> None:
 @given(st.lists(ended.entries(), max_size=3), widths)
 def test_the_journal(entries: list[JournalEntry], width: int | None) -> None:
     """The author and the texts of an entry may come from any client."""
-    assert_harmless_lines(report.journal_text(entries, width=width))
+    for full in (False, True):
+        assert_harmless_lines(report.journal_text(entries, width=width, full=full))
 
 
 @made.FEW

@@ -2,24 +2,31 @@
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from reconciler.apply.results import ResultsHeader
 from reconciler.errors import UsageError
 from reconciler.journal.entry import Event, JournalEntry
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import Source
+from reconciler.model.plan import Plan, Source
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy
 from reconciler.plan import plan_file
 from reconciler.plan.diff import DecisionChange, compare
+from reconciler.report.document import View
+from reconciler.report.results import results_document, results_report
+from reconciler.report.terminal import write_lines
+from reconciler.text.phrase import plain
 from tests import rendering as report
 from tests.golden.report_facts import items, numbers
 from tests.golden.wording import mentions
 from tests.strategies.examples import NOW_MS, blocked, election, plan, purge, removal
+from tests.unit.apply.test_results import HEADER
 
 
 def outcome_of(number: int = 3, status: Status = Status.APPLIED, **changes: object) -> Outcome:
@@ -54,6 +61,63 @@ def test_partitions_with_equal_outcomes_are_folded() -> None:
     assert satisfied == "Satisfied: 1 partition as desired already"
     assert applied == "Applied: records of 22 partitions of 1 topic deleted; 1 group removed"
     assert total.endswith(f"1 failed; at most {22 * 97_213:,} records removed; took 1 min 12 s.")
+
+
+def _texts(planned: Plan | ResultsHeader, outcomes: Sequence[Outcome]) -> tuple[str, list[str]]:
+    tree = results_report(planned, outcomes)
+    return plain(tree.headline), [line.plain for line in write_lines(tree)]
+
+
+def test_results_of_a_plan_that_blocks_are_never_everything() -> None:
+    """The headline said that everything is done, while 17 partitions of the plan were blocked."""
+    stuck = [blocked(f"RetentionFloor/orders-gdpr/orders[{number}]") for number in range(16, 32)]
+    unread = blocked("GroupRemoval/dead/old", unread=True)
+    headline, lines = _texts(plan(*stuck, unread), [outcome_of()])
+    assert headline == "prod-eu: every action is done; blocked in the plan: 16 partitions, 1 group"
+    assert any(line.endswith("removed; blocked in the plan: 16 partitions, 1 group.") for line in lines)
+    assert lines[-1].startswith("Next: blocked in the plan: reconciler show PLAN")
+
+
+def test_results_without_actions_of_a_plan_that_blocks() -> None:
+    """There is something to do, although no action was."""
+    headline, _lines = _texts(plan(blocked()), [])
+    assert headline == "prod-eu: no actions; blocked in the plan: 1 partition"
+
+
+def test_an_old_results_file_does_not_say_that_nothing_is_blocked() -> None:
+    """It does not hold what the plan blocks, and unknown is not zero: the words are of its actions only."""
+    headline, _lines = _texts(HEADER, [outcome_of()])
+    assert headline == "prod-eu: every action is done"
+
+
+def test_records_that_two_runs_count_are_named() -> None:
+    """A sum over both results would count them twice."""
+    shared = outcome_of(4, removed_max=810, also_counted_by=("b",))
+    _headline, lines = _texts(plan(), [outcome_of(3, removed_max=1_610), shared])
+    assert any(
+        "at most 2,420 records removed, of which run b of the same plan counts up to 810, too" in x for x in lines
+    )
+
+
+def test_a_page_of_results_says_which_run_it_is_of() -> None:
+    """Author, commit and plan; a terminal has just run it."""
+    header = replace(HEADER, who="ann@host", commit="4f2c9aa" * 5)
+    footer = plain(results_document(header, [], lambda: "").trees(View())[0].footer[0])
+    assert footer.startswith("Run run-1 by ann@host, ended 2027-01-15T08:00:01Z, commit 4f2c9aa, plan ")
+    assert not results_document(header, [], lambda: "").trees(View(at_terminal=True))[0].footer
+
+
+def test_the_advice_for_what_stopped_a_run_is_its_next_step() -> None:
+    """A full disk once stood in a warning and in each item, and the next step said to apply again."""
+    words = "the journal j cannot be written: No space left on device. Next: free disk space"
+    stopped = [outcome_of(number, Status.NOT_ATTEMPTED, detail=words, removed_max=0) for number in range(3)]
+    other = outcome_of(7, Status.NOT_ATTEMPTED, detail="broker 3 is silent", removed_max=0)
+    shown = [line.plain for line in report.results_text(plan(), [*stopped, other])]
+    assert "\n".join(shown).count("free disk space") == 1
+    first, second = (line for line in shown if line.startswith("Not attempted: "))
+    assert first.endswith("the journal j cannot be written: No space left on device")
+    assert second.endswith("broker 3 is silent")
+    assert shown[-1].startswith("Next: not attempted: free disk space; then, before the plan expires, ")
 
 
 def test_a_success_that_is_not_as_usual_is_told_apart() -> None:
@@ -142,16 +206,16 @@ def test_the_json_of_a_comparison_has_both_actions_of_each_change() -> None:
     assert [row["change"] for row in rows["entries"]] == ["gone", "new", "larger", "smaller", "changed"]
     assert rows["entries"][0]["new"] is None
     assert rows["entries"][2]["new"]["request"]["before_offset"] == 99_000
-    assert rows["summary"] == {"new": 1, "gone": 1, "larger": 1, "smaller": 1, "changed": 1}
+    assert rows["summary"] == {"blocked": 0, "new": 1, "gone": 1, "larger": 1, "smaller": 1, "changed": 1}
 
 
 def test_equal_plans_and_plans_of_two_clusters() -> None:
     """These comparisons have no list."""
-    *head, empty, total = [line.plain for line in report.diff_text(compare(plan(purge()), plan(purge())))]
-    assert (len(head), empty, numbers(total)) == (2, "", [])
+    total, empty, *footer = [line.plain for line in report.diff_text(compare(plan(purge()), plan(purge())))]
+    assert (len(footer), empty, numbers(total)) == (2, "", [])
     assert json.loads("".join(report.diff_json(compare(plan(), plan()))))["entries"] == []
     other = plan(cluster_id="another")
-    first = [line.plain for line in report.diff_text(compare(plan(), other))][3]
+    first = [line.plain for line in report.diff_text(compare(plan(), other))][2]
     assert mentions(first, plan().cluster_id, "another")
     assert any(
         row.startswith("- **") and plan().cluster_id in row and "another" in row
@@ -181,9 +245,37 @@ def test_a_comparison_folds_a_topic() -> None:
     old = plan(*[purge("clicks", number) for number in range(64)])
     new = plan(*[purge("clicks", number, before_offset=98_214) for number in range(64)])
     text_lines = [line.plain for line in report.diff_text(compare(old, new))]
-    (row,) = text_lines[3:-2]
+    (row,) = text_lines[2:-3]
     assert row.startswith("larger: RetentionFloor/clicks-gdpr/clicks ")
     assert mentions(row, "larger", "64 partitions", f"{64 * 97_213:,}", f"{64 * 97_214:,}")
+
+
+def lines_of_comparison(old: Plan, new: Plan, *, full: bool = False) -> list[str]:
+    return [line.plain for line in report.diff_text(compare(old, new), full=full)]
+
+
+def test_a_comparison_begins_with_its_sum_and_what_is_blocked_now() -> None:
+    """After an apply, 301 lines once said "gone" one by one, and a floor that had become blocked was one of them."""
+    policies = [purge(topic, number, policy="events") for topic in "abcdefg" for number in range(12)]
+    old = plan(*policies, purge(partition=5), removal(), election())
+    new = plan(blocked(), removal("newcomer"))
+    total, _empty, first, *rows = lines_of_comparison(old, new)
+    assert total == "Differences: 1 blocked, 1 new, 86 gone."
+    assert mentions(first, "Blocked now", "orders[5]", "B204")
+    changes = [row.partition(":")[0] for row in rows if row]
+    assert changes[:-2] == sorted(changes[:-2], key=["new", "gone"].index)
+    assert "gone: RetentionFloor/events — records of 84 partitions of 7 topics deleted" in rows
+    assert len(lines_of_comparison(old, new, full=True)) > 88, "each subject has its line"
+
+
+def test_what_is_not_due_any_more_is_not_blocked() -> None:
+    """Subjects in sync, waiting and skipped are gone; an unread one is not: nothing says that it is done."""
+    unread = replace(blocked(), unread=True)
+    (entry,) = compare(plan(purge(partition=5)), plan(unread)).entries()
+    assert entry.change is DecisionChange.BLOCKED
+    (entry,) = compare(plan(purge(partition=5)), plan()).entries()
+    assert entry.change is DecisionChange.GONE
+    assert list(compare(plan(), plan(blocked())).entries()) == [], "a plan never had an action there"
 
 
 def test_unclean_elections_are_never_folded_in_a_comparison() -> None:
@@ -202,7 +294,7 @@ def test_a_folded_change_shows_its_values() -> None:
         for action in old[25:]
     ]
     text_lines = [line.plain for line in report.diff_text(compare(plan(*old), plan(*recreated, *ignored)))]
-    other_topic, other_guard = items(text_lines[3:-2])
+    other_topic, other_guard = items(text_lines[2:-3])
     assert mentions(
         other_topic, "changed", "25 partitions", "orders[0]", "topic id", "kAwXdc4bS8uMfEXAMPLE0g", "another"
     )
@@ -229,8 +321,8 @@ def test_a_log_with_a_lower_start_is_larger() -> None:
     """
     old, new = purge(log_start=900), purge(log_start=0)
     text_lines = [line.plain for line in report.diff_text(compare(plan(old), plan(new)))]
-    assert text_lines[3].startswith("larger: RetentionFloor/orders-gdpr/orders[3] ")
-    assert mentions(text_lines[3], "larger", "0", "900", "97,313", "98,213")
+    assert text_lines[2].startswith("larger: RetentionFloor/orders-gdpr/orders[3] ")
+    assert mentions(text_lines[2], "larger", "0", "900", "97,313", "98,213")
     (entry,) = compare(plan(old), plan(new)).entries()
     assert entry.details == ("seen.log_start: 900 → 0",)
     (entry,) = compare(plan(old), plan(replace(new, before_offset=98_000))).entries()
@@ -284,7 +376,7 @@ def test_the_journal_is_grouped_by_run() -> None:
         for run_id in ("one", "two")
     )
     failed = replace(first, event=Event.OUTCOME, status=Status.NOT_ATTEMPTED, detail="stopped", code="NONE")
-    lines = [line.plain for line in report.journal_text([first, second, failed])]
+    lines = [line.plain for line in report.journal_text([first, second, failed], full=True)][2:]
     assert [line.split("Z")[0].strip() for line in lines] == [
         "Run one: 2026-11-21T10:00:00",
         "2026-11-21T10:00:00",
@@ -295,3 +387,51 @@ def test_the_journal_is_grouped_by_run() -> None:
     ]
     assert lines[0].endswith(f"plan sha256:{'1' * 64}, 1 not attempted")
     assert lines[4].endswith(f"plan sha256:{'2' * 64}, 1 without an outcome")
+
+
+def entries_of(policy: str, *statuses: Status | None, run_id: str = "one") -> list[JournalEntry]:
+    """Return the entries of one action for each status; None: its intent only."""
+    entries = []
+    for number, status in enumerate(statuses):
+        address = Address("RetentionFloor", policy, "orders", number)
+        intent = JournalEntry(
+            event=Event.INTENT,
+            at_ms=NOW_MS,
+            run_id=run_id,
+            plan_digest="d",
+            address=address,
+            operation="delete_records",
+            request={},
+        )
+        outcome = replace(intent, event=Event.OUTCOME, status=status, detail="why", code="NONE", removed_max=5)
+        entries += [intent] if status is None else [intent, outcome]
+    return entries
+
+
+def test_the_journal_has_one_line_for_each_run_and_policy() -> None:
+    """603 lines of one run once had the one that failed somewhere between those that went well."""
+    entries = [*entries_of("fine", *[Status.APPLIED] * 300), *entries_of("bad", Status.APPLIED, Status.FAILED)]
+    title, _empty, heading, first, second = [line.plain for line in report.journal_text(entries)]
+    assert mentions(title, "prod-eu", "1 run", "1 failed, 301 applied")
+    assert heading.endswith(", 1 failed, 301 applied")
+    assert first == ("  RetentionFloor/bad: 1 failed, 1 applied, at most 10 records removed, such as orders[1]: why")
+    assert (
+        second == "  RetentionFloor/fine: records of 300 partitions of 1 topic deleted, at most 1,500 records removed"
+    )
+
+
+def test_an_intent_without_an_outcome_is_not_done() -> None:
+    """A run that was killed, a retry of one action, and two runs of one subject."""
+    killed = [line.plain for line in report.journal_text(entries_of("p", Status.APPLIED, None))]
+    assert "1 without an outcome, 1 applied" in killed[0]
+    assert mentions(killed[3], "1 without an outcome, 1 applied", "orders[1]")
+    again = [*entries_of("p", None), *entries_of("p", Status.FAILED), *entries_of("p", Status.APPLIED)]
+    assert "1 run" in (retried := next(report.journal_text(again)).plain)
+    assert retried.endswith("; 1 applied"), "the last entry of an action counts"
+    other = [*entries_of("p", None), *entries_of("p", Status.APPLIED, run_id="two")]
+    assert next(report.journal_text(other)).plain.endswith("; 1 without an outcome, 1 applied")
+
+
+def test_an_empty_journal_prints_nothing() -> None:
+    """The command says on stderr that there is no entry."""
+    assert [line.plain for line in report.journal_text([])] == []

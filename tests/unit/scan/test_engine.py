@@ -284,9 +284,9 @@ def test_progress_says_what_a_reading_waits_for(engine: Engine, waits: str) -> N
     process = SparkProcess.__new__(SparkProcess)
     process.engine = engine
     process.child = SimpleNamespace(receive=lambda _timeout_s: frames.pop(0), has_ended=False)  # type: ignore[assignment]
-    messages: list[str] = []
-    assert process._receive_answers("topics", 3, 60.0, lambda message, *_count: messages.append(message)) == [b"x"]
-    states = [message.partition("(")[2].rpartition(",")[0] for message in messages]
+    shown: list[str] = []
+    assert process._receive_answers("topics", 3, 60.0, lambda _step, state="", *_count: shown.append(state)) == [b"x"]
+    states = [state.rpartition(",")[0] for state in shown]
     assert states == ["", waits, waits, "0 of 3 tasks", "2 of 3 tasks", "2 of 3 tasks"]
 
 

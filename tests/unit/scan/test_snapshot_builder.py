@@ -168,7 +168,7 @@ def readers_row(
 def test_readers_are_sorted_and_implied_ones_stand_at_the_log_start() -> None:
     """A group with commits on the topic, but not on this partition, would read from the log start."""
     result = facts(partition_request(readers=True), readers_row(("b", 7), ("a", None)))
-    assert result.readers == (ConsumerPosition("a", 5, implied=True), ConsumerPosition("b", 7))
+    assert result.readers == (ConsumerPosition("a", 5, without_commit=True), ConsumerPosition("b", 7))
     assert result.readers_below == 20
 
 
@@ -346,6 +346,16 @@ def test_groups_of_brokers_without_types_are_classic_if_the_whole_log_says_so(
     assert facts.type is expected if isinstance(expected, GroupType) else isinstance(facts.type, expected)
 
 
+@pytest.mark.parametrize("classic_only", [True, False])
+def test_groups_of_brokers_without_types_are_classic_without_the_log_if_no_broker_knows_another_protocol(
+    classic_only: bool,
+) -> None:
+    """Kafka 3.7 may have another one; it looks the same where `__consumer_offsets` is hidden."""
+    listing = replace(groups("g"), without_types=True, classic_only=classic_only)
+    facts = group_facts(group_row(log_offset=None), log=ConsumerOffsetsLog(hidden=True), listing=listing)
+    assert (facts.type is GroupType.CLASSIC) is classic_only
+
+
 @pytest.mark.parametrize("seems", ["classic", "consumer"])
 def test_group_that_the_current_listing_omits_is_no_consumer_group(seems: str) -> None:
     """A Connect group's first record names no protocol, like a standalone consumer's; but a
@@ -449,8 +459,9 @@ READERS = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), readers=True
             "old call",
         ),
         (groups("g"), None, ConsumerOffsetsLog(partitions=50, skipped=1, malformed=1), None),
-        (groups("g"), None, ConsumerOffsetsLog(), "does not exist yet"),
         (groups(), None, ConsumerOffsetsLog(), None),
+        (groups("g"), None, ConsumerOffsetsLog(hidden=True), None),
+        (groups("g", hidden_unread=Unknown("old call")), None, ConsumerOffsetsLog(hidden=True), "old call"),
     ],
     ids=[
         "all read",
@@ -463,8 +474,9 @@ READERS = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), readers=True
         "unknown keys may be of groups",
         "garbled keys may be of groups",
         "the old call makes up for keys",
-        "no log, yet groups",
         "no log, no groups",
+        "a hidden log, which the Cluster declares",
+        "a hidden log does not make up for the old call",
     ],
 )
 def test_readers_incomplete(
@@ -635,7 +647,7 @@ def pending_row(group: str, number: int, committed: int | None) -> Row:
 
 
 def test_pending_commits_reach_the_positions() -> None:
-    """A group whose first commit was pending was no consumer; a transaction then committed what was gone.
+    """A group whose first commit was pending was not a consumer; a transaction then committed what was gone.
 
     `first` has no visible commit: it consumes all partitions of the topic, as one with a commit does.
     """
@@ -658,5 +670,5 @@ def test_pending_commits_reach_the_positions() -> None:
     (_first, second) = snapshot_builder.partition_facts(requests, rows, READ, NO_PURGES, NOW_MS).values()
     assert second.readers == (
         ConsumerPosition("both", 20, pending=PendingCommit(8, 7)),
-        ConsumerPosition("first", 5, implied=True),
+        ConsumerPosition("first", 5, without_commit=True),
     )

@@ -49,7 +49,7 @@ def test_an_upper_bound_is_never_rounded_down(value: float, expected: str) -> No
 
 
 def test_a_number_of_any_size_can_be_rounded() -> None:
-    """A plan file may hold 1e308, ten times of which is no number: the page of such a plan failed."""
+    """A plan file may hold 1e308, ten times of which is not a number: the page of such a plan failed."""
     assert [formatting.round_up(value) for value in (1e308, -1e308)] == [1e308, -1e308]
 
 

@@ -365,11 +365,11 @@ def test_a_run_by_hand_takes_the_plan_of_its_digest(api: FakeApi) -> None:
     [
         (dispatch("us"), "octocat", "There is no Cluster us"),
         *(
-            (dispatch(name), "octocat", "no name of a Cluster")
+            (dispatch(name), "octocat", "not a name of a Cluster")
             for name in ("eu\nplans=[]", "eu\n", "eu us", 'eu"', "EU", "")
         ),
-        (dispatch(digest="latest"), "octocat", "latest is no digest"),
-        (dispatch(digest=f"sha256:{DIGEST}\n"), "octocat", "is no digest"),
+        (dispatch(digest="latest"), "octocat", "latest is not a digest"),
+        (dispatch(digest=f"sha256:{DIGEST}\n"), "octocat", "is not a digest"),
         (dispatch(digest=f"sha256:{'0' * 64}"), "octocat", "No run of this workflow has a plan"),
         (dispatch(), "helper[bot]", "is a bot"),
     ],

@@ -305,7 +305,7 @@ def test_owners_of_files_that_are_not_listed_are_unknown(api: FakeApi, answer: A
 
 
 def test_self_review_and_administrators_are_mentioned(api: FakeApi) -> None:
-    """A team of one cannot prevent it, so it is no gap."""
+    """A team of one cannot prevent it, so it is not a gap."""
     api.answers[APPLY] = environment(REVIEWERS | {"prevent_self_review": False}, can_admins_bypass=True)
     findings = check_environment(api.repository(), "reconciler-apply-prod")
     notes = [finding for finding in findings if finding.state is State.NOTE]

@@ -28,7 +28,7 @@ def test_an_invalid_cluster_id_is_refused_before_anything_starts(
     """The error shows a valid one."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert run(["sandbox", "up", "--nodes", "1", f"--cluster-id={cluster_id}"]) == ExitCode.USAGE
-    assert f"{cluster_id!r} is no cluster id: expected 16 bytes in base64url" in capsys.readouterr().err
+    assert f"{cluster_id!r} is not a cluster id: expected 16 bytes in base64url" in capsys.readouterr().err
     assert not list(tmp_path.rglob("*.json"))
 
 

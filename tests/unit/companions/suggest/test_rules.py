@@ -345,7 +345,7 @@ def mirrored(position: ExternalPosition | Unknown) -> ClusterSnapshot:
 
 
 def test_a_mirror_is_drafted_with_the_topics_that_it_mirrors() -> None:
-    """Topics that are gone are left out, a topic that it reads is no question, and the draft declares it."""
+    """Topics that are gone are left out, a topic that it reads is not a question, and the draft declares it."""
     offsets = {TopicPartition("orders", 0): 40, TopicPartition("gone", 0): 7}
     suggestions = suggest(mirrored(ExternalPosition(offsets, NOW_MS)))
     finding = found(suggestions, FindingKind.EXTERNAL_READER)["mm2-offset-syncs.B.internal"]

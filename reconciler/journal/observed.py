@@ -1,0 +1,73 @@
+"""Observations of groups: what scans saw of them, where the server hides `__consumer_offsets`.
+
+Each is one line of the journal, so nothing less protected than releases makes a group look idle.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Literal
+
+from reconciler.codec import Codec
+from reconciler.model.bounds import EpochMs, NonEmpty
+from reconciler.model.snapshot import GroupObservation, GroupState, GroupType, ObservedCommit
+
+PREFIX = b'{"v":6,'
+"""How each of these lines begins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservationLine:
+    """A line of the journal of format 6: one group in one scan. `run_id` tells the scans apart."""
+
+    v: Literal[6] = 6
+    at_ms: EpochMs
+    cluster_id: NonEmpty
+    run_id: str = field(metadata={"name": "run"})
+    group: NonEmpty
+    type: GroupType
+    state: GroupState
+    commits: tuple[ObservedCommit, ...] = ()
+
+
+_LINE = Codec(ObservationLine)
+_SEEN = tuple(part.name for part in fields(GroupObservation))
+
+
+def dump(seen: GroupObservation, *, cluster_id: str, run_id: str) -> bytes:
+    """Return the line of the journal, without its newline."""
+    values = {name: getattr(seen, name) for name in _SEEN}
+    return _LINE.encode(ObservationLine(cluster_id=cluster_id, run_id=run_id, **values)).encode("ascii")
+
+
+def parse(line: bytes) -> ObservationLine | None:
+    """Return the observation of a line; None: it is a line of another format. Raises ValueError."""
+    return _LINE.decode(line.decode("ascii")) if line.startswith(PREFIX) else None
+
+
+def by_group(
+    lines: Iterable[ObservationLine | str], groups: Collection[str], cluster_id: str
+) -> Mapping[str, tuple[GroupObservation, ...]]:
+    """Return the observations of each group in their order, one for each scan of the cluster.
+
+    A text among the lines is a group that a run removed or restored: what was seen of it before shows
+    nothing of the present one. A group without a line in a scan was absent.
+    """
+    scans: defaultdict[str, dict[str, GroupObservation]] = defaultdict(dict)
+    at_ms: dict[str, int] = {}
+    begins = dict.fromkeys(groups, 0)
+    for line in lines:
+        if isinstance(line, str):
+            begins[line] = len(scans)
+        elif line.cluster_id == cluster_id:
+            at_ms[line.run_id] = line.at_ms
+            of_scan = scans[line.run_id]
+            if line.group in begins:
+                of_scan[line.group] = GroupObservation(**{name: getattr(line, name) for name in _SEEN})
+
+    def seen(run_id: str, group: str) -> GroupObservation:
+        absent = GroupObservation(at_ms=at_ms[run_id], group=group, type=GroupType.HIDDEN, state=GroupState.DEAD)
+        return scans[run_id].get(group, absent)
+
+    runs = list(scans)
+    return {group: tuple(seen(run_id, group) for run_id in runs[begins[group] :]) for group in groups}

@@ -1,0 +1,201 @@
+"""Prometheus metrics: what drifts, and what runs did. As a file, or behind an address.
+
+Names and labels are an interface: add, never rename. docs/monitoring.md describes them.
+"""
+
+import platform
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry, write_to_textfile
+from prometheus_client.exposition import start_wsgi_server
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+
+from reconciler import __version__
+from reconciler.clock import wall_clock_ms
+from reconciler.errors import ExitCode, ReconcilerError
+from reconciler.model.outcome import Outcome
+from reconciler.model.plan import LimitVerdict, Plan
+from reconciler.plan.drift import DriftReport
+
+_CLUSTER, _RUN = ("cluster",), ("cluster", "command")
+_POLICY = (*_CLUSTER, "kind", "policy")
+_OWNED = (*_POLICY, "owner")
+
+
+class _Kind(NamedTuple):
+    """What a metric means, and its labels. A name that ends in `_total` is a counter."""
+
+    text: str
+    labels: tuple[str, ...] = _CLUSTER
+
+
+_OF_DRIFT = {
+    "in_sync": _Kind("1: nothing drifts and everything was seen."),
+    "complete": _Kind("1: everything that the policies need could be read."),
+    "observed_timestamp_seconds": _Kind("When the cluster was read; an old one means that drift is no longer checked."),
+    "drift_since_timestamp_seconds": _Kind("Since when the oldest drifting subject drifts; absent while none does."),
+    "limits_refusing": _Kind("Limits that refuse the plan as it stands."),
+    "drift_subjects": _Kind("Subjects that drift.", _POLICY),
+    "unread_subjects": _Kind("Subjects that could not be read.", _POLICY),
+    "unmatched": _Kind("1: the policy selects nothing, or names a group that looks misspelt.", _POLICY),
+    "subjects": _Kind("Subjects that do not drift: pending, waiting, skipped, satisfied.", (*_POLICY, "decision")),
+}
+_OF_RUNS = {
+    "runs_total": _Kind("Runs, by their exit code.", (*_RUN, "exit_code")),
+    "last_run_timestamp_seconds": _Kind("When the last run ended.", _RUN),
+    "last_run_exit_code": _Kind("Exit code of the last run.", _RUN),
+    "last_run_duration_seconds": _Kind("How long the last run took.", _RUN),
+    "last_success_timestamp_seconds": _Kind("When the last run with exit code 0 ended.", _RUN),
+    "limit_refusals_total": _Kind("Runs that this limit refused.", (*_CLUSTER, "limit")),
+    "actions_total": _Kind("What became of actions.", (*_OWNED, "operation", "status")),
+    "records_removed_total": _Kind(
+        "Offsets that requests removed or may have removed: at most so many records.", _OWNED
+    ),
+}
+_METRICS = {"build_info": _Kind("1, of this version.", ("version", "python")), **_OF_DRIFT, **_OF_RUNS}
+
+
+class Metrics(Collector):
+    """Values by name and labels. One thread writes them, any thread may read them."""
+
+    def __init__(self) -> None:
+        self._values: defaultdict[str, dict[tuple[str, ...], float]] = defaultdict(dict)
+        self._lock = threading.Lock()
+        self.set("build_info", 1, __version__, platform.python_version())
+
+    def set(self, name: str, value: float, *labels: str) -> None:
+        with self._lock:
+            self._values[name][labels] = float(value)
+
+    def add(self, name: str, value: float, *labels: str) -> None:
+        with self._lock:
+            self._values[name][labels] = self._values[name].get(labels, 0.0) + value
+
+    def collect(self) -> Iterator[Metric]:
+        """Return all metrics that have a value; Prometheus calls it."""
+        with self._lock:
+            values = {name: dict(self._values[name]) for name in _METRICS if self._values[name]}
+        for name, by_labels in values.items():
+            kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            family = kind(f"reconciler_{name}", _METRICS[name].text, labels=_METRICS[name].labels)
+            for labels, value in by_labels.items():
+                family.add_metric(labels, value)
+            yield family
+
+    def write(self, path: Path) -> None:
+        """Write the text format, for the textfile collector or a push: whole or not at all. Raises OSError."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_to_textfile(str(path), _registry(self))
+
+    @contextmanager
+    def serve(self, host: str, port: int) -> Iterator[int]:
+        """Serve the metrics until the block ends. Yields the port. Raises OSError for an address in use."""
+        server, thread = start_wsgi_server(port, host, _registry(self))
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+    def continue_file(self, path: Path) -> None:
+        """Take over what earlier runs wrote: a counter that began again would hide what the next run adds.
+
+        Raises ValueError for a file with anything else, and OSError.
+        """
+        if not path.is_file():  # none yet, or a device
+            return
+        for family in text_string_to_metric_families(path.read_text(encoding="utf-8")):
+            for sample in family.samples:
+                name = sample.name.removeprefix("reconciler_")
+                if name in _OF_RUNS and set(sample.labels) == set(_METRICS[name].labels):
+                    self.set(name, sample.value, *(sample.labels[label] for label in _METRICS[name].labels))
+                elif name != "build_info":
+                    raise ValueError(f"it has the metric {sample.name}, which no run writes")
+
+    @contextmanager
+    def measure(self, command: str, cluster: str = "") -> Iterator["MeasuredRun"]:
+        """Count a run of a command. An error that ends the block counts with its exit code."""
+        run = MeasuredRun(self, cluster)
+        started_ms = wall_clock_ms()
+        try:
+            yield run
+        except ReconcilerError as error:
+            run.exit_code = error.exit_code
+            raise
+        except BaseException as error:
+            run.exit_code = ExitCode.INTERRUPTED if isinstance(error, KeyboardInterrupt) else ExitCode.ERROR
+            raise
+        finally:
+            if run.cluster:
+                self._count_run((run.cluster, command), run.exit_code, started_ms, wall_clock_ms())
+
+    def _count_run(self, run: tuple[str, str], exit_code: int, started_ms: int, ended_ms: int) -> None:
+        self.add("runs_total", 1, *run, str(int(exit_code)))
+        self.set("last_run_timestamp_seconds", ended_ms / 1000, *run)
+        self.set("last_run_exit_code", exit_code, *run)
+        self.set("last_run_duration_seconds", max(0, ended_ms - started_ms) / 1000, *run)
+        if exit_code == ExitCode.DONE:
+            self.set("last_success_timestamp_seconds", ended_ms / 1000, *run)
+
+
+@dataclass(slots=True)
+class MeasuredRun:
+    """One run while it goes on. `cluster`: empty until it is known. `exit_code`: where no error ends it."""
+
+    metrics: Metrics
+    cluster: str
+    exit_code: int = ExitCode.DONE
+
+    def count(self, plan: Plan, outcomes: Iterable[Outcome], refused: Iterable[LimitVerdict]) -> None:
+        """Count what became of a plan. Each policy has its series from then on, also at 0."""
+        owners = {(note.policy.kind, note.policy.policy): note.owner or "" for note in plan.notes}
+        owners |= dict.fromkeys({(d.address.kind, d.address.policy) for d in plan.decisions} - owners.keys(), "")
+        for policy, owner in owners.items():
+            self.metrics.add("records_removed_total", 0, self.cluster, *policy, owner)
+        for outcome in outcomes:
+            policy = outcome.action.address.kind, outcome.action.address.policy
+            owned = (self.cluster, *policy, owners[policy])
+            self.metrics.add("actions_total", 1, *owned, outcome.action.OPERATION, outcome.status)
+            self.metrics.add("records_removed_total", outcome.removed_max, *owned)
+        for verdict in refused:
+            self.metrics.add("limit_refusals_total", 1, self.cluster, verdict.id)
+
+
+def _registry(metrics: Metrics) -> CollectorRegistry:
+    registry = CollectorRegistry()  # the default one would add this process's memory and garbage collections
+    registry.register(metrics)
+    return registry
+
+
+def drift_metrics(reports: Sequence[DriftReport]) -> Metrics:
+    """Return the metrics of drift reports.
+
+    A policy without drift is a series of value 0, so that an alert on it can resolve.
+    """
+    metrics = Metrics()
+    for report in reports:
+        cluster = report.cluster
+        metrics.set("in_sync", report.in_sync, cluster)
+        metrics.set("complete", not report.has_unknowns, cluster)
+        metrics.set("observed_timestamp_seconds", report.observed_at_ms / 1000, cluster)
+        metrics.set("limits_refusing", len(report.refused), cluster)
+        if report.subjects:
+            oldest_ms = min(subject.since_ms for subject in report.subjects)
+            metrics.set("drift_since_timestamp_seconds", oldest_ms / 1000, cluster)
+        for tally in report.tallies:
+            policy = (cluster, tally.policy.kind, tally.policy.policy)
+            metrics.set("drift_subjects", tally.drift, *policy)
+            metrics.set("unread_subjects", tally.unread, *policy)
+            metrics.set("unmatched", tally.unmatched, *policy)
+            for decision in ("pending", "waiting", "skipped", "satisfied"):
+                metrics.set("subjects", getattr(tally, decision), *policy, decision)
+    return metrics

@@ -1,0 +1,184 @@
+"""A server that hides `__consumer_offsets`, as a principal without a right on it sees one.
+
+OffsetFetch, the list of groups and ListOffsets answer it as always. Nothing tells what is in open
+transactions, or when a group was last active.
+"""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AclOperation, ResourceType
+
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
+from reconciler.companions.sandbox.security import Security
+from tests.build import head
+from tests.command import reconciler
+from tests.kafka.acls import Grant, grant
+from tests.toolbox import list_groups
+
+pytestmark = pytest.mark.brokers
+
+USERS = {"ci": "s3cret"}
+TOPICS = ("clicks", "orders", "quiet", "ledger")
+FLOOR, DEAD = "RetentionFloor/floor/clicks[0]", "GroupRemoval/idle/dead"
+LIVE = {f"GroupRemoval/idle/{group}" for group in ("at-the-end", "behind-a-transaction")}
+HOURS_MS = 3_600_000
+POLICIES = f"""\
+{head("RetentionFloor", "floor")}
+spec: {{topics: [clicks], keep: {{unreadBy: [billing]}}}}
+---
+{head("GroupRemoval", "named")}
+spec: {{groups: [gone], idleFor: 0s}}
+---
+{head("GroupRemoval", "idle")}
+spec: {{groups: [dead, at-the-end, behind-a-transaction], idleFor: 3d}}
+"""
+
+
+@pytest.fixture(scope="module")
+def secure_cluster() -> Iterator[SandboxCluster]:
+    """One broker with an authorizer; the user has every right but those on `__consumer_offsets`."""
+    cluster = start(1, name="hidden-offsets", heap_mib=256, security=Security(USERS))
+    try:
+        servers = cluster.bootstrap_servers
+        client.create_topics(servers, map(Topic, TOPICS))
+        for topic in TOPICS:
+            client.produce(servers, topic, {0: [Record(b"x")] * 20})
+        rights = [(AclOperation.DESCRIBE, ResourceType.BROKER, "kafka-cluster")]
+        of_topics = (AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS, AclOperation.READ, AclOperation.DELETE)
+        rights += [(operation, ResourceType.TOPIC, topic) for operation in of_topics for topic in TOPICS]
+        rights += [(operation, ResourceType.GROUP, "*") for operation in (AclOperation.DESCRIBE, AclOperation.DELETE)]
+        grant(servers, [Grant("ci", *right) for right in rights])
+        yield cluster
+    finally:
+        stop(cluster)
+
+
+def write_manifests(folder: Path, cluster: SandboxCluster, *, field: str = "", servers: str = "") -> None:
+    """Write the manifests of the user. `servers`: of the listener that allows everything."""
+    assert cluster.secure is not None
+    properties = {} if servers else cluster.secure.client("ci") | {"sasl.password": "${env:KAFKA_PASSWORD}"}
+    (folder / "manifests").mkdir(exist_ok=True)
+    (folder / "manifests" / "all.yaml").write_text(
+        f"""\
+{head("Cluster", "hidden")}
+spec:
+  clusterId: {cluster.cluster_id}
+  bootstrapServers: {json.dumps((servers or cluster.secure.bootstrap_servers).split(","))}
+  client: {json.dumps(properties)}
+  limits: {{groupsPercent: 100, recordsPercent: 100, recordsPercentPerTopic: 100}}
+  scan: {{engine: inline}}
+{field}---
+{POLICIES}"""
+    )
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return reconciler(folder, *arguments, KAFKA_PASSWORD=USERS["ci"])
+
+
+def plan(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the plan file, and the code of each subject without an action."""
+    result = run(folder, "plan", "--out", "plan.json", "-q")
+    assert result.returncode == 0, result.stdout + result.stderr
+    document: dict[str, Any] = json.loads((folder / "plan.json").read_text())
+    return document, {row["address"]: row["code"] for row in (*document["blocked"], *document["unread"])}
+
+
+def actions(document: dict[str, Any]) -> set[str]:
+    return {row["address"] for row in document["actions"]}
+
+
+def backdate(journal: Path) -> None:
+    """Put copies of the observations before them, 18 hours apart, as if a schedule had run for three days."""
+    lines = journal.read_text().splitlines()
+    before = []
+    for back in range(4, 0, -1):
+        for line in lines:
+            seen = json.loads(line)
+            moved = line.replace(f'"at_ms":{seen["at_ms"]}', f'"at_ms":{seen["at_ms"] - back * 18 * HOURS_MS}', 1)
+            before.append(moved.replace(f'"run":"{seen["run"]}"', f'"run":"{seen["run"]}-{back}"', 1))
+    journal.write_text("".join(f"{line}\n" for line in (*before, *lines)))
+
+
+def test_hidden_consumer_offsets(secure_cluster: SandboxCluster, tmp_path: Path) -> None:
+    """Without the field only what needs the topic is blocked, with it positions count, and observation finds
+    the dead group and none of the live ones.
+
+    It was said not to exist yet. Groups that only stay EMPTY with the same commits are not dead groups.
+    """
+    servers = secure_cluster.bootstrap_servers
+    transaction = Producer(client.producer_properties(servers) | {"transactional.id": "open"})
+    transaction.init_transactions(30)
+    transaction.begin_transaction()
+    transaction.produce("ledger", b"x", partition=0)
+    transaction.flush(30)
+    commits = {"billing": ("clicks", 15), "gone": ("clicks", 20), "dead": ("orders", 10)}
+    for group, (topic, offset) in (
+        commits | {"at-the-end": ("quiet", 20), "behind-a-transaction": ("ledger", 20)}
+    ).items():
+        client.commit(servers, group, {(topic, 0): offset})
+
+    write_manifests(tmp_path, secure_cluster)
+    undeclared, codes = plan(tmp_path)
+    assert actions(undeclared) == {"GroupRemoval/named/gone"}
+    assert codes == dict.fromkeys((FLOOR, DEAD, *LIVE), "B103")
+    assert "the right DESCRIBE on the topic is missing" in " ".join(row["reason"] for row in undeclared["unread"])
+    assert "exist yet" not in json.dumps(undeclared)
+    assert "unseen" not in undeclared
+    doctor = run(tmp_path, "doctor", "-q")
+    assert doctor.returncode == 1
+    assert "MISSING  READ on topic __consumer_offsets" in doctor.stdout, doctor.stdout
+
+    write_manifests(tmp_path, secure_cluster, field="  consumerOffsets: hidden\n")
+    declared, codes = plan(tmp_path)
+    assert actions(declared) == {FLOOR, "GroupRemoval/named/gone"}
+    assert codes == dict.fromkeys((DEAD, *LIVE), "B307")
+    [unseen] = declared["unseen"]
+    assert "Cluster/hidden (manifests/all.yaml:1) says consumerOffsets: hidden" in unseen
+    assert declared["incomplete"] == []
+    assert declared["plan_digest"] != undeclared["plan_digest"]
+    doctor = run(tmp_path, "doctor", "-q")
+    assert doctor.returncode == 0, doctor.stdout
+
+    observed = run(tmp_path, "observe")
+    assert (observed.returncode, observed.stdout) == (0, "hidden: recorded 3 groups, 3 EMPTY\n"), observed.stderr
+    backdate(tmp_path / "manifests" / ".reconciler" / "hidden.jsonl")
+    for topic in ("orders", "ledger"):
+        client.produce(servers, topic, {0: [Record(b"x")] * 10})
+    assert client.watermarks(servers, "ledger", 0, isolation="read_committed")[1] == 20
+    proven, codes = plan(tmp_path)
+    assert actions(proven) == {FLOOR, "GroupRemoval/named/gone", DEAD}
+    assert codes == dict.fromkeys(LIVE, "B307")
+    journal = run(tmp_path, "journal")
+    assert (journal.returncode, journal.stdout) == (0, ""), "observations are not actions"
+
+    # As if a pull request had brought the observations along.
+    for arguments in (("init", "-q"), ("add", "-f", "manifests")):
+        subprocess.run(["git", "-C", tmp_path, *arguments], check=True)
+    delivered, codes = plan(tmp_path)
+    assert codes[DEAD] == "B103"
+    assert "proves nothing: git has it" in json.dumps(delivered["unread"])
+    shutil.rmtree(tmp_path / ".git")
+    plan(tmp_path)
+
+    # The field takes nothing away where __consumer_offsets can be seen.
+    (tmp_path / "seen").mkdir()
+    write_manifests(tmp_path / "seen", secure_cluster, field="  consumerOffsets: hidden\n", servers=servers)
+    seen, codes = plan(tmp_path / "seen")
+    assert "unseen" not in seen
+    assert codes == dict.fromkeys((DEAD, *LIVE), "B304")
+
+    applied = run(tmp_path, "apply", "plan.json", "-q")
+    transaction.abort_transaction(30)
+    assert applied.returncode == 0, applied.stdout + applied.stderr
+    assert list_groups(secure_cluster) == {"billing", "at-the-end", "behind-a-transaction"}
+    assert client.watermarks(servers, "clicks", 0)[0] == 15

@@ -1,0 +1,164 @@
+"""Invariant 7 where `__consumer_offsets` is hidden: no live group is idle by observation.
+
+A live consumer commits what it could read within `idleFor`. It looks EMPTY, because it assigns its
+partitions itself. The rule "EMPTY, and the same commits in every scan" called two of them dead: the
+consumer of a topic without new records, and one that waits behind an open transaction.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconciler.model.plan import Blocked, Decision
+from reconciler.model.snapshot import GroupObservation, GroupState, GroupType, ObservedCommit, Unknown
+from reconciler.operations.delete_group import DeleteGroup
+from tests.golden.wording import mentions
+from tests.strategies.facts import DAY, HOUR, NOW_MS, group, planned, removal, snapshot
+
+IDLE_H = 8
+GAP_H = IDLE_H // 4
+Hour = tuple[int, int, int, bool, bool]
+"""Of one hour: new records of two partitions, whether a transaction is open on the second one, whether the
+consumer runs, whether a scan looks."""
+
+
+@dataclass
+class World:
+    """Two partitions with a record each, and a consumer that runs at least every `IDLE_H - 1` hours."""
+
+    ends: list[int] = field(default_factory=lambda: [1, 1])
+    stable: list[int] = field(default_factory=lambda: [1, 1])
+    commits: list[int] = field(default_factory=lambda: [0, 0])
+    waited_h: int = 0
+
+    def pass_hour(self, hour: Hour, *, alive: bool) -> None:
+        first, second, open_since, runs, _looks = hour
+        self.ends = [self.ends[0] + first, self.ends[1] + second]
+        self.stable = [self.ends[0], self.stable[1] if open_since else self.ends[1]]
+        self.waited_h += 1
+        if alive and (runs or self.waited_h >= IDLE_H - 1):
+            self.commits, self.waited_h = list(self.stable), 0
+
+    def look(self, at_ms: int) -> GroupObservation:
+        commits = (
+            ObservedCommit(topic="t", topic_id="id", partition=number, offset=offset, last_stable_offset=end)
+            for number, (offset, end) in enumerate(zip(self.commits, self.stable, strict=True))
+        )
+        return observation(at_ms, *commits)
+
+
+def observation(at_ms: int, *commits: ObservedCommit, state: GroupState = GroupState.EMPTY) -> GroupObservation:
+    return GroupObservation(at_ms=at_ms, group="old-etl", type=GroupType.CLASSIC, state=state, commits=commits)
+
+
+def decide(*observations: GroupObservation) -> Decision:
+    """Return the decision on a group of these observations, at the time of the last one."""
+    now_ms = observations[-1].at_ms
+    hidden = Unknown("__consumer_offsets is hidden")
+    facts = group(last_activity_ms=hidden, newest_record=hidden, observations=observations)
+    seen = snapshot(facts, observed_at_ms=now_ms, consumer_offsets_hidden=True)
+    (decision,) = planned(removal(idleFor=f"{IDLE_H}h"), seen).decisions
+    return decision
+
+
+def look_on(hours: list[Hour], *, alive: bool) -> Iterator[list[GroupObservation]]:
+    """Yield all observations so far, after each scan."""
+    world, seen = World(), list[GroupObservation]()
+    for number, hour in enumerate(hours):
+        world.pass_hour(hour, alive=alive)
+        if hour[-1] or number % GAP_H == 0:
+            seen.append(world.look(number * HOUR))
+            yield seen
+
+
+counts = st.integers(0, 2)
+hours = st.lists(st.tuples(counts, counts, st.integers(0, 1), st.booleans(), st.booleans()), min_size=10, max_size=40)
+
+
+@given(hours)
+def test_no_live_group_is_ever_idle(hours: list[Hour]) -> None:
+    """Whatever is written, held back by transactions and looked at: a group that reads what it can stays."""
+    for seen in look_on(hours, alive=True):
+        assert isinstance(decide(*seen), Blocked)
+
+
+@given(hours)
+def test_a_dead_group_is_idle_once_every_partition_has_moved(hours: list[Hour]) -> None:
+    """The rule is not empty: a group that never commits again is removed as soon as the evidence is complete."""
+    for seen in look_on(hours, alive=False):
+        decision = decide(*seen)
+        start = max((o for o in seen if seen[-1].at_ms - o.at_ms >= IDLE_H * HOUR), key=lambda o: o.at_ms, default=None)
+        moved = start is not None and all(
+            then.last_stable_offset < now.last_stable_offset
+            for then, now in zip(start.commits, seen[-1].commits, strict=True)
+        )
+        assert isinstance(decision, DeleteGroup) is moved
+
+
+def history(*ends: int, offset: int = 5, partition: int = 0) -> list[GroupObservation]:
+    """Return observations two hours apart, up to NOW_MS, one for each last stable offset."""
+    times = range(NOW_MS - (len(ends) - 1) * GAP_H * HOUR, NOW_MS + 1, GAP_H * HOUR)
+    place = {"topic": "t", "topic_id": "id", "offset": offset}
+    return [
+        observation(at, ObservedCommit(**place, partition=partition, last_stable_offset=end))  # type: ignore[arg-type]
+        for at, end in zip(times, ends, strict=True)
+    ]
+
+
+IDLE = history(6, 7, 8, 9, 10)
+
+
+@pytest.mark.parametrize(
+    ("seen", "code", "fact"),
+    [
+        (history(5, 5, 5, 5, 5), "B307", "no new record of t[0]"),
+        (history(6, 6, 6, 6, 6), "B307", "no new record of t[0]"),
+        (history(5, 6, 7, 8, 9), "B307", "no new record of t[0]"),
+        (history(4, 6, 7, 8, 9), "B307", "no new record of t[0]"),
+        (IDLE[1:], "B307", "it is observed since 2026-11-21T04:00:00Z"),
+        ([*IDLE[:2], *IDLE[3:]], "B307", "between 2026-11-21T04:00:00Z and 2026-11-21T08:00:00Z"),
+        ([replace(seen, commits=()) for seen in IDLE], "B307", "no commit"),
+        ([*IDLE[:2], replace(IDLE[2], state=GroupState.UNKNOWN, commits=()), *IDLE[3:]], "B307", "between"),
+        ([IDLE[0], replace(IDLE[1], at_ms=NOW_MS + DAY), *IDLE[2:]], "B307", "between"),
+        ([*IDLE[:2], replace(IDLE[2], state=GroupState.STABLE, commits=()), *IDLE[3:]], "B304", "2026-11-21T06:00:00Z"),
+        ([*IDLE[:2], replace(IDLE[2], state=GroupState.DEAD, commits=()), *IDLE[3:]], "B304", "2026-11-21T06:00:00Z"),
+        ([*IDLE[:2], replace(IDLE[2], type=GroupType.CONSUMER), *IDLE[3:]], "B304", "2026-11-21T06:00:00Z"),
+        ([*history(6, 7, 8, 9, 10, offset=4)[:4], IDLE[-1]], "B304", "2026-11-21T08:00:00Z"),
+        ([*IDLE[:2], *history(6, 6, 6, partition=1)], "B304", "2026-11-21T04:00:00Z"),
+    ],
+    ids=[
+        "a live consumer of a quiet topic",
+        "a marker behind all that it has read",
+        "it had read everything at the beginning",
+        "it stands behind an open transaction, where it reads uncommitted",
+        "not observed for idleFor",
+        "a gap above a quarter of idleFor",
+        "no commit",
+        "a scan that could not read it leaves a gap",
+        "a clock that was set back",
+        "it had members",
+        "it was gone in between",
+        "it was of another type",
+        "it has committed",
+        "it has a commit on another partition",
+    ],
+)
+def test_what_does_not_prove_idleness(seen: list[GroupObservation], code: str, fact: str) -> None:
+    """Each condition of the rule is needed; what is missing is named."""
+    decision = decide(*seen)
+    assert isinstance(decision, Blocked)
+    assert decision.code == code
+    assert mentions(decision.reason, '"old-etl"', fact)
+
+
+def test_what_proves_idleness() -> None:
+    """The action says since when, and that unseen commits do not count; no record of the log is expected."""
+    decision = decide(*IDLE)
+    assert isinstance(decision, DeleteGroup)
+    assert (decision.seen.last_activity_ms, decision.seen.newest_record) == (IDLE[0].at_ms, None)
+    assert mentions(decision.reason, "2026-11-21T02:00:00Z", "may not describe")
+    unread_before = [replace(IDLE[0], at_ms=IDLE[0].at_ms - DAY, state=GroupState.STABLE), *IDLE]
+    assert isinstance(decide(*unread_before), DeleteGroup), "what was before the window does not matter"
