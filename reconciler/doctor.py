@@ -7,7 +7,7 @@ from reconciler.clock import wall_clock_ms
 from reconciler.kafka import doctor, permissions
 from reconciler.kafka.doctor import BrokerVersion, ClockSkew, DoctorReport
 from reconciler.kafka.journal_topic import create_command
-from reconciler.kafka.permissions import EVERY, NameSelection, Permission, RequiredAccess, Role
+from reconciler.kafka.permissions import EVERY, NameSelection, Permission, RequiredAccess, RequiredRequest, Role
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import Unknown
 from reconciler.operations import OPERATIONS, Operation
@@ -61,11 +61,7 @@ def check_cluster(run: Run, *, elections_only: bool = False) -> ClusterCheck:
     cluster = run.manifests.cluster
     policies = [p for p in run.manifests.policies if not elections_only or p.OPERATION.RIGHT.resource == "cluster"]
     required = required_access(cluster, policies, observed_at_ms=wall_clock_ms())
-    needs = replace(
-        required.needs,
-        external=() if elections_only else run.manifests.reader_requests,
-        without_consumer_offsets=cluster.hides_consumer_offsets,
-    )
+    needs = replace(required.needs, external=() if elections_only else run.manifests.reader_requests)
     required = replace(required, needs=needs)
     session = run.session
     run.progress("reading versions, clocks and permissions")
@@ -91,17 +87,26 @@ def required_access(cluster: Cluster, policies: Sequence[Policy], *, observed_at
                 patterns_skip_underscore=policy.PATTERNS_SKIP_UNDERSCORE,
             )
         )
+    needs = replace(
+        planner.scan_request(policies, observed_at_ms), without_consumer_offsets=cluster.hides_consumer_offsets
+    )
     return RequiredAccess(
-        needs=planner.scan_request(policies, observed_at_ms),
+        needs=needs,
         changes=tuple(
             write_permission(operation, *selections[operation])
             for operation in reversed(OPERATIONS)
             if operation in selections
         ),
         journal_topic=spec.journal.topic,
-        requests=tuple(sorted(operation.API for operation in OPERATIONS)),
+        requests=(*permissions.planning_requests(needs), *map(apply_request, filter(selections.get, OPERATIONS))),
         rights=tuple((operation.RIGHT.operation, operation.RIGHT.resource) for operation in OPERATIONS),
     )
+
+
+def apply_request(operation: type[Operation]) -> RequiredRequest:
+    """Return the request that carries out an operation."""
+    permission = write_permission(operation)
+    return RequiredRequest(permission.purpose, *operation.API, permission.breaks)
 
 
 def write_permission(operation: type[Operation], *selections: NameSelection) -> Permission:
@@ -125,7 +130,11 @@ def doctor_report(check: ClusterCheck, purpose: Role) -> Report:
         f"{count(len(results.brokers), 'broker')} ({', '.join(map(str, results.brokers))}), "
         f"{count(len(results.topics), 'topic')}, {count(len(results.groups), 'group')}"
     )
-    facts = [_item("client", results.client), *_versions(results.versions), _clock(results.clock)]
+    facts = [
+        _item("client", results.client),
+        *_versions(results.versions, check.required.requests),
+        _clock(results.clock),
+    ]
     facts += [
         _item("SILENT", escape_sentence(f"{sentence}; what only it knows is not checked"))
         for sentence in results.silent
@@ -159,22 +168,32 @@ def _item(label: str, sentence: str, severity: Severity = Severity.PLAIN) -> Ite
     )
 
 
-def _versions(versions: Sequence[BrokerVersion]) -> Iterator[Item]:
+def _versions(versions: Sequence[BrokerVersion], requests: Sequence[RequiredRequest]) -> Iterator[Item]:
     """Yield an item for each version of brokers, and for each broker that is too old."""
     if not versions:
         yield _item("unknown", "no broker reported its protocol versions")
-    brokers: dict[str, list[str]] = {}
+    brokers: dict[tuple[bool, tuple[tuple[Role, str], ...]], list[str]] = {}
     for version in versions:
         if version.unread is not None:
             yield _item("unknown", escape_sentence(version.unread.reason), Severity.WARNING)
             continue
-        kafka = "Apache Kafka 4.0 or later" if version.kafka_4 else "Apache Kafka before 4.0"
-        ranges = ", ".join(f"{name} {low}..{high}" for name, (low, high) in sorted(version.operations.items()))
-        brokers.setdefault(f"{kafka}; {ranges}", []).append(display_name(version.broker))
-        if version.lacking:
-            yield _item("MISSING", f"{display_name(version.broker)} does not support {', '.join(version.lacking)}")
-    for protocols, names in brokers.items():
-        yield _item("brokers", f"{first_few(names)}: {protocols}")
+        ranges = tuple(
+            (
+                purpose,
+                ", ".join(f"{name} {version.operations[name][0]}..{version.operations[name][1]}" for name in names),
+            )
+            for purpose in Role
+            if (names := sorted({r.name for r in requests if r.purpose is purpose} & version.operations.keys()))
+        )
+        brokers.setdefault((version.kafka_4, ranges), []).append(display_name(version.broker))
+        for request in version.lacking:
+            support = f"does not support {request.name} in version {request.first} or later"
+            yield _item("MISSING", f"{display_name(version.broker)} {support}: {request.breaks}")
+    for (is_kafka_4, spoken), addresses in brokers.items():
+        kafka = f"probably Kafka {'4.0 or later' if is_kafka_4 else 'before 4.0'}, by the versions of these requests"
+        yield _item("brokers", f"{first_few(addresses)}: {kafka}")
+        for purpose, requests_of in spoken:
+            yield _item("  elect" if purpose is Role.ELECTIONS else f"  {purpose}", requests_of)
 
 
 def _clock(clock: ClockSkew) -> Item:

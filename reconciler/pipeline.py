@@ -40,7 +40,7 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import git, secrets
 from reconciler.manifest.files import ClusterManifests, ManifestSet
 from reconciler.model.action import Action, Mode
-from reconciler.model.names import Address, TopicPartition
+from reconciler.model.names import Address, TopicPartition, count_by_sort
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import LimitVerdict, Plan
 from reconciler.model.progress import Progress
@@ -70,6 +70,11 @@ from reconciler.text.suggest import suggestion
 T = TypeVar("T")
 
 
+def new_run_id() -> str:
+    """Return an id that no other run has."""
+    return uuid.uuid4().hex[:12]
+
+
 @dataclass(kw_only=True)
 class Run(AbstractContextManager["Run"]):
     """A run on one cluster: its manifests, its one Kafka session, and how the steps run.
@@ -88,7 +93,7 @@ class Run(AbstractContextManager["Run"]):
     stop: Callable[[], bool] = lambda: False
     sending: Callable[[], None] = lambda: None
     last_purges: dict[TopicPartition, int] | None = None
-    run_id: str = field(init=False, default_factory=lambda: uuid.uuid4().hex[:12])
+    run_id: str = field(default_factory=new_run_id)
     started_at_ms: int = field(init=False, default_factory=wall_clock_ms)
 
     def __exit__(self, *_error: object) -> None:
@@ -303,7 +308,14 @@ def apply(
     if release:
         action_journal.record_release(manifests_hash(run.manifests.files), run_id=run.run_id, at_ms=wall_clock_ms())
     _close_intents([outcome for outcome in unsent if outcome.action.address in interrupted], context)
-    outcomes = [*unsent, *_send(remaining, planned, run, context), *deferred]
+    sent = journal.note_other_claims(
+        [*unsent, *_send(remaining, planned, run, context)],
+        action_journal,
+        context.plan_digest,
+        run.run_id,
+        since_ms=planned.observed_at_ms,
+    )
+    outcomes = [*sent, *deferred]
     nothing_written = not any(map(results.may_have_written, outcomes))
     code = ExitCode.INTERRUPTED if run.stop() and nothing_written else results.exit_code(outcomes)
     return _result(planned, run, outcomes, code=code)
@@ -539,8 +551,10 @@ def _with_observations(
     idle_for_ms = max((part.idle_for_ms for part in request.groups), default=0)
     selected = select_groups((part for part in request.groups if part.idle_for_ms), snapshot.groups)
     empty = sorted(name for name in selected if snapshot.groups[name].state is GroupState.EMPTY)
+    if not empty:
+        return snapshot
     present = observe_groups(run.session, empty, cluster_id=snapshot.cluster_id, clock=wall_clock_ms)
-    since_ms = snapshot.observed_at_ms - 2 * idle_for_ms
+    since_ms = snapshot.observed_at_ms - idle_for_ms * 5 // 4  # the first one, and the widest gap
     try:
         action_journal = action_journal or run.open_journal()
         _check_untracked(action_journal, "proves nothing")
@@ -555,9 +569,10 @@ def _with_observations(
 
 
 def observe(run: Run) -> Mapping[str, GroupObservation | Unknown] | None:
-    """Record in the journal what groups that must be idle look like now; None: their scans need no observations.
+    """Record in the journal how the groups look that must be idle.
 
-    Raises ScanFailed where the list of groups is incomplete: such a scan shows nothing.
+    Returns None where plans need no observations. Raises JournalUnavailable, and ScanFailed where the
+    list of groups is incomplete: such a scan shows nothing.
     """
     cluster = run.manifests.cluster
     request = planner.scan_request(run.manifests.policies, wall_clock_ms())
@@ -637,5 +652,8 @@ def _result(
         interrupted=run.stop(),
         exit_code=int(ExitCode.REFUSED if refused else code),
         refused=tuple(verdict.message for verdict in refused),
+        who=journal.whoami(),
+        commit=planned.source.commit,
+        blocked=+count_by_sort(decision.address for decision in planned.blocked),
     )
     return ApplyResult(plan=planned, outcomes=outcomes, header=header, refused=refused)

@@ -15,7 +15,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SOURCE, SITE = ROOT / "build" / "docs-source", ROOT / "build" / "docs"
-TOP_PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
+TOP_PAGES = tuple(
+    f"{name}.md"
+    for name in ("README", "ARCHITECTURE", "CHANGELOG", "CODE_OF_CONDUCT", "CONTRIBUTING", "GOVERNANCE", "SECURITY")
+)
 _LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 
 

@@ -50,13 +50,17 @@ def field_tables() -> Mapping[str, str]:
     return {f"fields {schema['title']}": _table(schema) for schema in kinds}
 
 
-def code_pages(examples: Mapping[str, tuple[Mapping[str, str], str]]) -> Mapping[str, str]:
+def code_pages(
+    examples: Mapping[str, tuple[Mapping[str, str], str]], blocked: Mapping[str, tuple[str, str]]
+) -> Mapping[str, str]:
     """Map the file name of each page of `docs/codes` to its text: one page for each code of the program.
 
     `examples`: code → (file name → text, output). A name that begins with `$ ` is a command line
-    instead of a file.
+    instead of a file. `blocked`: B code → (kind of the policy, what a plan says of the subject).
     """
-    return {f"{code}.md": _code_page(entry, examples.get(code)) for code, entry in ALL_CODES.items()}
+    outputs = {**examples, **{code: ({}, output) for code, (_kind, output) in blocked.items()}}
+    kinds = {code: kind for code, (kind, _output) in blocked.items()}
+    return {f"{code}.md": _code_page(entry, outputs.get(code), kinds.get(code)) for code, entry in ALL_CODES.items()}
 
 
 def code_tables() -> Mapping[str, str]:
@@ -92,13 +96,19 @@ def fill_navigation(text: str) -> str:
     )
 
 
-def _code_page(entry: Entry, example: tuple[Mapping[str, str], str] | None) -> str:
+def _code_page(entry: Entry, example: tuple[Mapping[str, str], str] | None, kind: str | None) -> str:
     text = f"# {entry.code}: {entry.title}\n\n{wrap(entry.explanation)}\n"
     if example is not None:
         files, output = example
         text += "".join(_example_input(name, content) for name, content in files.items())
         text += f"\n```text\n{output.rstrip()}\n```\n"
-    return f"{text}\n{wrap(_see_also(entry.code))}\n"
+    of_kind = f" The example is of a [{kind}](../kinds/{_page_of(kind)}.md)." if kind else ""
+    return f"{text}\n{wrap(_see_also(entry.code) + of_kind)}\n"
+
+
+def _page_of(kind: str) -> str:
+    """Return the name of a kind's page: `retention-floor` of `RetentionFloor`."""
+    return re.sub("(?<=[a-z])(?=[A-Z])", "-", kind).lower()
 
 
 def _see_also(code: str) -> str:

@@ -7,10 +7,12 @@ are here; a test compares them with the commands' own.
 
 import errno
 import logging
+import os
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from importlib import import_module
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import typer
 import typer.main
@@ -19,6 +21,8 @@ from typer.exceptions import TyperException
 
 from reconciler import __version__
 from reconciler.cli import console
+from reconciler.cli.log_lines import asks_for_json, json_lines
+from reconciler.cli.settings import COMMON_PANEL, COMMON_SHOWN
 from reconciler.errors import ExitCode, ManifestsInvalid, ReconcilerError
 from reconciler.text.redact import redact
 from reconciler.text.validation import plain_reason
@@ -30,7 +34,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "init": ("companions.github.init", "Write the first manifests and workflows for a cluster."),
     "github": ("companions.github.steps", "Decide and report in the workflows that `init` writes."),
     "validate": ("cli.validate", "Check manifests without a cluster."),
-    "clusters": ("cli.validate", "List the clusters of the manifests."),
+    "clusters": ("cli.validate", "List the clusters of the manifests; `doctor --list` does the same."),
     "doctor": ("cli.inspect", "Check versions, clock and rights of a cluster."),
     "plan": ("cli.plan", "Show what would change on the cluster, and why."),
     "plan diff": ("cli.plan", "Show what changed between two saved plans."),
@@ -43,20 +47,27 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "observe": ("cli.observe", "Record how groups look, where __consumer_offsets is hidden."),
     "drift": ("cli.inspect", "Report drift for schedules, and change nothing."),
     "scan": ("companions.sources.command", "Write the facts of a cluster as Parquet."),
-    "journal": ("cli.inspect", "Print the intents and outcomes of all runs, oldest first."),
+    "journal": ("cli.inspect", "Print what became of each run and policy, oldest first."),
     "schema": ("cli.schema", "Write the JSON Schemas of manifests, plans and results."),
+    "help": ("cli.help", "Explain a command, or the options that commands share."),
 }
 """Command → (module of the program, summary), in the order of `--help`.
 
 Functions have the names of commands, with `_`. The help of the first word mentions a command of two words.
 """
+HIDDEN = frozenset({"clusters", "schema", "plan diff"})
+"""Commands that `--help` does not list, and that work as ever: workflows and editors call them."""
 
 
+_WITH_STEP_OUTPUTS = ("plan", "apply", "converge", "drift")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class PlainCommand(TyperCommand):
-    """A command whose help has its own options first, and shows no type of Python."""
+    """A command whose help has its own options first, few common ones, and shows no type of Python."""
+
+    common: ClassVar[Collection[str]] = COMMON_SHOWN
+    """The options of COMMON_PANEL that it shows."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -74,17 +85,25 @@ class PlainCommand(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the sections of arguments and options; typer calls it."""
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        left_out = False
         for param in self.get_params(ctx):
+            panel = getattr(param, "rich_help_panel", None)
+            if panel == COMMON_PANEL and param.name not in self.common:
+                left_out = True
+                continue
             if (record := param.get_help_record(ctx)) is None:
                 continue
             if param.param_type_name == "argument":
                 sections["Arguments"].append((str(getattr(param, "metavar", param.name)), record[1]))
             else:
-                sections.setdefault(getattr(param, "rich_help_panel", None) or "Options", []).append(record)
+                sections.setdefault(panel or "Options", []).append(record)
         for heading, rows in sections.items():
             if rows:
                 with formatter.section(heading):
                     formatter.write_dl(rows)
+        if left_out:
+            formatter.write_paragraph()
+            formatter.write_text("The other options of every command: reconciler help options")
 
 
 class Application(typer.Typer):
@@ -105,7 +124,7 @@ def load_command(name: str) -> Any:
     if isinstance(target, typer.Typer):
         return typer.main.get_command(target)
     alone = Application(add_completion=False)
-    alone.command(name=name, hidden=" " in name)(target)
+    alone.command(name=name, hidden=name in HIDDEN)(target)
     return typer.main.get_command(alone)
 
 
@@ -130,7 +149,7 @@ class LazyGroup(TyperGroup):
 
 
 def _interrupted() -> ExitCode:
-    console.print_error("interrupted before anything was written")
+    console.print_error("interrupted before anything was written", code="Interrupted", exit_code=ExitCode.INTERRUPTED)
     return ExitCode.INTERRUPTED
 
 
@@ -142,7 +161,7 @@ app = Application(
 )
 for _name, (_module, _summary) in COMMANDS.items():
     # In place of a command that is not imported; never called, since `LazyGroup` replaces it.
-    app.command(name=_name, help=_summary, hidden=" " in _name)(lambda: None)
+    app.command(name=_name, help=_summary, hidden=_name in HIDDEN)(lambda: None)
 
 
 def _version(requested: bool) -> None:
@@ -180,6 +199,17 @@ def _command_path(error: TyperException, arguments: Sequence[str]) -> str:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code. Never raises; -v shows the traceback of a bug."""
+    words = (" ".join(arguments[:number]) for number in (2, 1))
+    command = next((name for name in words if name in COMMANDS), "")
+    with json_lines(command) if asks_for_json(arguments, os.environ) else nullcontext():
+        console.step_outputs.clear()
+        code = _run(arguments)
+        if command in _WITH_STEP_OUTPUTS:
+            console.write_step_outputs(code)
+        return code
+
+
+def _run(arguments: Sequence[str]) -> int:
     try:
         return app(args=list(arguments), prog_name="reconciler", standalone_mode=False) or ExitCode.DONE
     except TyperException as error:
@@ -187,11 +217,12 @@ def run(arguments: Sequence[str]) -> int:
         if message.startswith("Usage: "):  # a group of commands without one of them
             console.print_stderr(message)
         elif message:
-            console.print_error(f"{message.removesuffix('.')} (see {_command_path(error, arguments)} --help)")
+            text = f"{message.removesuffix('.')} (see {_command_path(error, arguments)} --help)"
+            console.print_error(text, code="UsageError", exit_code=ExitCode.USAGE)
         return ExitCode.USAGE
     except ReconcilerError as error:
         if not isinstance(error, ManifestsInvalid):  # the command has printed the diagnostics
-            console.print_error(str(error))
+            console.print_exception(error)
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted()
@@ -200,10 +231,10 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001  the last line of defence: users get a message, not a traceback
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             # Of a help page, which typer prints: `console.write` has its own error.
-            console.print_error(f"standard output could not be written: {error.strerror}")
+            console.print_error(f"standard output could not be written: {error.strerror}", code="OutputUnwritten")
             return ExitCode.ERROR
         if logging.getLogger("reconciler").isEnabledFor(logging.DEBUG):
             console.print_stderr(redact("".join(traceback.format_exception(error)).rstrip()))
         bug = f"this is a bug in reconciler {__version__}: {type(error).__name__}: {redact(str(error))}"
-        console.print_error(f"{bug} (run again with -v for a traceback)")
+        console.print_error(f"{bug} (run again with -v for a traceback)", code="Bug")
         return ExitCode.ERROR

@@ -25,7 +25,7 @@ from reconciler.report.results import results_document
 from reconciler.text.escape import quoted
 
 
-@accepts_settings
+@accepts_settings(RESULTS)
 def apply(
     settings: Settings,
     words: PlanAndPaths = None,
@@ -117,8 +117,8 @@ def apply(
     finally:
         if not dry_run:  # it has done nothing that a counter should hold
             common.write_metrics(counted, metrics, codes)
-    for message in applied.header.refused:
-        console.print_error(message)
+    for verdict in applied.refused:
+        console.print_error(verdict.message, code=verdict.id, exit_code=ExitCode.REFUSED)
     return applied.header.exit_code or max(codes, default=ExitCode.DONE)
 
 

@@ -11,9 +11,11 @@ from typing import Annotated
 import typer
 
 from reconciler.cli import console, loading
+from reconciler.cli.log_lines import about
 from reconciler.cli.settings import KeyValue, Settings, parse_key_value
 from reconciler.cli.signals import SignalState
 from reconciler.clock import wall_clock_ms
+from reconciler.codec import read_kind
 from reconciler.errors import ExitCode, ManifestsInvalid, ReconcilerError, UsageError
 from reconciler.kafka import connect
 from reconciler.manifest import secrets
@@ -21,7 +23,7 @@ from reconciler.manifest.files import DEFAULT_FOLDER, ClusterManifests, source_o
 from reconciler.model.action import Mode
 from reconciler.model.names import TopicPartition
 from reconciler.model.plan import Plan
-from reconciler.pipeline import Run, connect_as_environment
+from reconciler.pipeline import Run, connect_as_environment, new_run_id
 from reconciler.plan import plan_file
 from reconciler.policies.cluster import Cluster
 from reconciler.report.metrics import Metrics
@@ -59,7 +61,7 @@ def open_metrics(path: Path | None) -> Metrics:
             metrics.continue_file(path)
     except (OSError, ValueError) as error:
         raise UsageError(
-            f"--metrics {path} is no metrics file of apply, converge or watch: {error_reason(error)}; nothing was done; "
+            f"--metrics {path} is not a metrics file of apply, converge or watch: {error_reason(error)}; nothing was done; "
             "name a file of its own"
         ) from None
     return metrics
@@ -71,15 +73,19 @@ def write_metrics(metrics: Metrics, path: Path | None, codes: set[int]) -> None:
         if path is not None:
             metrics.write(path)
     except OSError as error:
-        console.print_error(f"--metrics {path} could not be written: {error.strerror or error}")
+        console.print_error(f"--metrics {path} could not be written: {error.strerror or error}", code="OutputUnwritten")
         codes.add(ExitCode.ERROR)
 
 
 def split_plan_and_paths(words: list[Path] | None) -> tuple[Plan | None, list[Path]]:
-    """Split the words of PlanAndPaths, and read the plan, if any. Raises PlanUnusable."""
+    """Split the words of PlanAndPaths, and read the plan, if any. Raises PlanUnusable, UsageError."""
     words = words or []
     if words and words[0].suffix == ".json":
         return plan_file.read(words[0]), words[1:]
+    for plan in words[1:]:
+        if plan.suffix == ".json" and read_kind(plan) == "Plan":
+            in_order = " ".join(display_name(str(word)) for word in (plan, *(word for word in words if word != plan)))
+            raise UsageError(f"{plan} is a saved plan, which comes before manifests: write {in_order}")
     return None, words
 
 
@@ -124,6 +130,7 @@ def open_run(
     signals = signals or SignalState()
     with (
         console.progress(settings, signals) as progress,
+        about(cluster=manifests.cluster.metadata.name, run=(run_id := new_run_id())),
         Run(
             manifests=manifests,
             engine=engine,
@@ -132,6 +139,7 @@ def open_run(
             stop=signals,
             sending=signals.sending,
             last_purges=last_purges,
+            run_id=run_id,
         ) as run,
     ):
         yield run
@@ -197,7 +205,7 @@ def collect_errors(manifests: ClusterManifests, codes: set[int]) -> Iterator[Non
     try:
         yield
     except ReconcilerError as error:
-        console.print_error(f"{manifests.cluster.metadata.name}: {error}")
+        console.print_exception(error, manifests.cluster.metadata.name)
         codes.add(error.exit_code)
     except BrokenPipeError:
         console.discard_stdout()

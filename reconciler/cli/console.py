@@ -2,7 +2,6 @@
 
 import errno
 import io
-import json
 import logging
 import os
 import shutil
@@ -14,14 +13,15 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from reconciler.cli.log_lines import write_line
 from reconciler.cli.progress import ProgressBar, ProgressDisplay, StepLines, hidden, shown, shows_bar
 from reconciler.cli.settings import Settings
 from reconciler.errors import ExitCode, OutputUnwritten, ReconcilerError, UsageError
 from reconciler.report.annotations import write_annotations
-from reconciler.report.document import Document, Format, Kind, Rendered, View
+from reconciler.report.document import Document, Format, Kind, Rendered, StepOutputs, View
 from reconciler.report.markdown import write_pages
 from reconciler.report.tree import NO_PAGES, Report
-from reconciler.text.escape import escape_text, harmless_json
+from reconciler.text.escape import escape_text
 from reconciler.text.redact import redact
 from reconciler.text.validation import error_reason
 
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 # rich is imported where it is used: its import takes as long as `validate` itself
 _PARTS_AT_ONCE = 1000
 _WIDTH_MIN, _WIDTH_DEFAULT = 40, 80
+STEP_OUTPUTS = "GITHUB_OUTPUT"
+"""The variable with the file of the outputs of a step; unset outside of GitHub."""
+step_outputs = StepOutputs()
+"""Those of the documents of this command."""
 
 
 def use_color(settings: Settings, stream: TextIO) -> bool:
@@ -59,15 +63,26 @@ def write(text: str) -> None:
         sys.stdout.flush()
 
 
-def print_error(message: str) -> None:
-    """Print one error line to stderr, with invisible characters escaped."""
-    print_stderr(f"error: {escape_text(message)}")
+def print_error(message: str, *, code: str = "Error", exit_code: int = ExitCode.ERROR, **fields: object) -> None:
+    """Print one error line to stderr, with invisible characters escaped.
+
+    `code`, `exit_code` and `fields`: of the line as JSON.
+    """
+    if not write_line("ERROR", message, code=code, exit_code=int(exit_code), **fields):
+        print_stderr(f"error: {escape_text(message)}")
+
+
+def print_exception(error: ReconcilerError, about: str = "") -> None:
+    """Print the error line of an exception. `about`: the cluster, where a command goes on with others."""
+    message = f"{about}: {error}" if about else str(error)
+    print_error(message, code=type(error).__name__, exit_code=error.exit_code)
 
 
 def print_stderr(message: str) -> None:
     """Print one line to stderr, which never fails: see `unfailing_stderr`."""
-    with hidden():
-        print(message, file=sys.stderr, flush=True)
+    if not write_line("INFO", message):
+        with hidden():
+            print(message, file=sys.stderr, flush=True)
 
 
 class _UnfailingFile(io.FileIO):
@@ -125,9 +140,25 @@ def emit(settings: Settings, document: Document) -> None:
     Raises UsageError for a format that the document does not have, OutputUnwritten and BrokenPipeError.
     """
     check_formats(settings, document.kind)
+    if os.environ.get(STEP_OUTPUTS):
+        step_outputs.take(document.outputs())
     write_files(settings, document)
     for text in texts(_render(settings, document, settings.output), color=use_color(settings, sys.stdout)):
         write(text)
+
+
+def write_step_outputs(exit_code: int) -> None:
+    """Make what documents said, and the exit code, outputs of the step of a workflow on GitHub."""
+    if path := os.environ.get(STEP_OUTPUTS):
+        try:
+            with Path(path).open("a", encoding="utf-8") as stream:
+                stream.writelines(
+                    f"{name}={value}\n" for name, value in (step_outputs | {"exit_code": exit_code}).items()
+                )
+        except OSError as error:
+            print_error(
+                f"{STEP_OUTPUTS} {path} could not be written: {error.strerror or error}", code="OutputUnwritten"
+            )
 
 
 def _render(settings: Settings, document: Document, output: Format) -> Rendered:
@@ -206,7 +237,8 @@ def report_write_errors(codes: set[int]) -> Iterator[None]:
         else:
             codes.add(ExitCode.ERROR)
         print_error(
-            f"the results could not be written completely: {error_reason(error)}; to read them: reconciler journal"
+            f"the results could not be written completely: {error_reason(error)}; to read them: reconciler journal",
+            code="OutputUnwritten",
         )
 
 
@@ -261,24 +293,20 @@ class _TextLines(logging.Formatter):
         return redact(super().formatException(ei))
 
 
-class _JsonLines(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        fields = {"at": record.created, "level": record.levelname, "logger": record.name}
-        return harmless_json(json.dumps({**fields, "message": record.getMessage()}))
-
-
 class _LogHandler(logging.StreamHandler[TextIO]):
     def emit(self, record: logging.LogRecord) -> None:
-        with hidden():
-            super().emit(record)
+        text = record.getMessage()
+        if record.exc_info and record.exc_info[0]:
+            text = f"{text}\n{_TextLines().formatException(record.exc_info)}"
+        if not write_line(record.levelname, text, logger=record.name):
+            with hidden():
+                super().emit(record)
 
 
 def start_logging(settings: Settings) -> None:
     """Log to stderr: warnings, with -v all records of this program, and none of libraries."""
     handler = _LogHandler(sys.stderr)
-    handler.setFormatter(
-        _JsonLines() if settings.log_format == "json" else _TextLines("%(levelname)s %(name)s %(message)s")
-    )
+    handler.setFormatter(_TextLines("%(levelname)s %(name)s %(message)s"))
     logger = logging.getLogger("reconciler")
     logger.handlers[:] = [handler]
     logger.propagate = False
@@ -289,7 +317,8 @@ def start_logging(settings: Settings) -> None:
 def ask(question: str) -> str:
     """Read one line from the terminal. Raises ReconcilerError at the end of the input."""
     with hidden():
-        print(question, end=" ", file=sys.stderr, flush=True)
+        if not write_line("INFO", question):
+            print(question, end=" ", file=sys.stderr, flush=True)
         answer = sys.stdin.readline()
     if not answer:
         raise ReconcilerError("the input ended without an answer: nothing was done")

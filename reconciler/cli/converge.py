@@ -156,21 +156,21 @@ def _converge(
 
 
 converge = accepts_settings(
-    _converge,
-    """Plan and apply `mode: continuous`, once or at intervals.
+    PLAN,
+    description="""Plan and apply `mode: continuous`, once or at intervals.
 
     For schedules: with -q, nothing is printed if there is nothing to do. With --every, it repeats until
     Ctrl-C or SIGTERM, and reads the manifests again before each round. With RECONCILER_PAUSED=1,
     nothing is done.
     """,
-)
+)(_converge)
 watch = accepts_settings(
-    partial(_converge, every=SHORTEST),
-    f"""Converge at intervals until Ctrl-C or SIGTERM.
+    PLAN,
+    description=f"""Converge at intervals until Ctrl-C or SIGTERM.
 
     The same as `converge --every {SHORTEST}`.
     """,
-)
+)(partial(_converge, every=SHORTEST))
 
 
 def _interval_s(clusters: list["_Cluster"], fixed_ms: int | None) -> float:
@@ -252,8 +252,8 @@ class _Cluster:
         with common.open_run(self.settings, manifests, signals, self.last_purges) as run:
             applied = pipeline.converge(run, on_plan=on_plan, confirm=confirm)
         unwritten: set[int] = set()
-        for message in applied.header.refused:
-            console.print_error(message)
+        for verdict in applied.refused:
+            console.print_error(verdict.message, code=verdict.id, exit_code=ExitCode.REFUSED)
         if applied.outcomes:
             show_applied(applied, self.settings, unwritten)
         codes.add(applied.header.exit_code or max(unwritten, default=ExitCode.DONE))
@@ -343,7 +343,8 @@ def _select_valid(
         )
     console.print_error(
         f"{name}: the manifests are invalid now: the last valid ones stay in force, with what Cluster/{name} "
-        "protects now"
+        "protects now",
+        code=type(error).__name__,
     )
     codes.add(error.exit_code)
     # A Cluster that is declared twice is invalid, also under two names, and either one may protect more.

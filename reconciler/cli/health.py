@@ -47,7 +47,7 @@ class Health(AbstractContextManager["Health"]):
     def __init__(self, path: Path | None) -> None:
         """Raises UsageError for a file with anything else, which would be lost."""
         if path is not None and path.exists() and path.read_bytes()[:5] not in (b"", b'{"at"'):
-            raise UsageError(f"--health-file {path} is no health file: nothing was done; name another one")
+            raise UsageError(f"--health-file {path} is not a health file: nothing was done; name another one")
         self._path = path
         self._clusters: dict[str, object] = {}
         self._has_failed = False

@@ -14,9 +14,10 @@ import typer
 from rich.text import Text
 
 from reconciler import __version__, pipeline
-from reconciler.cli import common, console, loading
+from reconciler.cli import common, complete, console, loading
 from reconciler.cli.loading import Paths
-from reconciler.cli.settings import Settings, accepts_settings, parse_duration
+from reconciler.cli.settings import SPARK, Settings, accepts_settings, parse_duration
+from reconciler.cli.validate import show_clusters
 from reconciler.clock import wall_clock_ms
 from reconciler.doctor import ClusterCheck, check_cluster, doctor_report
 from reconciler.errors import ExitCode, ReconcilerError, ScanFailed, UsageError, WrongCluster
@@ -34,7 +35,7 @@ from reconciler.text.formatting import format_time
 from reconciler.text.validation import error_reason
 
 
-@accepts_settings
+@accepts_settings(DOCTOR)
 def doctor(
     settings: Settings,
     paths: Paths = None,
@@ -54,6 +55,9 @@ def doctor(
             help="Check instead how this repository on GitHub is protected. The token is that of GH_TOKEN or GITHUB_TOKEN.",
         ),
     ] = None,
+    list_clusters: Annotated[
+        bool, typer.Option("--list", help="Only list the clusters of the manifests, and connect to none.")
+    ] = False,
     environment: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="With --github: check only who may use this environment, as apply does."),
@@ -64,6 +68,9 @@ def doctor(
     Exits with 1 where something that is required is missing or could not be read. With --github,
     what the token may not see is not a reason to fail, except with --environment.
     """
+    if list_clusters:
+        show_clusters(loading.load_clusters(paths, settings), settings)
+        return ExitCode.DONE
     if github is not None:
         return int(console.companion("github.check").check_github(settings, paths, github, environment))
     if environment is not None:
@@ -79,7 +86,7 @@ def doctor(
                 checks.append(check_cluster(run, elections_only=purpose is Role.ELECTIONS and not show_acls))
         except ReconcilerError as error:  # the other clusters must still be checked
             errors[manifests.cluster.metadata.name] = str(error)
-            console.print_error(f"{manifests.cluster.metadata.name}: {error}")
+            console.print_exception(error, manifests.cluster.metadata.name)
             codes.add(error.exit_code)
 
     def text() -> Iterator[str | Text]:
@@ -142,7 +149,7 @@ def doctor_json(checks: list[ClusterCheck], errors: Mapping[str, str], principal
     return json.dumps(document, default=plain, indent=1) + "\n"
 
 
-@accepts_settings
+@accepts_settings(DRIFT)
 def drift(
     settings: Settings,
     paths: Paths = None,
@@ -172,7 +179,7 @@ def drift(
                 reports.append(drift_reports.report(pipeline.plan(run), previous=previous_reports))
         except ReconcilerError as error:  # the other clusters must still be reported
             name, cluster_id = manifests.cluster.metadata.name, manifests.cluster.spec.cluster_id
-            console.print_error(f"{name}: {error}")
+            console.print_exception(error, name)
             now_ms = wall_clock_ms()
             reports.append(
                 drift_reports.unreachable_report(
@@ -201,12 +208,16 @@ def _read(previous: Path | None) -> Sequence[DriftReport]:
         return ()
 
 
-@accepts_settings
+@accepts_settings(JOURNAL, without=SPARK)
 def journal(
     settings: Settings,
     paths: Paths = None,
     address: Annotated[
-        str | None, typer.Option(help="Only this subject, such as orders[3], this address, or this prefix of one.")
+        str | None,
+        typer.Option(
+            autocompletion=complete.addresses,
+            help="Only this subject, such as orders[3], this address, or this prefix of one.",
+        ),
     ] = None,
     run_id: Annotated[str | None, typer.Option("--run", metavar="ID", help="Only this run.")] = None,
     since: Annotated[
@@ -224,4 +235,4 @@ def journal(
         subject = f" about {display_name(address)}" if address else ""
         when = f" since {format_time(since_ms)}" if since_ms else ""
         console.print_stderr(f"the journal of {run.manifests.cluster.address} has no entry{subject}{when}")
-    console.emit(settings, journal_document(entries, manifests.cluster.metadata.name, full=full))
+    console.emit(settings, journal_document(entries, manifests.cluster, full=full))

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from reconciler.cli import console
+from reconciler.cli.log_lines import write_line
 from reconciler.cli.settings import Settings
 from reconciler.clock import wall_clock_ms
 from reconciler.codec import read_kind, wrong_document
@@ -52,10 +53,26 @@ def load(paths: Sequence[Path] | None, settings: Settings) -> ManifestSet:
         document = diagnostics_document(error.diagnostics)
         console.write_files(settings, document)
         if settings.output is Format.TEXT or settings.output not in document.writers:
-            console.print_stderr(write_diagnostics(error.diagnostics).rstrip("\n"))
+            _print_diagnostics(error)
         else:
             console.write(str(document.writers[settings.output]()))
         raise
+
+
+def _print_diagnostics(error: ManifestsInvalid) -> None:
+    """Print all diagnostics: as text with the source lines, or each as a line of JSON."""
+    as_json = [
+        write_line(
+            diagnostic.severity.upper(),
+            f"{diagnostic.location}: {diagnostic.message}",
+            code=diagnostic.code,
+            hint=diagnostic.hint,
+            exit_code=int(error.exit_code),
+        )
+        for diagnostic in error.diagnostics
+    ]
+    if not all(as_json):
+        console.print_stderr(write_diagnostics(error.diagnostics).rstrip("\n"))
 
 
 def load_clusters(paths: Sequence[Path] | None, settings: Settings) -> list[ClusterManifests]:

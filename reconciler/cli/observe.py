@@ -3,19 +3,19 @@
 from reconciler import pipeline
 from reconciler.cli import common, console, loading
 from reconciler.cli.loading import Paths
-from reconciler.cli.settings import Settings, accepts_settings
+from reconciler.cli.settings import SPARK, Settings, accepts_settings
 from reconciler.errors import ExitCode
 from reconciler.model.snapshot import GroupState, Unknown
 from reconciler.text.escape import display_name, escape_sentence, quoted
 from reconciler.text.formatting import count
 
 
-@accepts_settings
+@accepts_settings(None, without=SPARK)
 def observe(settings: Settings, paths: Paths = None) -> int:
-    """Record in the journal how the groups look that a GroupRemoval selects.
+    """Record how groups look, where __consumer_offsets is hidden.
 
-    For clusters with `consumerOffsets: hidden`, at least four times in each `idleFor`. Writes to the
-    journal and nothing else.
+    Of clusters with `consumerOffsets: hidden`, the groups that a GroupRemoval selects, at least four
+    times in each `idleFor`. Writes to the journal and nothing else.
     """
     codes: set[int] = set()
     for manifests in loading.load_clusters(paths, settings):

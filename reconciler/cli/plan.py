@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -10,16 +10,16 @@ import typer
 
 from reconciler import pipeline
 from reconciler.apply import results as results_file
-from reconciler.cli import common, console, loading
+from reconciler.cli import common, complete, console, loading
 from reconciler.cli.codes import ALL_CODES, find_code, page
 from reconciler.cli.loading import Paths, PlanAndPaths
-from reconciler.cli.settings import Settings, accepts_settings, parse_duration, parse_names
+from reconciler.cli.settings import NO_CLUSTER, SPARK, Settings, accepts_settings, parse_duration, parse_names
 from reconciler.clock import wall_clock_ms
 from reconciler.codec import document, read_kind
 from reconciler.errors import ExitCode, PlanUnusable, ReconcilerError, Refused, UsageError
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.names import format_subject
-from reconciler.model.plan import Plan
+from reconciler.model.plan import Decision, Plan
 from reconciler.plan import drift as drift_reports
 from reconciler.plan import limits, plan_file
 from reconciler.plan.diff import compare
@@ -27,12 +27,12 @@ from reconciler.plan.planner import LONGEST_EXPIRY_MS
 from reconciler.plan.targets import find_candidates, find_subjects
 from reconciler.references import CONNECTION
 from reconciler.report.diff import diff_document
-from reconciler.report.document import EXPLANATION, PLAN, Document, Rendered
+from reconciler.report.document import DIFF, EXPLANATION, PLAN, Document, Rendered
 from reconciler.report.drift import drift_document
-from reconciler.report.plan import explain_report, plan_document
+from reconciler.report.plan import count_subjects, explain_report, plan_document
 from reconciler.report.results import results_document
 from reconciler.text.escape import display_name
-from reconciler.text.formatting import count, format_duration, format_time, until
+from reconciler.text.formatting import format_duration, format_time, until
 from reconciler.text.suggest import backticks, did_you_mean, question
 
 DetailedExitcode = Annotated[bool, typer.Option("--detailed-exitcode", help="Exit 2 if there are actions.")]
@@ -46,17 +46,17 @@ def exit_code(plan: Plan, *, detailed: bool, fail_on: Collection[str] = ()) -> E
 
     1: no subject could be read, so the plan says nothing about the cluster.
     """
-    refused = [verdict.message for verdict in plan.refused]
+    refused = {verdict.id: verdict.cause for verdict in plan.refused}
     findings = {name: text for name, text in describe_findings(plan).items() if name in fail_on and text}
-    for message in (*refused, *(f"--fail-on {name}: {text}" for name, text in findings.items())):
-        console.print_error(message)
+    for code, message in (*refused.items(), *((name, f"--fail-on {name}: {text}") for name, text in findings.items())):
+        console.print_error(message, code=code, exit_code=ExitCode.REFUSED)
     if refused or findings:
         return ExitCode.REFUSED
     unread = [decision for decision in plan.blocked if decision.unread]
     if unread and len(unread) == len(plan.decisions):
         first = f"{format_subject(unread[0].address)}: {unread[0].reason}"
         console.print_error(
-            f"none of {count(len(unread), 'subject')} could be read, the first: {first}; `reconciler doctor` says more"
+            f"none of {_count(unread)} could be read, the first: {first}; `reconciler doctor` says more"
         )
         return ExitCode.ERROR
     return ExitCode.ACTIONS if detailed and plan.actions else ExitCode.DONE
@@ -65,14 +65,16 @@ def exit_code(plan: Plan, *, detailed: bool, fail_on: Collection[str] = ()) -> E
 def describe_findings(plan: Plan) -> dict[str, str]:
     """Return for each of FINDINGS what the plan has of it; empty: nothing."""
     blocked = plan.blocked
-    first = (
-        f"{count(len(blocked), 'subject')} blocked, the first: {format_subject(blocked[0].address)}" if blocked else ""
-    )
+    first = f"{_count(blocked)} blocked, the first: {format_subject(blocked[0].address)}" if blocked else ""
     policies = ", ".join(str(warning.policy) for warning in plan.unmatched)
     return {"blocked": first, "unknown": " ".join(plan.incomplete), "unmatched": policies}
 
 
-@accepts_settings
+def _count(decisions: Iterable[Decision]) -> str:
+    return count_subjects(decision.address for decision in decisions)
+
+
+@accepts_settings(PLAN)
 def plan(
     settings: Settings,
     paths: Paths = None,
@@ -94,6 +96,7 @@ def plan(
         list[str] | None,
         typer.Option(
             metavar="ADDRESS",
+            autocompletion=complete.addresses,
             help="Read and plan only this subject, such as orders[3], or this policy. May be repeated.",
         ),
     ] = None,
@@ -170,7 +173,7 @@ def _announce_new_cluster(manifests: ClusterManifests) -> ExitCode:
     return ExitCode.DONE
 
 
-@accepts_settings
+@accepts_settings(DIFF, without=NO_CLUSTER)
 def plan_diff(
     settings: Settings,
     old: Annotated[Path, typer.Argument(help="The older saved plan.")],
@@ -182,7 +185,7 @@ def plan_diff(
     console.emit(settings, diff_document(comparison, full=full))
 
 
-@accepts_settings
+@accepts_settings(PLAN, without=NO_CLUSTER)
 def show(
     settings: Settings,
     saved: Annotated[Path, typer.Argument(metavar="PLAN", help="A saved plan, results or a drift report.")],
@@ -222,13 +225,14 @@ def _read_document(saved: Path, kind: str, settings: Settings) -> Document:
         raise PlanUnusable(f"the results {saved} are not usable: {error}") from error
 
 
-@accepts_settings
+@accepts_settings(EXPLANATION, without=SPARK)
 def explain(
     settings: Settings,
     subject: Annotated[
         str,
         typer.Argument(
             metavar="ADDRESS|CODE",
+            autocompletion=complete.subjects,
             help="A subject as the plan prints it, such as orders[3], a full address such as "
             "RetentionFloor/orders/orders[3], or a code such as B204, recordsPercent or exit-3.",
         ),
@@ -241,6 +245,9 @@ def explain(
     the subject, and reads only what that needs. The last line for a code names its page of the
     documentation.
     """
+    if read_kind(Path(subject)):
+        file = display_name(subject)
+        raise UsageError(f"{file} is a file, and what to explain comes first: reconciler explain ADDRESS {file}")
     if entry := find_code(subject):
         text: Rendered = (
             f"{entry.code}: {entry.title}\n\n{entry.explanation}\n\nPage: {page(entry.code, settings.docs_url)}\n"

@@ -11,7 +11,7 @@ from reconciler.apply import restore
 from reconciler.apply.results import exit_code, may_have_written
 from reconciler.cli import common, console, loading
 from reconciler.cli.loading import Paths, parse_path
-from reconciler.cli.settings import Settings, accepts_settings
+from reconciler.cli.settings import SPARK, Settings, accepts_settings
 from reconciler.cli.signals import handle_signals
 from reconciler.errors import ExitCode, PlanUnusable, Refused, UsageError
 from reconciler.report.document import RESTORE, Document
@@ -19,7 +19,7 @@ from reconciler.report.restore import restore_plan_report, restore_report
 from reconciler.text.escape import quoted
 
 
-@accepts_settings
+@accepts_settings(RESTORE, without=SPARK)
 def restore_group(
     settings: Settings,
     source: Annotated[

@@ -3,18 +3,27 @@
 import inspect
 import re
 from collections.abc import Callable, Collection
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
+from reconciler.cli import complete
 from reconciler.errors import UsageError
-from reconciler.report.document import Format
+from reconciler.report.document import Format, Kind
 from reconciler.text.escape import display_name
 from reconciler.text.suggest import suggestion
 
 COMMON_PANEL = "Options of every command"
+COMMON_SHOWN = ("cluster", "output", "output_file", "quiet", "verbose")
+"""Common options in the help of a command; `reconciler help options` has all of them."""
+SPARK = ("engine", "spark_master", "spark_remote", "spark_conf", "executor_secrets")
+"""Common options that mean something only where the command scans a cluster."""
+NO_CLUSTER = (*SPARK, "cluster", "timeout")
+"""Those, and others that mean something only where the command acts on one cluster of manifests."""
+OUTPUT = ("output", "output_file", "docs_url")
 
 
 class KeyValue(NamedTuple):
@@ -84,7 +93,12 @@ class Settings:
 
     cluster: Annotated[
         str | None,
-        typer.Option(envvar="RECONCILER_CLUSTER", metavar="NAME", help="Use only this cluster of the manifests."),
+        typer.Option(
+            envvar="RECONCILER_CLUSTER",
+            metavar="NAME",
+            help="Use only this cluster of the manifests.",
+            autocompletion=complete.clusters,
+        ),
     ] = None
     output: Annotated[Format, typer.Option("-o", "--output", help="Format of the result on stdout.")] = Format.TEXT
     output_file: Annotated[
@@ -103,7 +117,7 @@ class Settings:
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log every step.")] = False
     log_format: Annotated[
         Literal["text", "json"],
-        typer.Option(envvar="RECONCILER_LOG_FORMAT", help="Format of log lines on stderr."),
+        typer.Option(envvar="RECONCILER_LOG_FORMAT", help="Format of all lines on stderr."),
     ] = "text"
     no_input: Annotated[
         bool, typer.Option("--no-input", envvar="RECONCILER_NO_INPUT", help="Never ask for confirmation.")
@@ -153,23 +167,37 @@ class Settings:
     ] = False
 
 
-def accepts_settings(command: Callable[..., int | None], description: str | None = None) -> Callable[..., int | None]:
-    """Return `command(settings, …)` with each common option by name. Exit code None: 0.
+def accepts_settings(
+    kind: Kind | None, *, without: Collection[str] = (), description: str | None = None
+) -> Callable[[Callable[..., int | None]], Callable[..., int | None]]:
+    """Return the decorator of `command(settings, …)`, which takes each common option by name. Exit code None: 0.
 
-    `description`: of its help; None: that of the function.
+    `kind`: of its documents; None: it prints text only. `without`: options that mean nothing for it:
+    it takes them, as scripts may write them, and its help does not show them. `description`: of its
+    help; None: that of the function.
     """
+    hidden = {*without, *(() if kind else OUTPUT)}
 
-    def wrapper(**arguments: Any) -> int | None:
-        settings = Settings(**{name: arguments.pop(name) for name in common})
-        return command(settings, **arguments)
+    def option_of(parameter: inspect.Parameter) -> inspect.Parameter:
+        (option,) = map(copy, parameter.annotation.__metadata__)
+        option.rich_help_panel, option.hidden = COMMON_PANEL, parameter.name in hidden
+        if parameter.name == "output" and kind:
+            option.metavar = f"<{'|'.join(kind.formats)}>"
+        typed: Any = Annotated[parameter.annotation.__origin__, option]
+        return parameter.replace(annotation=typed, kind=inspect.Parameter.KEYWORD_ONLY)
+
+    def decorate(command: Callable[..., int | None]) -> Callable[..., int | None]:
+        def wrapper(**arguments: Any) -> int | None:
+            settings = Settings(**{name: arguments.pop(name) for name in common})
+            return command(settings, **arguments)
+
+        _settings, *own = inspect.signature(command).parameters.values()
+        named = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+        wrapper.__name__ = getattr(command, "__name__", "command")  # the sandbox's commands are called like these
+        wrapper.__doc__ = description or command.__doc__
+        parameters = [*named, *map(option_of, common.values())]
+        wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return wrapper
 
     common = inspect.signature(Settings).parameters
-    for parameter in common.values():
-        (option,) = parameter.annotation.__metadata__
-        option.rich_help_panel = COMMON_PANEL
-    _settings, *own = inspect.signature(command).parameters.values()
-    parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in (*own, *common.values())]
-    wrapper.__name__ = getattr(command, "__name__", "command")  # the sandbox's commands are called like their functions
-    wrapper.__doc__ = description or command.__doc__
-    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return wrapper
+    return decorate

@@ -6,10 +6,12 @@ then exits with 130 if no request was sent, else with 5, because the outcome is 
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from reconciler.cli.log_lines import JsonLines
 from reconciler.cli.progress import ERASE_LINE, shows_bar
 from reconciler.errors import ExitCode
 
@@ -42,6 +44,8 @@ class SignalState:
                 # In its own thread: the next signal must be received even if the reader of stderr
                 # stalls. Not with print(): the main thread may hold the buffer's lock.
                 text = erase + (_STOPPING if self._count == 1 else "")
+                if isinstance(stream := sys.stderr, JsonLines):
+                    text = stream.format("WARNING", _STOPPING.rstrip()) if self._count == 1 else ""
                 writing = threading.Thread(target=os.write, args=(2, text.encode()), name="stopping", daemon=True)
                 writing.start()
                 if self._count > 1:

@@ -1,20 +1,22 @@
 """`reconciler validate` and `clusters`: they read manifests, and nothing else."""
 
 import json
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
 
 from reconciler.cli import console, loading
 from reconciler.cli.loading import Paths
-from reconciler.cli.settings import Settings, accepts_settings
+from reconciler.cli.settings import SPARK, Settings, accepts_settings
+from reconciler.manifest.files import ClusterManifests
 from reconciler.model.action import Mode
 from reconciler.report.diagnostics import diagnostics_document
-from reconciler.report.document import CLUSTERS, Document
+from reconciler.report.document import CLUSTERS, DIAGNOSTICS, Document
 from reconciler.text.formatting import count
 
 
-@accepts_settings
+@accepts_settings(DIAGNOSTICS, without=SPARK)
 def validate(settings: Settings, paths: Paths = None) -> None:
     """Check manifests without a cluster. Exit 1 if a manifest is invalid."""
     manifests = loading.load(paths, settings)
@@ -24,20 +26,22 @@ def validate(settings: Settings, paths: Paths = None) -> None:
     console.emit(settings, diagnostics_document(manifests.warnings, summary=summary))
 
 
-@accepts_settings
+@accepts_settings(CLUSTERS, without=SPARK)
 def clusters(
     settings: Settings,
     paths: Paths = None,
     mode: Annotated[Mode | None, typer.Option(help="List only clusters with a policy in this mode.")] = None,
 ) -> None:
-    """List the clusters of the manifests.
+    """List the clusters of the manifests; `doctor --list` does the same.
 
     One name per line, or one JSON list with -o json. Connects to no cluster.
     """
-    names = [
-        part.cluster.metadata.name
-        for part in loading.load_clusters(paths, settings)
-        if mode in (None, *(policy.mode for policy in part.policies))
-    ]
+    parts = loading.load_clusters(paths, settings)
+    show_clusters((part for part in parts if mode in (None, *(policy.mode for policy in part.policies))), settings)
+
+
+def show_clusters(clusters: Iterable[ClusterManifests], settings: Settings) -> None:
+    """Write the names of clusters in the format of `-o`."""
+    names = [part.cluster.metadata.name for part in clusters]
     writers = {"text": lambda: "".join(f"{name}\n" for name in names), "json": lambda: json.dumps(names) + "\n"}
     console.emit(settings, Document(kind=CLUSTERS, writers=writers))

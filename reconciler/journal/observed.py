@@ -48,7 +48,7 @@ def parse(line: bytes) -> ObservationLine | None:
 def by_group(
     lines: Iterable[ObservationLine | str], groups: Collection[str], cluster_id: str
 ) -> Mapping[str, tuple[GroupObservation, ...]]:
-    """Return the observations of each group, in their order: one of each scan of the cluster.
+    """Return the observations of each group in their order, one for each scan of the cluster.
 
     A text among the lines is a group that a run removed or restored: what was seen of it before shows
     nothing of the present one. A group without a line in a scan was absent.
@@ -61,7 +61,9 @@ def by_group(
             begins[line] = len(scans)
         elif line.cluster_id == cluster_id:
             at_ms[line.run_id] = line.at_ms
-            scans[line.run_id][line.group] = GroupObservation(**{name: getattr(line, name) for name in _SEEN})
+            of_scan = scans[line.run_id]
+            if line.group in begins:
+                of_scan[line.group] = GroupObservation(**{name: getattr(line, name) for name in _SEEN})
 
     def seen(run_id: str, group: str) -> GroupObservation:
         absent = GroupObservation(at_ms=at_ms[run_id], group=group, type=GroupType.HIDDEN, state=GroupState.DEAD)

@@ -18,9 +18,14 @@ ApiVersions = Mapping[int, tuple[int, int]]
 """Key of a request → its first and last version on a broker."""
 
 FETCH = 1
+METADATA = 3
+DESCRIBE_GROUPS = 15
 LIST_GROUPS = 16
 _API_VERSIONS = 18
+_BROKER_HEARTBEAT = 63
 CONSUMER_GROUP_DESCRIBE = 69
+_HEARTBEATS = (68, 76, 88)
+"""Of members of consumer groups, share groups and Streams groups (KIP-848, KIP-932, KIP-1071)."""
 _WITH_TYPES = 5
 """The version of ListGroups from which on it tells types (KIP-848, Kafka 3.8)."""
 _THREADS = 8
@@ -54,6 +59,37 @@ def tell_no_types(versions: Mapping[int, ApiVersions | Unknown]) -> bool:
         and of_broker.get(LIST_GROUPS, (0, _WITH_TYPES))[1] < _WITH_TYPES
         for of_broker in versions.values()
     )
+
+
+def know_classic_only(versions: Mapping[int, ApiVersions | Unknown]) -> bool:
+    """Whether every broker has answered and none knows another protocol for members, as up to Kafka 3.6."""
+    return bool(versions) and all(
+        not isinstance(of_broker, Unknown) and of_broker.keys().isdisjoint(_HEARTBEATS)
+        for of_broker in versions.values()
+    )
+
+
+def untold_rights(versions: Mapping[int, ApiVersions | Unknown], name: str, key: int, first: int) -> Unknown | None:
+    """Why answers lack the caller's rights; None: no broker is known to leave them out.
+
+    `first`: the version of the request from which on its answer has them (KIP-430).
+    """
+    for of_broker in versions.values():
+        if not isinstance(of_broker, Unknown) and of_broker.get(key, (0, 0))[1] < first:
+            return Unknown(f"the brokers do not tell rights ({name} before version {first})")
+    return None
+
+
+def find_controllers(connection: Connection, deadline: Deadline) -> str | None:
+    """Return why no bootstrap server is a broker; None: one may be.
+
+    A controller answers ApiVersions, and no request for metadata (KIP-631).
+    """
+    servers = dict(enumerate(connection.bootstrap_servers))
+    for versions in read_api_versions(connection, servers, deadline).values():
+        if isinstance(versions, Unknown) or METADATA in versions or _BROKER_HEARTBEAT not in versions:
+            return None
+    return "a controller answered, and no broker; name the listener of brokers in bootstrapServers of the Cluster"
 
 
 def _ask(connection: Connection, address: str, deadline: Deadline) -> ApiVersions | Unknown:

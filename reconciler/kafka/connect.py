@@ -214,17 +214,24 @@ def cluster_id(connection: Connection) -> str:
     return open_client(connection)[1]
 
 
-def open_client(connection: Connection, *, patience_s: float = _GRACE_S) -> tuple[AdminClient, str]:
+def open_client(
+    connection: Connection,
+    *,
+    patience_s: float = _GRACE_S,
+    find_cause: Callable[[Connection, Deadline], str | None] = lambda _connection, _deadline: None,
+) -> tuple[AdminClient, str]:
     """A client for reads that a broker has answered, and the cluster's id.
 
     Raises ClusterUnreachable within `timeout_s`, and after `patience_s` in which every bootstrap server
     failed as no waiting mends; also where no broker accepts connections at the address that it advertises.
+    `find_cause`: asked once after `patience_s` without an answer; with a cause, the wait ends.
     """
     started, deadline, give_up = time.monotonic(), Deadline.after(connection.timeout_s), Deadline.after(patience_s)
     attempt = ConnectAttempt(connection)
     settings = {**read_timeouts(connection), "error_cb": attempt.add_error, "log.connection.close": True}
     client = create(AdminClient, connection, settings, logger=attempt)
     answer: Future[Any] | None = None
+    is_asked, unanswered = False, Deadline.after(patience_s)
     while not deadline.passed:
         if answer is None or answer.done():
             # Not describe_cluster: that waits for the controller, and brokers may name a frozen one. It also
@@ -239,6 +246,10 @@ def open_client(connection: Connection, *, patience_s: float = _GRACE_S) -> tupl
             return client, str(answer.result().cluster_id)
         if answer.done():
             time.sleep(_SLICE_S)
+        if unanswered.passed and not is_asked:
+            is_asked = True
+            if cause := find_cause(connection, Deadline.after(patience_s)):
+                raise ClusterUnreachable(f"no broker of {connection.servers} answered: {cause}")
         if give_up.passed and not attempt.may_succeed():
             break
         if give_up.passed or not attempt.is_final:

@@ -2,33 +2,41 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import confluent_kafka
 
 from reconciler.kafka import permissions
 from reconciler.kafka.api_versions import FETCH, ApiVersions
-from reconciler.kafka.group_listing import list_groups
+from reconciler.kafka.group_listing import GroupListing, list_groups
 from reconciler.kafka.journal_topic import check_topic
 from reconciler.kafka.offsets import newest_timestamps
-from reconciler.kafka.permissions import Permission, RequiredAccess
+from reconciler.kafka.permissions import Permission, RequiredAccess, RequiredRequest
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.silence import silent_brokers
-from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC, TopicListing, describe_topics, list_topics
-from reconciler.model.snapshot import Unknown
+from reconciler.kafka.topics import (
+    CONSUMER_OFFSETS_TOPIC,
+    TopicListing,
+    consumer_offsets_missing,
+    describe_topics,
+    list_topics,
+)
+from reconciler.model.snapshot import GroupType, Unknown
+from reconciler.text.escape import quoted
+from reconciler.text.formatting import first_few
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerVersion:
-    """Version ranges of apply's requests on a broker; `lacking`: requests without a usable one.
+    """Version ranges of the program's requests on a broker; `lacking`: requests without a usable one.
 
-    `unread`: why the broker did not tell them.
+    `kafka_4`: a guess. `unread`: why the broker did not tell its versions.
     """
 
     broker: str
     kafka_4: bool = False
     operations: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    lacking: tuple[str, ...] = ()
+    lacking: tuple[RequiredRequest, ...] = ()
     unread: Unknown | None = None
 
 
@@ -68,9 +76,8 @@ def run_checks(session: KafkaSession, required: RequiredAccess) -> DoctorReport:
     names = tuple(sorted(listing.topics))
     journal = required.journal_topic
     group_names = tuple(sorted(name for name, group in groups.groups.items() if group.listed is True))
-    consumer_offsets = describe_topics(session, listing, [CONSUMER_OFFSETS_TOPIC]).partitions.get(
-        CONSUMER_OFFSETS_TOPIC, ()
-    )
+    described = describe_topics(session, replace(listing, incomplete=None), [CONSUMER_OFFSETS_TOPIC])
+    consumer_offsets = described.partitions.get(CONSUMER_OFFSETS_TOPIC, ())
     silent = silent_brokers(session, session.addresses)
     rights, beyond = permissions.check(session, required, topics=names, groups=group_names, with_unanswered=not silent)
     return DoctorReport(
@@ -88,14 +95,36 @@ def run_checks(session: KafkaSession, required: RequiredAccess) -> DoctorReport:
         rights=rights,
         beyond=beyond,
         silent=(*(silent[broker].reason for broker in sorted(silent)), *_not_alive(session, listing)),
-        unseen=tuple(
-            fact.reason
-            for fact in (listing.incomplete, groups.incomplete)
-            if fact is not None and not (silent and fact.unanswered)
+        unseen=(
+            *(
+                fact.reason
+                for fact in (listing.incomplete, groups.incomplete)
+                if fact is not None and not (silent and fact.unanswered)
+            ),
+            *_undecidable(required, groups, described),
         ),
         journal_missing=journal is not None and journal not in listing.topics,
         journal_risks=() if journal is None else check_topic(session, journal),
     )
+
+
+def _undecidable(required: RequiredAccess, groups: GroupListing, described: TopicListing) -> Iterator[str]:
+    """Yield what the brokers tell nobody, and without which floors and removals are blocked."""
+    if not (required.needs.groups or required.needs.readers):
+        return
+    untold = sorted(name for name, of in groups.groups.items() if of.listed is True and of.type is GroupType.HIDDEN)
+    is_hidden = CONSUMER_OFFSETS_TOPIC not in described.topics
+    if untold or (groups.without_types and is_hidden and not groups.classic_only):
+        names = first_few([quoted(name) for name in untold or sorted(groups.groups)])
+        yield f"the brokers do not tell the type of {names}: floors are blocked, and so is the removal of these groups"
+    # A refusal is a missing right.
+    if required.needs.consumer_offsets and is_hidden and described.incomplete is None:
+        hidden = required.needs.without_consumer_offsets
+        if (missing := consumer_offsets_missing(None, groups.groups, hidden=hidden)) is not None:
+            yield (
+                f"{missing.reason}: floors are blocked, and so are removals with idleFor above 0s; if the provider hides "
+                "it, say consumerOffsets: hidden in the Cluster"
+            )
 
 
 def _not_alive(session: KafkaSession, listing: TopicListing) -> Iterator[str]:
@@ -109,9 +138,7 @@ def _not_alive(session: KafkaSession, listing: TopicListing) -> Iterator[str]:
         yield f"{session.broker(broker)} has replicas and is not in the cluster's metadata: it is down or does not answer"
 
 
-def broker_version(
-    address: str, versions: ApiVersions | Unknown, requests: Sequence[tuple[str, int, int]]
-) -> BrokerVersion:
+def broker_version(address: str, versions: ApiVersions | Unknown, requests: Sequence[RequiredRequest]) -> BrokerVersion:
     """Compare the versions of a broker with what the requests need, as in RequiredAccess."""
     if isinstance(versions, Unknown):
         return BrokerVersion(broker=address, unread=versions)
@@ -119,8 +146,8 @@ def broker_version(
         broker=address,
         # Kafka 4.0 removed the first versions of Fetch (KIP-896).
         kafka_4=versions.get(FETCH, (0, 0))[0] >= 4,
-        operations={name: versions[key] for name, key, _ in requests if key in versions},
-        lacking=tuple(name for name, key, first in requests if versions.get(key, (0, -1))[1] < first),
+        operations={request.name: versions[request.key] for request in requests if request.key in versions},
+        lacking=tuple(request for request in requests if versions.get(request.key, (0, -1))[1] < request.first),
     )
 
 

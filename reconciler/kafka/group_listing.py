@@ -14,7 +14,7 @@ from typing import Any
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaException
 from confluent_kafka.admin import AclOperation, AdminClient
 
-from reconciler.kafka.api_versions import tell_no_types
+from reconciler.kafka.api_versions import METADATA, know_classic_only, tell_no_types, untold_rights
 from reconciler.kafka.futures import Deadline, cause_of, failure_of, is_final, reason_of, submit
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.snapshot import NOT_ASKED, Cause, GroupFacts, GroupState, GroupType, Unknown
@@ -28,6 +28,8 @@ STATES = {
 }
 _TYPES = {ConsumerGroupType.CLASSIC: GroupType.CLASSIC, ConsumerGroupType.CONSUMER: GroupType.CONSUMER}
 _RIGHT = "DESCRIBE on the cluster"
+CLUSTER_RIGHTS = ("Metadata", METADATA, 8)
+"""The request whose answer has the caller's rights on the cluster and on topics, and from which version on."""
 _CLUSTER, _LISTING, _OLD_LISTING = "cluster", "listing", "old listing"
 _ID_S = 1.0
 _OLD_STATE = Unknown("state: only the old list call shows this group, and it does not know its protocol")
@@ -41,6 +43,7 @@ class GroupListing:
     completely. `cluster_id`: of the cluster that answered; None: no broker has answered with it.
     `without_types`: brokers before Kafka 3.8 do not tell types. All groups are then classic, unless
     `__consumer_offsets` holds a key of another protocol, which the early access of Kafka 3.7 can write.
+    `classic_only`: no broker knows another protocol, so that a hidden `__consumer_offsets` changes nothing.
     """
 
     groups: Mapping[str, GroupFacts]
@@ -48,6 +51,7 @@ class GroupListing:
     hidden_unread: Unknown | None = NOT_ASKED
     cluster_id: str | None = None
     without_types: bool = False
+    classic_only: bool = False
 
     def check_cluster(self, expected: str | None) -> Unknown | None:
         """Why these may be groups of another cluster than `expected`; None: they are not, or any will do."""
@@ -69,7 +73,9 @@ def list_groups(
     calls = (_CLUSTER, _LISTING, *((_OLD_LISTING,) if hidden else ()))
     answers = session.read(calls, _send_listing, is_final=_is_complete, deadline=deadline)
     cluster = answers[_CLUSTER]
-    groups, incomplete = _listed(answers[_LISTING], cluster, only)
+    if failure_of(cluster) is None:
+        session.addresses |= {node.id: f"{node.host}:{node.port}" for node in cluster.result().nodes}
+    groups, incomplete = _listed(session, answers[_LISTING], cluster, only)
     # An incomplete listing blocks what hidden ids would.
     hidden_unread: Unknown | None = NOT_ASKED if incomplete is None else incomplete
     if hidden and incomplete is None:
@@ -77,14 +83,13 @@ def list_groups(
         hidden_unread = old if isinstance(old, Unknown) else None
         groups = groups if isinstance(old, Unknown) else old | groups
     untold = [name for name, facts in groups.items() if facts.listed is True and facts.type is GroupType.HIDDEN]
-    if failure_of(cluster) is None:
-        session.addresses |= {node.id: f"{node.host}:{node.port}" for node in cluster.result().nodes}
     without_types = bool(untold) and incomplete is None and tell_no_types(session.api_versions())
     if without_types:
         groups |= {name: replace(groups[name], type=GroupType.CLASSIC) for name in untold}
     return GroupListing(
         groups=groups,
         without_types=without_types,
+        classic_only=without_types and know_classic_only(session.api_versions()),
         incomplete=incomplete,
         hidden_unread=hidden_unread,
         cluster_id=cluster.result().cluster_id
@@ -137,7 +142,7 @@ def _is_complete(answer: Future[Any]) -> bool:
 
 
 def _listed(
-    listing: Future[Any], cluster: Future[Any], only: Collection[str] | None
+    session: KafkaSession, listing: Future[Any], cluster: Future[Any], only: Collection[str] | None
 ) -> tuple[dict[str, GroupFacts], Unknown | None]:
     """The groups, and what makes the listing incomplete."""
     incomplete = failure_of(listing, right=_RIGHT, prefix="the group listing failed: ")
@@ -165,9 +170,11 @@ def _listed(
         return groups, Unknown(f"the group listing is incomplete: {reasons}", cause)
     may_lack = "the group listing may lack groups: "
     incomplete = failure_of(cluster, prefix=f"{may_lack}the caller's rights are unknown, ")
-    rights = cluster.result().authorized_operations or () if incomplete is None else ()
-    if incomplete is None and not {AclOperation.DESCRIBE, AclOperation.ALL}.intersection(rights):
-        incomplete = Unknown(f"{may_lack}the right {_RIGHT} is missing")
+    rights = None if incomplete is not None else cluster.result().authorized_operations
+    if incomplete is None and not {AclOperation.DESCRIBE, AclOperation.ALL}.intersection(rights or ()):
+        untold = None if rights else untold_rights(session.api_versions(), *CLUSTER_RIGHTS)
+        why = f"the right {_RIGHT} is missing" if untold is None else untold.reason
+        incomplete = Unknown(f"{may_lack}{why}")
     return groups, incomplete
 
 

@@ -236,7 +236,7 @@ def read_consumers(
     for part in read_consumption(session, sorted(groups), with_members=with_members(groups), isolated=True):
         for group, consumption in part.items():
             unread = consumption.unread
-            if groups[group].type is GroupType.HIDDEN and not consumption.commits:
+            if unread is None and groups[group].type is GroupType.HIDDEN and not consumption.commits:
                 unread = NO_COMMIT_YET  # of this type are groups of Streams, and share groups
             groups[group] = replace(groups[group], consumption_unread=unread)
             for topic, of_topic in consumption.by_topic(commits).items():

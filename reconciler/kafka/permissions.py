@@ -13,13 +13,15 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka.admin import AdminClient
 
 from reconciler.errors import ClusterUnreachable, ProgramFailed
+from reconciler.kafka.api_versions import DESCRIBE_GROUPS, untold_rights
 from reconciler.kafka.coordinators import NO_ANSWER
 from reconciler.kafka.futures import DENIED, GONE, Deadline, failed_with, failure_of
+from reconciler.kafka.group_listing import CLUSTER_RIGHTS
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC, send_descriptions
 from reconciler.model.scan_request import PositionKind, ScanRequest
@@ -88,6 +90,51 @@ class Permission:
         return tuple(sorted(names))
 
 
+class RequiredRequest(NamedTuple):
+    """A request of the program. `first`: its least sufficient version. `breaks`: what fails without it."""
+
+    purpose: Role
+    name: str
+    key: int
+    first: int
+    breaks: str
+
+
+def planning_requests(needs: ScanRequest) -> tuple[RequiredRequest, ...]:
+    """Return the requests that read these facts, by name."""
+    with_groups = bool(needs.groups) or needs.readers
+    with_fetch = needs.consumer_offsets or any(part.records for part in needs.topics)
+    no_position = "the positions of groups cannot be read: floors on their topics are blocked, and so is their removal"
+    rows = (
+        (
+            with_fetch,
+            "Fetch",
+            1,
+            4,
+            "neither __consumer_offsets nor records can be read: floors and removals are blocked",
+        ),
+        (needs.offsets, "ListOffsets", 2, 2, "the ends of partitions cannot be read: floors are blocked"),
+        (bool(needs.topics), "Metadata", 3, 10, "topics have no id: floors and elections are blocked"),
+        (with_groups, "OffsetFetch", 9, 1, no_position),
+        (with_groups, "FindCoordinator", 10, 0, no_position),
+        (needs.readers, "DescribeGroups", 15, 0, "what members read is not known: floors on their topics are blocked"),
+        (needs.readers, "ListGroups", 16, 0, "groups are not known: floors are blocked"),
+        (bool(needs.groups), "ListGroups", 16, 4, "the states of groups are not told: removals are blocked"),
+        (
+            needs.offsets,
+            "DescribeConfigs",
+            32,
+            1,
+            "it is unknown whether topics are compacted: their floors are blocked",
+        ),
+    )
+    return tuple(
+        RequiredRequest(Role.PLAN, name, key, first, breaks)
+        for is_needed, name, key, first, breaks in rows
+        if is_needed
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequiredAccess:
     """What the manifests require: facts for plans, and `changes`, what the requests of apply need."""
@@ -95,8 +142,8 @@ class RequiredAccess:
     needs: ScanRequest
     changes: tuple[Permission, ...] = ()
     journal_topic: str | None = None
-    requests: tuple[tuple[str, int, int], ...] = ()
-    """Name and protocol key of each request of apply, and the first sufficient version."""
+    requests: tuple[RequiredRequest, ...] = ()
+    """Of planning and of applying."""
     rights: tuple[tuple[str, str], ...] = ()
     """Operation and resource of the right that each request of apply needs."""
 
@@ -186,9 +233,11 @@ def check(
     names: dict[str, set[str]] = {resource: set() for resource in visible}
     for permission, selected in rows:
         names[permission.resource].update(selected)
+    untold = untold_rights(session.api_versions(), *CLUSTER_RIGHTS)
+    describe_topics = partial(send_descriptions, permissions=True)
     by_resource = {
-        "cluster": _operations(session.read(sorted(names["cluster"]), _send_cluster)),
-        "topic": _operations(session.read(sorted(names["topic"]), partial(send_descriptions, permissions=True))),
+        "cluster": _operations(session.read(sorted(names["cluster"]), _send_cluster), untold),
+        "topic": _operations(session.read(sorted(names["topic"]), describe_topics), untold),
         "group": _read_groups(session, sorted(names["group"])),
     }
     permissions: list[Permission] = []
@@ -227,27 +276,36 @@ def _send_cluster(client: AdminClient, names: Sequence[str], limit_s: float) -> 
 
 
 def _read_groups(session: KafkaSession, names: Sequence[str]) -> Operations:
+    untold = untold_rights(session.api_versions(), "DescribeGroups", DESCRIBE_GROUPS, 3)
+    request = (names, untold)
     try:
         answer = (
-            session.call_worker(_groups_in_worker, names, timeout_s=session.timeout_s, tries=_TRIES) if names else {}
+            session.call_worker(_groups_in_worker, request, timeout_s=session.timeout_s, tries=_TRIES) if names else {}
         )
     except (ClusterUnreachable, ProgramFailed) as error:
         return dict.fromkeys(names, Unknown(str(error)))
     return dict.fromkeys(names, NO_ANSWER) if answer is None else answer
 
 
-def _groups_in_worker(session: KafkaSession, names: Sequence[str], deadline: Deadline) -> Operations:
+def _groups_in_worker(
+    session: KafkaSession, request: tuple[Sequence[str], Unknown | None], deadline: Deadline
+) -> Operations:
+    names, untold = request
+
     def send(client: AdminClient, part: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
         answers: dict[str, Future[Any]] = client.describe_consumer_groups(
             list(part), include_authorized_operations=True, request_timeout=limit_s
         )
         return answers
 
-    return _operations(session.read(names, send, per_call=_PER_CALL, deadline=deadline))
+    return _operations(session.read(names, send, per_call=_PER_CALL, deadline=deadline), untold)
 
 
-def _operations(answers: Mapping[str, Future[Any]]) -> Operations:
-    """The caller's operations on each resource, without topics and groups that do not exist."""
+def _operations(answers: Mapping[str, Future[Any]], untold: Unknown | None) -> Operations:
+    """The caller's operations on each resource, without topics and groups that do not exist.
+
+    `untold`: why an answer without operations does not mean that there are none.
+    """
     operations: dict[str, frozenset[str] | Unknown] = {}
     for name, answer in answers.items():
         failure = failure_of(answer)
@@ -255,6 +313,8 @@ def _operations(answers: Mapping[str, Future[Any]]) -> Operations:
             # None, for the cluster: the caller may not describe it, and holds nothing.
             authorized = answer.result().authorized_operations or ()
             operations[name] = frozenset(operation.name for operation in authorized)
+            if not authorized and untold is not None:
+                operations[name] = untold
         elif not failed_with(answer, GONE):
             operations[name] = frozenset() if failed_with(answer, DENIED) else failure
     return operations

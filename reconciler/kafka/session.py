@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient
 
 from reconciler.errors import ClusterUnreachable, ProgramFailed, ReconcilerError
 from reconciler.kafka import connect
-from reconciler.kafka.api_versions import ApiVersions, read_api_versions
+from reconciler.kafka.api_versions import ApiVersions, find_controllers, read_api_versions
 from reconciler.kafka.child import Child, serve
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.futures import Deadline, batched, deliver_events, is_final, name_failure, submit, wait_all
@@ -69,7 +69,7 @@ class KafkaSession:
     @classmethod
     def open(cls, connection: Connection) -> "KafkaSession":
         """A session whose cluster has answered with its id. Raises ClusterUnreachable."""
-        client, cluster_id = connect.open_client(connection)
+        client, cluster_id = connect.open_client(connection, find_cause=find_controllers)
         session = cls(connection, cluster_id=cluster_id)
         session._clients[_READS] = client
         return session

@@ -14,6 +14,9 @@ from reconciler.model.names import Address, SourceLocation, TopicPartition, form
 from reconciler.model.snapshot import RecordLookup
 from reconciler.text.escape import quoted
 
+NEXT = ". Next: "
+"""Between what happened and what to do, in a message that holds both."""
+
 
 @dataclass(frozen=True, slots=True)
 class Satisfied:
@@ -110,6 +113,11 @@ class LimitVerdict:
             raise ValueError(f"limit {self.id}: {self.observed} of {self.limit} are not two finite numbers")
 
     @property
+    def cause(self) -> str:
+        """The message without the advice, for a line beside a report that has it."""
+        return self.message.partition(NEXT)[0]
+
+    @property
     def unit(self) -> str:
         """` %` of a share, otherwise nothing: the names of limits say which they are."""
         return " %" if "Percent" in self.id else ""
@@ -146,11 +154,15 @@ def content_hashes(files: Iterable[ManifestFile]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where the manifests came from. `commit` None: no checkout. `dirty`: uncommitted changes."""
+    """Where the manifests came from. `commit` None: no checkout. `dirty`: uncommitted changes.
+
+    `author`: of the commit, any text; None: not known.
+    """
 
     commit: NonEmpty | None = None
     dirty: bool = False
     manifests: tuple[ManifestFile, ...] = ()
+    author: NonEmpty | None = field(default=None, metadata=OMIT_DEFAULT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

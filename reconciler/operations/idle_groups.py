@@ -35,8 +35,7 @@ def idle_evidence(facts: GroupFacts, idle_for_ms: int, observed_at_ms: int, *, e
     group = quoted(facts.group)
     if idle_for_ms == 0:
         if exact:
-            # Brokers leave commits on such topics out of their answer. Only the log has them.
-            return f"and idleFor 0s asks for no evidence that it is idle; {_UNCOUNTED}", None, None, 0
+            return "idle time not checked (idleFor: 0s)", None, None, 0
         reason = f"idleFor 0s gives up the evidence that {group} is idle, and a pattern selected it"
         raise BlockReason("B305", reason)
     if facts.observations is not None:

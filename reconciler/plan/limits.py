@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address, SourceLocation
-from reconciler.model.plan import Decision, LimitVerdict, UsedWaiver
+from reconciler.model.plan import NEXT, Decision, LimitVerdict, UsedWaiver
 from reconciler.model.snapshot import ClusterSnapshot, Unknown
 from reconciler.operations import Operation
 from reconciler.operations.base import Limit
@@ -19,6 +19,11 @@ from reconciler.policies.waiver import Waiver
 from reconciler.text.formatting import approximate_duration, format_instant, round_up
 
 _CLAUSES_MAX = 3
+_WAIVER_NAME_MAX = 38
+"""Characters of a policy's name in the name of its waiver: a name has 63, and the longest limit 24."""
+_HOUR_MS = 3_600_000
+_WAIVER_MS = 7 * 24 * _HOUR_MS
+"""How long a waiver lasts that a message proposes, if its limit allows as much."""
 
 
 @gc_paused()
@@ -57,7 +62,7 @@ def verdicts(
         *(
             _verdict(
                 limit,
-                cluster.limit(limit),
+                cluster,
                 [bucket for _name, bucket in sorted(buckets[limit.id].items())],
                 [waiver for waiver in ordered if waiver.spec.limit == limit.id],
                 places,
@@ -77,7 +82,7 @@ def connection_verdict(
     bucket.amounts[cluster.address].update(changes)
     counted = [waiver for waiver in waivers if waiver.spec.limit == limit.id]
     places = {cluster.address: cluster.declared_at}
-    return _verdict(limit, cluster.limit(limit), [bucket], counted, places, now_ms=now_ms)
+    return _verdict(limit, cluster, [bucket], counted, places, now_ms=now_ms)
 
 
 @dataclass(slots=True)
@@ -115,19 +120,20 @@ class _Bucket:
 
 def _verdict(
     limit: Limit,
-    most: float,
+    cluster: Cluster,
     buckets: Sequence[_Bucket],
     waivers: Iterable[Waiver],
     places: Mapping[Address, SourceLocation],
     *,
     now_ms: int,
 ) -> LimitVerdict:
-    """Return whether each bucket is within the limit `most`, and why. `places`: of declarations."""
+    """Return whether each bucket is within the limit of the cluster, and why. `places`: of declarations."""
+    most = cluster.limit(limit)
     valid, ignored = _sort_out(waivers, now_ms)
     used: dict[Address, UsedWaiver] = {}
     refused: list[tuple[_Bucket, list[Address]]] = []
     observed: float | None = 0.0
-    worst = None
+    worst, advice = None, ""
     unit = " %" if limit.is_percent else ""
     bound = _number(most) + unit
     unknown = [(bucket, bucket.total.reason) for bucket in buckets if isinstance(bucket.total, Unknown)]
@@ -136,7 +142,7 @@ def _verdict(
         observed, worst = None, bucket.by_amount(bucket.amounts)[0]
         message = (
             f"{limit.words}: not known ({reason}), and the limit is {bound}; most of it would "
-            f"be lost by {worst} ({places[worst]}): see that everything can be read, then plan again"
+            f"be lost by {worst} ({places[worst]}){NEXT}see that everything can be read, then plan again"
         )
     elif not buckets:
         message = f"nothing counts towards it, the limit is {bound}"
@@ -158,7 +164,8 @@ def _verdict(
         # Rounded up: a share just above a limit must not read as the limit itself.
         message = f"{limit.words}{place}: {_number(round_up(cause.value(policies)))}{unit}, the limit is {bound}"
         if refused:
-            message += f"; most of it by {worst} ({places[worst]}): {_advice(limit, most, refused)}"
+            message += f"; most of it by {worst} ({places[worst]})"
+            advice = f"{NEXT}{_advice(limit, most, refused, cluster.metadata.name, now_ms)}"
     used_waivers = tuple(used[policy] for policy in sorted(used))
     clauses = [
         f"; Waiver/{waiver.name} allows {waiver.policy} {_number(waiver.value)} for "
@@ -170,7 +177,7 @@ def _verdict(
         limit=most,
         observed=observed,
         passed=observed is not None and not refused,
-        message=f"{limit.id}: {message}{_join_first(clauses, 'more waivers that count')}{ignored}",
+        message=f"{limit.id}: {message}{_join_first(clauses, 'more waivers that count')}{ignored}{advice}",
         worst=worst,
         waivers=used_waivers,
     )
@@ -199,8 +206,10 @@ def _sort_out(waivers: Iterable[Waiver], now_ms: int) -> tuple[dict[Address, Use
     return valid, _join_first(ignored, "more waivers that do not count")
 
 
-def _advice(limit: Limit, most: float, refused: Iterable[tuple[_Bucket, list[Address]]]) -> str:
-    """Name the fewest waivers, with their values, that the plan needs; worst policies first."""
+def _advice(
+    limit: Limit, most: float, refused: Iterable[tuple[_Bucket, list[Address]]], cluster: str, now_ms: int
+) -> str:
+    """Return the fewest waivers that the plan needs, each a manifest to paste; worst policies first."""
     needed: dict[Address, float] = {}
     for bucket, policies in refused:
         ordered = bucket.by_amount(policies)
@@ -209,12 +218,19 @@ def _advice(limit: Limit, most: float, refused: Iterable[tuple[_Bucket, list[Add
             # The first waiver has to leave room for the policies without one.
             amount = bucket.value([policy, *ordered[max(1, count) :]] if policy == ordered[0] else [policy])
             needed[policy] = max(needed.get(policy, 0.0), round_up(amount))
-    specs = " and ".join(
-        f"{{policy: {policy}, limit: {limit.id}, value: {_number(value)}, expires: …}}"
+    expires_ms = now_ms + min(limit.waiver_max_ms, _WAIVER_MS)
+    expires = format_instant(expires_ms - expires_ms % _HOUR_MS)
+    waivers = " and ".join(
+        f"{{apiVersion: reconciler/v1, kind: Waiver, metadata: {{name: {_waiver_name(policy, limit)}, cluster: {cluster}}}, "
+        f"spec: {{policy: {policy}, limit: {limit.id}, value: {_number(value)}, expires: {expires}}}}}"
         for policy, value in list(needed.items())[:_CLAUSES_MAX]
     )
     more = f" (and {len(needed) - _CLAUSES_MAX} more)" if len(needed) > _CLAUSES_MAX else ""
-    return f"{limit.remedy}, or add a Waiver of spec {specs}{more}"
+    return f"{limit.remedy}, or let a review add the manifest {waivers}{more}"
+
+
+def _waiver_name(policy: Address, limit: Limit) -> str:
+    return f"{policy.policy[:_WAIVER_NAME_MAX]}-{limit.id.lower()}"
 
 
 def _join_first(clauses: Sequence[str], noun: str) -> str:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 Rendered: TypeAlias = "str | Iterable[str | Text]"
 """A document in one format. A large one comes in parts. Rich text is a line without its end."""
 
+Outputs: TypeAlias = Mapping[str, str | int]
+"""Outputs of a step on GitHub, by name."""
+
 
 class Format(StrEnum):
     """Formats of `-o`; no kind of document has all of them."""
@@ -27,6 +30,7 @@ class Format(StrEnum):
     JSON = "json"
     GITHUB = "github"
     SARIF = "sarif"
+    CLOUDEVENTS = "cloudevents"
 
 
 class Kind(NamedTuple):
@@ -46,7 +50,7 @@ SUGGESTIONS = Kind("suggest", DIFF.formats)
 RESTORE = Kind("restore-group", _PAGES)
 EXPLANATION = Kind("an explanation", (Format.TEXT, Format.MD))
 DIAGNOSTICS = Kind("a validation", (*_DATA, Format.GITHUB, Format.SARIF))
-JOURNAL = Kind("the journal", _DATA)
+JOURNAL = Kind("the journal", (*_DATA, Format.CLOUDEVENTS))
 DOCTOR = Kind("doctor", _DATA)
 CLUSTERS = Kind("the list of clusters", _DATA)
 SANDBOX = Kind("a sandbox", _DATA)
@@ -55,11 +59,13 @@ SANDBOX = Kind("a sandbox", _DATA)
 class View(NamedTuple):
     """Where a document is read: at a terminal, where a person types, or in a page that links codes.
 
-    `pages`: the address of the page of each code.
+    `pages`: the address of the page of each code. `stands_alone`: the page is read without the command
+    and its output, so it names the next command.
     """
 
     at_terminal: bool = False
     pages: Mapping[str, str] = NO_PAGES
+    stands_alone: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +73,25 @@ class Document:
     """What a command shows.
 
     `trees`: builds its reports for a view. `values`: what the reports are of, for pictures.
-    `writers`: format → what writes it in another way than from the trees.
+    `writers`: format → what writes it in another way than from the trees. `outputs`: for the step of a workflow.
     """
 
     kind: Kind
     trees: Callable[[View], Sequence[Report]] = lambda _view: ()
     values: Sequence[Any] = ()
     writers: Mapping[str, Callable[[], Rendered]] = field(default_factory=dict)
+    outputs: Callable[[], Outputs] = dict
+
+
+class StepOutputs(dict[str, str | int]):
+    """The outputs of all documents of a command: numbers add up, and a text that is not the same is empty."""
+
+    def take(self, outputs: Outputs) -> None:
+        """Add those of one more document."""
+        for name, value in outputs.items():
+            before = self.get(name)
+            if isinstance(before, int) and isinstance(value, int):
+                value += before
+            elif before is not None and before != value:
+                value = ""
+            self[name] = value

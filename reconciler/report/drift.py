@@ -13,6 +13,7 @@ from reconciler.model.names import format_address
 from reconciler.plan.drift import BLOCKED, UNREAD, DriftReport, Subject, dumps
 from reconciler.report.document import DRIFT, Document, View
 from reconciler.report.plan import count_subjects
+from reconciler.report.step_outputs import drift_outputs
 from reconciler.report.tree import (
     NO_PAGES,
     Item,
@@ -45,7 +46,13 @@ def drift_document(reports: Sequence[DriftReport], *, paths: Iterable[Path] = ()
         shown = (report for report in reports if not (quiet and report.has_nothing_to_report))
         return [drift_report(report, paths=map(str, paths)) for report in shown]
 
-    return Document(kind=DRIFT, trees=trees, values=reports, writers={"json": lambda: dumps(reports)})
+    return Document(
+        kind=DRIFT,
+        trees=trees,
+        values=reports,
+        writers={"json": lambda: dumps(reports)},
+        outputs=lambda: drift_outputs(reports),
+    )
 
 
 def drift_report(report: DriftReport, *, paths: Iterable[str] = (), pages: Mapping[str, str] = NO_PAGES) -> Report:

@@ -5,7 +5,7 @@ line for each cause; in full, each subject has its own. Nothing is computed here
 """
 
 import shlex
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +18,14 @@ from reconciler.errors import UsageError
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BLOCK_CODES, SILENT
 from reconciler.model.description import Fact
-from reconciler.model.names import NOWHERE, Address, format_address, format_location, format_subject
+from reconciler.model.names import (
+    NOWHERE,
+    Address,
+    count_by_sort,
+    format_address,
+    format_location,
+    format_subject,
+)
 from reconciler.model.plan import (
     Blocked,
     Change,
@@ -36,7 +43,8 @@ from reconciler.model.plan import (
 from reconciler.operations.base import NO_LIMITS, FoldableOperation, Operation
 from reconciler.plan.plan_file import digest, lines
 from reconciler.policies.cluster import CONNECTION
-from reconciler.report.document import PLAN, Document
+from reconciler.report.document import PLAN, Document, View
+from reconciler.report.step_outputs import plan_outputs
 from reconciler.report.tree import (
     NO_PAGES,
     Item,
@@ -74,11 +82,17 @@ _NOTICES = {"blocked": "Blocked", _UNREAD: "Unread", "waiting": "Waiting", "skip
 
 def plan_document(plan: Plan, *, full: bool = False, **typed: Any) -> Document:
     """Return the document of a plan. `typed`: what only a terminal shows, as in `plan_report`."""
+
+    def trees(view: View) -> Sequence[Report]:
+        tree = plan_report(plan, full=full, pages=view.pages, **(typed if view.at_terminal else {}))
+        return [replace(tree, next_steps=tuple(_next_steps(plan, "PLAN", ())))] if view.stands_alone else [tree]
+
     return Document(
         kind=PLAN,
-        trees=lambda view: [plan_report(plan, full=full, pages=view.pages, **(typed if view.at_terminal else {}))],
+        trees=trees,
         values=[plan],
         writers={"json": lambda: lines(plan)},
+        outputs=lambda: plan_outputs(plan),
     )
 
 
@@ -100,7 +114,8 @@ def plan_report(
     fields = (("cluster", plan.cluster), ("digest", plan_digest), ("commit", plan.source.commit or ""))
     commit: Phrase = ()
     if plan.source.commit:
-        commit = ("commit ", name(plan.source.commit[:7]), " and uncommitted changes" if plan.source.dirty else "")
+        author: Phrase = (" by ", sentence(plan.source.author)) if plan.source.author else ()
+        commit = ("commit ", name(plan.source.commit[:7]), *author, " and uncommitted changes" * plan.source.dirty)
     lifetime = formatting.approximate_duration(plan.expires_at_ms - plan.observed_at_ms)
     scanned, expires = formatting.format_time(plan.observed_at_ms), formatting.format_time(plan.expires_at_ms)
     next_steps = tuple(_next_steps(plan, saved_to, paths or ())) if with_next_step else ()
@@ -125,7 +140,9 @@ def _next_steps(plan: Plan, saved_to: Path | str | None, paths: Sequence[Path | 
     words = shlex.join(map(str, (saved_to or "plan.json", *paths)))
     apply = escaped_name(f"reconciler apply {escape_name(words)}")
     if plan.refused:
-        yield ("nothing of this plan can be applied: do less, or add the waiver that is named above, then plan again",)
+        yield (
+            "nothing of this plan can be applied: do less, or merge the waiver that is written above, then plan again",
+        )
     elif plan.actions and saved_to:
         yield (apply,)
     elif plan.actions:
@@ -155,18 +172,27 @@ def _tally(decisions: Sequence[Decision], observed: Mapping[str, float] = NO_LIM
         same = [action for action in actions if action.irreversible is irreversible]
         effects = (f"{effect} ({loss})" if loss else effect for effect, loss in effects_of(same, observed))
         if same:
-            yield Item(label=label, text=("; ".join(effects),), severity=severity)
+            yield _total(label, same, "; ".join(effects), severity=severity)
     if not actions:
         yield Item(label="Changes", text=("none",))
     blocked, waiting = [*by_state["blocked"], *by_state[_UNREAD]], by_state["waiting"]
     if blocked:
         unread = f" (unread: {_count_decisions(by_state[_UNREAD])})" if by_state[_UNREAD] else ""
-        yield Item(label="Blocked", text=(f"{_count_decisions(blocked)}{unread}",), severity=Severity.WARNING)
+        yield _total("Blocked", blocked, f"{_count_decisions(blocked)}{unread}", severity=Severity.WARNING)
     for label, same_state in (("Waiting", waiting), ("Skipped", by_state["skipped"])):
         if same_state:
-            yield Item(label=label, text=(_count_decisions(same_state),))
-    if in_sync := _count_decisions(by_state["in sync"], others=[*actions, *blocked, *waiting]):
-        yield Item(label="In sync", text=(in_sync,), severity=Severity.GOOD)
+            yield _total(label, same_state, severity=Severity.QUIET)
+    in_sync = _total("In sync", by_state["in sync"], others=[*actions, *blocked, *waiting], severity=Severity.GOOD)
+    if in_sync.text[0]:
+        yield in_sync
+
+
+def _total(
+    label: str, decisions: Iterable[Decision], text: str = "", *, severity: Severity, others: Iterable[Decision] = ()
+) -> Item:
+    """Return the total of these decisions: their subjects that no other has, and the same as `text`, if it is empty."""
+    counts = count_by_sort((decision.address for decision in decisions), (other.address for other in others))
+    return Item(label=label, text=(text or format_counts(counts),), severity=severity, counts=counts)
 
 
 def effects_of(actions: Sequence[Operation], observed: Mapping[str, float] = NO_LIMITS) -> Iterator[tuple[str, str]]:
@@ -177,34 +203,19 @@ def effects_of(actions: Sequence[Operation], observed: Mapping[str, float] = NO_
             yield operation.count_effects(addresses), operation.total_loss(members, observed)
 
 
-def _count_decisions(decisions: Iterable[Decision], others: Iterable[Decision] = ()) -> str:
-    return count_subjects((decision.address for decision in decisions), (decision.address for decision in others))
+def _count_decisions(decisions: Iterable[Decision]) -> str:
+    return count_subjects(decision.address for decision in decisions)
 
 
-def count_subjects(addresses: Iterable[Address], others: Iterable[Address] = ()) -> str:
-    """Count subjects: `7 partitions, 1 group`. Each counts once, and those of `others` never."""
-    counted, elsewhere = _subjects(addresses), _subjects(others)
-    numbers = Counter[str]()
-    for (sort, subject), partitions in counted.items():
-        numbers[sort] += len(partitions - elsewhere.get((sort, subject), set()))
-    plurals = {"partition": "partitions", "topic": "topics", "group": "groups", "policy": "whole policies"}
-    singular = {"policy": "whole policy"}
-    return ", ".join(
-        f"{numbers[sort]:,} {singular.get(sort, sort) if numbers[sort] == 1 else plural}"
-        for sort, plural in plurals.items()
-        if numbers[sort]
-    )
+def count_subjects(addresses: Iterable[Address]) -> str:
+    """Count subjects, each once: `7 partitions, 1 group`."""
+    return format_counts(count_by_sort(addresses))
 
 
-def _subjects(addresses: Iterable[Address]) -> defaultdict[tuple[str, str], set[int]]:
-    """Return the partition numbers of each sort of subject by its name; of all but partitions: -1."""
-    subjects: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
-    for address in addresses:
-        sort = "partition" if address.partition >= 0 else "group" if address.is_of_group else "topic"
-        if not address.name:
-            sort = "policy"
-        subjects[sort, address.name or str(address)].add(address.partition)
-    return subjects
+def format_counts(numbers: Mapping[str, int]) -> str:
+    """Return numbers of nouns, such as those of `count_by_sort`, as words."""
+    nouns = {"policy": ("whole policy", "whole policies")}
+    return ", ".join(formatting.count(n, *nouns.get(noun, (noun,))) for noun, n in numbers.items() if n)
 
 
 def _by_state(decisions: Iterable[Decision]) -> defaultdict[str, list[Any]]:
@@ -245,6 +256,7 @@ def _sections(plan: Plan, *, full: bool, pages: dict[str, str]) -> Iterator[Sect
     """Yield the sections. Removes from `pages` what is linked, so that only the first name of a code is."""
     yield Section(items=tuple(_warnings(plan, pages)), severity=Severity.WARNING)
     yield Section(items=tuple(_totals(plan)), are_totals=True)
+    yield Section(items=tuple(_caveats(plan)))
     yield Section(
         heading=("Changes to the rules",),
         items=Items.of(plan.rule_changes, _rule_item),
@@ -307,6 +319,14 @@ def _warnings(plan: Plan, pages: dict[str, str]) -> Iterator[Item]:
     yield from map(unmatched_item, plan.unmatched)
     if plan.targets:
         yield Item(label="Only", text=join(", ", *((name(target),) for target in plan.targets)))
+
+
+def _caveats(plan: Plan) -> Iterator[Item]:
+    """Yield one item for each caveat, with all that it is about."""
+    with_caveat = (action for action in _operations(plan) if action.caveat)
+    for same in group_equal(with_caveat, lambda action: action.caveat):
+        subject = format_subjects([action.address for action in same])
+        yield Item(label="Caveat", subject=subject, text=(sentence(same[0].caveat),), severity=Severity.WARNING)
 
 
 def _verdict_text(verdict: LimitVerdict, pages: dict[str, str]) -> Phrase:
@@ -443,8 +463,6 @@ def _action_item(actions: Sequence[Operation], *, releases: _Releases, full: boo
     children = [Item(text=text) for text in description.notes if full]
     children += [Item(text=text, severity=Severity.LOSS) for text in description.risks]
     children += [Item(text=text, severity=Severity.WARNING) for text in description.unknowns]
-    caveats = dict.fromkeys(action.caveat for action in actions if action.caveat)
-    children += [Item(text=(sentence(text),), severity=Severity.WARNING) for text in caveats]
     children += [Item(text=text, severity=Severity.GOOD) for text in releases.by_action(actions)]
     return Item(
         subject=description.subject,

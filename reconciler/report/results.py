@@ -6,13 +6,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from reconciler import operations
 from reconciler.apply.results import ResultRow, ResultsHeader, as_row, may_have_written
+from reconciler.journal.cloud_events import dump_event
 from reconciler.journal.entry import Event, JournalEntry, dump
 from reconciler.journal.release import Approval, Release, ReviewedTree
-from reconciler.model.names import Address, format_address, format_subject
+from reconciler.model.names import Address, count_by_sort, format_address, format_subject
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import Plan
-from reconciler.report.document import JOURNAL, RESULTS, Document, Rendered
-from reconciler.report.plan import count_subjects
+from reconciler.model.plan import NEXT, Plan
+from reconciler.operations.base import Operation
+from reconciler.policies.cluster import Cluster
+from reconciler.report.document import JOURNAL, RESULTS, Document, Rendered, View
+from reconciler.report.plan import count_subjects, format_counts
+from reconciler.report.step_outputs import result_outputs
 from reconciler.report.tree import (
     Item,
     Items,
@@ -27,8 +31,6 @@ from reconciler.report.tree import (
 from reconciler.text import formatting
 from reconciler.text.phrase import Phrase, Span, escaped_name, join, name, sentence, strong
 
-_NEXT = ". Next: "
-"""Between the cause and the advice in the detail of an outcome."""
 _CAUSES_MAX = 20
 """Causes of one status that have an item each: what went wrong is read in full."""
 _AGAIN = "run the same command again: finished actions are skipped"
@@ -65,39 +67,84 @@ def results_document(
     """Return the document of a run or of its results file. `json`: writes the file."""
     duration_ms = max(0, header.finished_at_ms - header.started_at_ms)
     rows = list(map(as_row, outcomes))
-    tree = results_report(header, rows, duration_ms=duration_ms)
-    return Document(kind=RESULTS, trees=lambda _view: [tree], values=rows, writers={"json": json})
+
+    def trees(view: View) -> Sequence[Report]:
+        return [results_report(header, rows, duration_ms=duration_ms, with_run=not view.at_terminal)]
+
+    return Document(
+        kind=RESULTS,
+        trees=trees,
+        values=rows,
+        writers={"json": json},
+        outputs=lambda: result_outputs(header, rows),
+    )
 
 
 def results_report(
-    plan: Plan | ResultsHeader, outcomes: Sequence[Outcome | ResultRow], *, duration_ms: int | None = None
+    plan: Plan | ResultsHeader,
+    outcomes: Sequence[Outcome | ResultRow],
+    *,
+    duration_ms: int | None = None,
+    with_run: bool = False,
 ) -> Report:
-    """The report of what became of `plan`: what was not done by cause, the rest as counts."""
+    """The report of what became of `plan`: what was not done by cause, the rest as counts.
+
+    `with_run`: it says which run this was, and by whom, as a page in an archive has to.
+    """
     rows = list(map(as_row, outcomes))
     tally = Counter(row.status for row in rows)
     present = {status: row for status, row in _STATUSES.items() if tally[status]}
     counts = {status: f"{tally[status]:,} {label.lower()}" for status, (label, _, _) in present.items()}
     undone = [counts[status] for status, (_, _, step) in present.items() if step]
-    headline = ", ".join(undone) or ("everything is done" if present else "nothing to do")
-    removed = sum(row.removed_max for row in rows)
-    loss = f"; at most {formatting.count(removed, 'record')} removed" if removed else ""
+    blocked = format_counts(
+        plan.blocked or {} if isinstance(plan, ResultsHeader) else count_by_sort(d.address for d in plan.blocked)
+    )
+    not_asked = f"; blocked in the plan: {blocked}" if blocked else ""
+    headline = ", ".join(undone) or (
+        "every action is done" if present else "no actions" if blocked else "nothing to do"
+    )
     took = "" if duration_ms is None else f"; took {formatting.approximate_duration(duration_ms)}"
     return Report(
         title=f"apply on {plan.cluster}",
-        headline=(name(plan.cluster), f": {headline}"),
+        headline=(name(plan.cluster), f": {headline}{not_asked}"),
         opening=(("Cluster ", name(plan.cluster), " (", name(plan.cluster_id), ")"),),
         summary=(
             strong("Result:"),
-            f" {', '.join(reversed(counts.values())) or 'nothing to do'}{loss}{took}.",
+            f" {', '.join(reversed(counts.values())) or 'nothing to do'}{_loss(rows)}{took}{not_asked}.",
         ),
         sections=(Section(items=tuple(_items(rows)), severity=Severity.ERROR),),
-        next_steps=tuple(
-            join("", (f"{label.lower()}: ",), *_causes_first(status, rows), (step,))
-            for status, (label, _, step) in present.items()
-            if step
+        next_steps=(
+            *(
+                join("", (f"{label.lower()}: ",), *_causes_first(status, rows), (step,))
+                for status, (label, _, step) in present.items()
+                if step
+            ),
+            *(
+                [("blocked in the plan: ", escaped_name("reconciler show PLAN"), " says why, and what to do")]
+                * bool(blocked)
+            ),
         ),
+        footer=tuple(_run_line(plan)) if with_run else (),
         remainder=("in the results file of the run's artifact",),
     )
+
+
+def _loss(rows: Sequence[ResultRow]) -> str:
+    """Return what was removed at most, and how much of it other runs of the plan count, too."""
+    removed = sum(row.removed_max for row in rows)
+    shared = [row for row in rows if row.also_counted_by]
+    runs = ", ".join(sorted({run for row in shared for run in row.also_counted_by}))
+    twice = f", of which run {runs} of the same plan counts up to {sum(row.removed_max for row in shared):,}, too"
+    return f"; at most {formatting.count(removed, 'record')} removed{twice if shared else ''}" if removed else ""
+
+
+def _run_line(plan: Plan | ResultsHeader) -> Iterator[Phrase]:
+    """Yield run, author, commit and plan of a results file."""
+    if isinstance(plan, ResultsHeader):
+        author: Phrase = (" by ", sentence(plan.who)) if plan.who else ()
+        commit: Phrase = (", commit ", name(plan.commit[:7])) if plan.commit else ()
+        ended = formatting.format_time(plan.finished_at_ms)
+        yield ("Run ", name(plan.run_id), *author, f", ended {ended}", *commit, ", plan ", _digest(plan.plan_digest))
 
 
 def _items(outcomes: Sequence[ResultRow]) -> Iterator[Item]:
@@ -139,9 +186,14 @@ def _cause_class(outcome: ResultRow) -> tuple[Status, str, str | None]:
 
 def _is_as_planned(outcome: ResultRow) -> bool:
     """Whether the outcome says no more than its status: of a success, the operation's usual words."""
-    operation = next((known for known in operations.OPERATIONS if outcome.operation == known.OPERATION), None)
+    operation = _operation_of(outcome)
     usual = {} if operation is None else {Status.APPLIED: operation.APPLIED, Status.SATISFIED: operation.SATISFIED}
     return outcome.status in usual and outcome.detail in ("", usual[outcome.status])
+
+
+def _operation_of(row: ResultRow | JournalEntry) -> type[Operation] | None:
+    """Return the operation of a row; None: restore-group wrote it, or another version."""
+    return next((known for known in operations.OPERATIONS if row.operation == known.OPERATION), None)
 
 
 def _item(same: Sequence[ResultRow]) -> Item:
@@ -155,7 +207,7 @@ def _item(same: Sequence[ResultRow]) -> Item:
         effect = f"at most {formatting.count(removed, 'record')} removed" if removed else ""
         if any(outcome.detail != first.detail for outcome in same):
             example = (", such as ", escaped_name(format_subject(first.address)))
-    detail = first.detail if first.status is not Status.NOT_ATTEMPTED else first.detail.partition(_NEXT)[0]
+    detail = first.detail if first.status is not Status.NOT_ATTEMPTED else first.detail.partition(NEXT)[0]
     text = "; ".join(filter(None, (detail, first.code if first.code != "NONE" else "", effect)))
     label, severity, _step = _STATUSES[first.status]
     subject = (*format_subjects([outcome.address for outcome in same]), *example)
@@ -165,17 +217,20 @@ def _item(same: Sequence[ResultRow]) -> Item:
 def _causes_first(status: Status, rows: Sequence[ResultRow]) -> Iterator[Phrase]:
     """Yield what the causes of not attempted actions advise: it comes before a second run, and is said once."""
     if status is Status.NOT_ATTEMPTED:
-        for advice in dict.fromkeys(row.detail.partition(_NEXT)[2] for row in rows if row.status is status):
+        for advice in dict.fromkeys(row.detail.partition(NEXT)[2] for row in rows if row.status is status):
             if advice:
                 yield (sentence(advice), "; then, ")
 
 
-def journal_document(entries: Sequence[JournalEntry | Approval], cluster: str, *, full: bool = False) -> Document:
+def journal_document(entries: Sequence[JournalEntry | Approval], cluster: Cluster, *, full: bool = False) -> Document:
     """Return the document of the entries of a journal. `full`: as in `journal_report`."""
     return Document(
         kind=JOURNAL,
-        trees=lambda _view: [journal_report(entries, cluster, full=full)],
-        writers={"json": lambda: (f"{dump(entry)}\n" for entry in entries)},
+        trees=lambda _view: [journal_report(entries, cluster.metadata.name, full=full)],
+        writers={
+            "json": lambda: (f"{dump(entry)}\n" for entry in entries),
+            "cloudevents": lambda: (f"{dump_event(entry, cluster.spec.cluster_id)}\n" for entry in entries),
+        },
     )
 
 
@@ -184,9 +239,11 @@ def journal_report(entries: Sequence[JournalEntry | Approval], cluster: str, *, 
 
     `full`: every intent, outcome and release, in the order of the journal.
     """
+    if not entries:
+        return Report()
     runs = list(group_equal(entries, lambda entry: entry.run_id))
-    since = f" since {formatting.format_time(entries[0].at_ms)}" if entries else ""
-    ended = "; ".join(filter(None, (f"{formatting.count(len(runs), 'run')}{since}", _counts(entries))))
+    since = formatting.format_time(entries[0].at_ms)
+    ended = "; ".join(filter(None, (f"{formatting.count(len(runs), 'run')} since {since}", _counts(entries))))
     return Report(
         headline=("Journal of ", name(cluster), f": {ended}"),
         sections=tuple(
@@ -236,7 +293,9 @@ def _run_items(entries: Sequence[JournalEntry | Approval]) -> Iterator[Item]:
     for same in sorted(policies, key=lambda same: min(_rank(_status(entry)) for entry in same)):
         worst = min(same, key=lambda entry: _rank(_status(entry)))
         status, removed = _status(worst), sum(entry.removed_max or 0 for entry in same)
-        text: list[Phrase] = [(_counts(same),)]
+        operation = _operation_of(worst) if status is Status.APPLIED else None
+        done = operation.count_effects([entry.address for entry in same]) if operation else _counts(same)
+        text: list[Phrase] = [(done,)]
         if removed:
             text.append((f"at most {formatting.count(removed, 'record')} removed",))
         if status not in (Status.APPLIED, Status.SATISFIED):

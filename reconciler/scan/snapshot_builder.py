@@ -276,7 +276,7 @@ def _untold_types(listing: GroupListing, rows: Rows, log: ConsumerOffsetsLog) ->
 
     The early access of Kafka 3.7 writes keys of the consumer protocol, and lists its groups without a type.
     """
-    if not listing.without_types:
+    if not listing.without_types or (log.hidden and listing.classic_only):
         return None
     reason = "no broker tells types of groups (ListGroups before version 5), and "
     # A skipped key is of an unknown protocol.

@@ -1,5 +1,6 @@
-"""Metrics of runs on brokers: what `apply` counts is what is gone, and a second run adds to the first."""
+"""Metrics and step outputs on brokers: what they count is what is gone, and a second run adds to the first."""
 
+import json
 import re
 import time
 from pathlib import Path
@@ -34,7 +35,20 @@ def test_apply_and_converge_count_what_is_gone(cluster: SandboxCluster, tmp_path
     )
     removal = f"{head('GroupRemoval', 'dead')}\nspec: {{groups: [{group}], idleFor: 0s}}\n"
     write_manifests(tmp_path, cluster.bootstrap_servers, f"{floor}---\n{removal}")
-    assert reconciler(tmp_path, "plan", "--out", "plan.json").returncode == 0
+    step = tmp_path / "step-outputs"
+    assert reconciler(tmp_path, "plan", "--out", "plan.json", GITHUB_OUTPUT=str(step)).returncode == 0
+    planned = dict(line.split("=") for line in step.read_text().splitlines())
+    digest = planned.pop("digest")
+    assert f'"plan_digest": "{digest}"' in (tmp_path / "plan.json").read_text()
+    assert planned == {
+        "actions": "2",
+        "irreversible": "2",
+        "records_removed_max": "40",
+        "blocked": "0",
+        "unread": "0",
+        "refused": "0",
+        "exit_code": "0",
+    }
     assert reconciler(tmp_path, "apply", "plan.json", "--dry-run", "--metrics", "run.prom").returncode == 0
     assert not (tmp_path / "run.prom").exists()
     for runs in (1, 2):
@@ -46,6 +60,8 @@ def test_apply_and_converge_count_what_is_gone(cluster: SandboxCluster, tmp_path
         assert found[f"reconciler_actions_total{{{removed}}}"] == 1
         assert found['reconciler_runs_total{cluster="local",command="apply",exit_code="0"}'] == runs
     assert log_start_offsets(cluster, topic) == {0: 40}
+    events = [json.loads(line) for line in reconciler(tmp_path, "journal", "-o", "cloudevents").stdout.splitlines()]
+    assert [event["type"].rpartition(".")[2] for event in events] == ["intent", "outcome"] * 2
     assert reconciler(tmp_path, "converge", "-q", "--metrics", "run.prom").returncode == 0
     found = series(tmp_path / "run.prom")
     assert found['reconciler_runs_total{cluster="local",command="converge",exit_code="0"}'] == 1

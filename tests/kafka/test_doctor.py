@@ -22,7 +22,7 @@ from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
 from reconciler.companions.sandbox.security import SecureAccess, Security
 from reconciler.companions.sandbox.tools import kafka_version
-from reconciler.doctor import write_permission
+from reconciler.doctor import apply_request, write_permission
 from reconciler.kafka import doctor
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.permissions import NameSelection, RequiredAccess, Role
@@ -30,7 +30,7 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.operations import OPERATIONS, DeleteRecords, ElectLeader
-from tests.build import head
+from tests.build import cluster_manifest, head
 from tests.command import reconciler
 from tests.toolbox import run_kafka_tool
 
@@ -389,7 +389,7 @@ def test_the_doctor_reports_versions_clock_and_absent_names(secure_cluster: Sand
         ),
         changes=(write_permission(DeleteRecords, NameSelection(selectors=(Selector("not-there"),))),),
         journal_topic="no-journal",
-        requests=tuple(operation.API for operation in OPERATIONS),
+        requests=tuple(map(apply_request, OPERATIONS)),
     )
     report = doctor.run_checks(KafkaSession(Connection((secure_cluster.bootstrap_servers,), timeout_s=10)), required)
     [version] = report.versions
@@ -405,3 +405,34 @@ def test_the_doctor_reports_versions_clock_and_absent_names(secure_cluster: Sand
         ("READ", "topic"): 1,
     }
     assert not any(right.missing or right.unread for right in report.rights)
+
+
+def test_a_controller_in_bootstrap_servers_is_named(secure_cluster: SandboxCluster, tmp_path: Path) -> None:
+    """It answers ApiVersions and no request for metadata: 30 seconds later the error was "no answer"."""
+    properties = "".join(path.read_text() for path in secure_cluster.dir.rglob("*.properties"))
+    controller = re.search(r"CONTROLLER://(127.0.0.1:[0-9]+)", properties)
+    assert controller is not None
+    (tmp_path / "manifests").mkdir()
+    manifest = cluster_manifest(controller[1], cluster_id=secure_cluster.cluster_id)
+    (tmp_path / "manifests" / "all.yaml").write_text(f"{manifest}---\n{POLICIES}")
+    result = reconciler(tmp_path, "doctor", "-q")
+    assert result.returncode == 1
+    assert f"no broker of {controller[1]} answered: a controller answered" in result.stderr
+    assert "bootstrapServers" in result.stderr
+
+
+def test_the_requests_of_planning_stand_beside_those_of_apply(secure_cluster: SandboxCluster, tmp_path: Path) -> None:
+    """Each with its versions on the broker; the version of Kafka is a guess, and only requests of the manifests count."""
+    (tmp_path / "manifests").mkdir()
+    manifest = cluster_manifest(secure_cluster.bootstrap_servers, cluster_id=secure_cluster.cluster_id)
+    removal = POLICIES.split("---\n")[2]
+    (tmp_path / "manifests" / "all.yaml").write_text(f"{manifest}---\n{removal}")
+    result = reconciler(tmp_path, "doctor", "-q")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert re.search(r"  brokers +\"?127.*: probably Kafka (4.0 or later|before 4.0), by the", result.stdout), (
+        result.stdout
+    )
+    assert re.search(r"    plan +Fetch [0-9.]+, FindCoord.* [0-9.]+, ListGroups [0-9.]+, Offs", result.stdout), (
+        result.stdout
+    )
+    assert re.search(r"    apply +DeleteGroups [0-9.]+\n", result.stdout), result.stdout

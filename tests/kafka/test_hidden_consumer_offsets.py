@@ -5,6 +5,7 @@ transactions, or when a group was last active.
 """
 
 import json
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,16 +62,17 @@ def secure_cluster() -> Iterator[SandboxCluster]:
         stop(cluster)
 
 
-def write_manifests(folder: Path, cluster: SandboxCluster, *, field: str = "") -> None:
+def write_manifests(folder: Path, cluster: SandboxCluster, *, field: str = "", servers: str = "") -> None:
+    """Write the manifests of the user. `servers`: of the listener that allows everything."""
     assert cluster.secure is not None
-    properties = cluster.secure.client("ci") | {"sasl.password": "${env:KAFKA_PASSWORD}"}
+    properties = {} if servers else cluster.secure.client("ci") | {"sasl.password": "${env:KAFKA_PASSWORD}"}
     (folder / "manifests").mkdir(exist_ok=True)
     (folder / "manifests" / "all.yaml").write_text(
         f"""\
 {head("Cluster", "hidden")}
 spec:
   clusterId: {cluster.cluster_id}
-  bootstrapServers: {json.dumps(cluster.secure.bootstrap_servers.split(","))}
+  bootstrapServers: {json.dumps((servers or cluster.secure.bootstrap_servers).split(","))}
   client: {json.dumps(properties)}
   limits: {{groupsPercent: 100, recordsPercent: 100, recordsPercentPerTopic: 100}}
   scan: {{engine: inline}}
@@ -111,7 +113,7 @@ def test_hidden_consumer_offsets(secure_cluster: SandboxCluster, tmp_path: Path)
     """Without the field only what needs the topic is blocked, with it positions count, and observation finds
     the dead group and none of the live ones.
 
-    It was said not to exist yet. Groups that only stay EMPTY with the same commits are no dead groups.
+    It was said not to exist yet. Groups that only stay EMPTY with the same commits are not dead groups.
     """
     servers = secure_cluster.bootstrap_servers
     transaction = Producer(client.producer_properties(servers) | {"transactional.id": "open"})
@@ -132,6 +134,9 @@ def test_hidden_consumer_offsets(secure_cluster: SandboxCluster, tmp_path: Path)
     assert "the right DESCRIBE on the topic is missing" in " ".join(row["reason"] for row in undeclared["unread"])
     assert "exist yet" not in json.dumps(undeclared)
     assert "unseen" not in undeclared
+    doctor = run(tmp_path, "doctor", "-q")
+    assert doctor.returncode == 1
+    assert "MISSING  READ on topic __consumer_offsets" in doctor.stdout, doctor.stdout
 
     write_manifests(tmp_path, secure_cluster, field="  consumerOffsets: hidden\n")
     declared, codes = plan(tmp_path)
@@ -142,7 +147,7 @@ def test_hidden_consumer_offsets(secure_cluster: SandboxCluster, tmp_path: Path)
     assert declared["incomplete"] == []
     assert declared["plan_digest"] != undeclared["plan_digest"]
     doctor = run(tmp_path, "doctor", "-q")
-    assert "READ on topic __consumer_offsets" not in doctor.stdout, doctor.stdout
+    assert doctor.returncode == 0, doctor.stdout
 
     observed = run(tmp_path, "observe")
     assert (observed.returncode, observed.stdout) == (0, "hidden: recorded 3 groups, 3 EMPTY\n"), observed.stderr
@@ -154,7 +159,23 @@ def test_hidden_consumer_offsets(secure_cluster: SandboxCluster, tmp_path: Path)
     assert actions(proven) == {FLOOR, "GroupRemoval/named/gone", DEAD}
     assert codes == dict.fromkeys(LIVE, "B307")
     journal = run(tmp_path, "journal")
-    assert (journal.returncode, journal.stdout) == (0, ""), "observations are no actions"
+    assert (journal.returncode, journal.stdout) == (0, ""), "observations are not actions"
+
+    # As if a pull request had brought the observations along.
+    for arguments in (("init", "-q"), ("add", "-f", "manifests")):
+        subprocess.run(["git", "-C", tmp_path, *arguments], check=True)
+    delivered, codes = plan(tmp_path)
+    assert codes[DEAD] == "B103"
+    assert "proves nothing: git has it" in json.dumps(delivered["unread"])
+    shutil.rmtree(tmp_path / ".git")
+    plan(tmp_path)
+
+    # The field takes nothing away where __consumer_offsets can be seen.
+    (tmp_path / "seen").mkdir()
+    write_manifests(tmp_path / "seen", secure_cluster, field="  consumerOffsets: hidden\n", servers=servers)
+    seen, codes = plan(tmp_path / "seen")
+    assert "unseen" not in seen
+    assert codes == dict.fromkeys((DEAD, *LIVE), "B304")
 
     applied = run(tmp_path, "apply", "plan.json", "-q")
     transaction.abort_transaction(30)

@@ -20,7 +20,7 @@ from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.snapshot import Unknown
+from reconciler.model.snapshot import GroupObservation, GroupState, GroupType, Unknown
 from reconciler.operations import DeleteRecords
 from tests import kafka_client
 from tests.fakes.cluster import FakeCluster
@@ -180,6 +180,10 @@ def test_the_broker_stamps_the_journal(cluster: SandboxCluster, connection: Conn
     assert began_ms - 1_000 <= last_purges(journal)[AT] <= pipeline.wall_clock_ms() + 1_000
     [entry] = journal.entries()
     assert abs(entry.at_ms - began_ms) < 60_000
+    late = GroupObservation(at_ms=began_ms - day_ms, group="g", type=GroupType.CLASSIC, state=GroupState.EMPTY)
+    journal.record_observations([late], cluster_id="c", run_id="b")
+    [seen] = journal.observations(["g"], cluster_id="c", since_ms=began_ms - day_ms)["g"]
+    assert abs(seen.at_ms - began_ms) < 60_000, "nobody makes a group look idle by the clock of a machine"
 
 
 def test_only_brokers_tell_when_they_stored_an_entry(
@@ -283,6 +287,7 @@ def test_a_release_outlives_the_machine_and_a_short_retention(cluster: SandboxCl
     """
     name, manifests = unused_topic(), f"sha256:{'a' * 64}"
     journal_topic.create_topic(KafkaSession(connection), name)
+    wait_for_topic(cluster, name)
     writer = ActionJournal(JournalTopic(KafkaSession(connection), name), who="ann")
     writer.record_release(manifests, run_id="r", at_ms=1)
     journal = ActionJournal(JournalTopic(KafkaSession(connection), name))

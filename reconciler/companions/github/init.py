@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from reconciler.cli import common, console, loading
-from reconciler.cli.settings import KeyValue, Settings, accepts_settings, parse_key_value
+from reconciler.cli.settings import SPARK, KeyValue, Settings, accepts_settings, parse_key_value
 from reconciler.clock import wall_clock_ms
 from reconciler.companions.github import workflows
 from reconciler.companions.suggest import starter
@@ -25,7 +25,7 @@ from reconciler.model.snapshot import Unknown
 from reconciler.policies.cluster import Cluster
 
 
-@accepts_settings
+@accepts_settings(None, without=(*SPARK, "cluster"))
 def init(
     settings: Settings,
     bootstrap_server: Annotated[

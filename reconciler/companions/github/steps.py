@@ -17,7 +17,7 @@ import typer
 
 from reconciler.cli import app, console, loading
 from reconciler.cli.loading import Paths
-from reconciler.cli.settings import Settings, accepts_settings
+from reconciler.cli.settings import SPARK, Settings, accepts_settings
 from reconciler.companions.github import posts, proposal
 from reconciler.companions.github.api import documented_form
 from reconciler.companions.github.bounds import Finder
@@ -39,7 +39,7 @@ Item = TypeVar("Item")
 
 
 @github.command()
-@accepts_settings
+@accepts_settings(None, without=SPARK)
 def bounds(settings: Settings, paths: Paths = None) -> None:
     """Find the reviewed plan that bounds each cluster in this run of apply.yml.
 
@@ -54,7 +54,7 @@ def bounds(settings: Settings, paths: Paths = None) -> None:
 
 
 @github.command()
-@accepts_settings
+@accepts_settings(None, without=SPARK)
 def agenda(settings: Settings, folder: Folder) -> None:
     """List the jobs that ask for an approval, of the last attempt of each cluster.
 
@@ -100,7 +100,7 @@ def plan_jobs(plan: SavedPlan) -> Iterator[dict[str, str]]:
 
 
 @github.command()
-@accepts_settings
+@accepts_settings(None, without=SPARK)
 def approvers(settings: Settings, environment: Annotated[str, typer.Argument(help="Of the job.")]) -> None:
     """Name who approved: the reviewers of the environment, and who started this run with a digest.
 
@@ -117,7 +117,7 @@ def approvers(settings: Settings, environment: Annotated[str, typer.Argument(hel
 
 
 @github.command()
-@accepts_settings
+@accepts_settings(None, without=SPARK)
 def pull(settings: Settings) -> None:
     """Find the pull request that a run of plan.yml plans, and what its merge holds.
 
@@ -127,7 +127,7 @@ def pull(settings: Settings) -> None:
 
 
 @github.command()
-@accepts_settings
+@accepts_settings(None, without=SPARK)
 def clusters(settings: Settings, proposed: Annotated[Path, typer.Argument(help="Manifests of the merge.")]) -> None:
     """List the clusters that a pull request plans, and judge those that the default branch does not have.
 
@@ -154,7 +154,7 @@ def clusters(settings: Settings, proposed: Annotated[Path, typer.Argument(help="
 
 
 @github.command()
-@accepts_settings
+@accepts_settings(None, without=SPARK)
 def gate(settings: Settings) -> None:
     """Report the required check `reconciler` on the head of the pull request, or of the merge queue."""
     run = WorkflowRun.of(settings.timeout)
@@ -164,7 +164,7 @@ def gate(settings: Settings) -> None:
 
 
 @github.command()
-@accepts_settings
+@accepts_settings(None, without=SPARK)
 def plan_comments(settings: Settings, folder: Folder) -> int:
     """Keep one comment per cluster on the pull request, edited in place."""
     run, jobs = WorkflowRun.of(settings.timeout), needs()
@@ -182,7 +182,7 @@ def plan_comments(settings: Settings, folder: Folder) -> int:
 
 
 @github.command()
-@accepts_settings
+@accepts_settings(None, without=SPARK)
 def result_comments(settings: Settings, folder: Folder) -> int:
     """Post the results of each job that applied to the merged pull request."""
     run, number = WorkflowRun.of(settings.timeout), needs()["reviewed"]["outputs"]["number"]
@@ -195,7 +195,7 @@ def result_comments(settings: Settings, folder: Folder) -> int:
 
 
 @github.command()
-@accepts_settings
+@accepts_settings(None, without=SPARK)
 def drift_issues(settings: Settings, folder: Folder) -> int:
     """Keep one issue per cluster: open it on drift, edit it, close it in sync."""
     run = WorkflowRun.of(settings.timeout)
@@ -219,7 +219,7 @@ def drift_issues(settings: Settings, folder: Folder) -> int:
 
 
 @github.command()
-@accepts_settings
+@accepts_settings(None, without=SPARK)
 def red_issue(settings: Settings, title: Annotated[str, typer.Argument(help="Title of the issue.")]) -> None:
     """Keep one open issue while a workflow fails, and close it after a green run."""
     run, marker = WorkflowRun.of(settings.timeout), f"<!-- {title} -->"

@@ -14,7 +14,7 @@ import typer
 
 from reconciler.cli import console
 from reconciler.cli.app import Application
-from reconciler.cli.settings import Settings, accepts_settings
+from reconciler.cli.settings import NO_CLUSTER, Settings, accepts_settings
 from reconciler.companions.sandbox import demo_data, jars, registry
 from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
 from reconciler.companions.sandbox.java import find_java
@@ -27,7 +27,12 @@ from reconciler.text.suggest import suggestion
 
 sandbox = Application(help="Run local Kafka brokers to try things on.", add_completion=False, no_args_is_help=True)
 
-Name = Annotated[str, typer.Option(help="Name of the sandbox.")]
+
+def _complete_name(incomplete: str) -> list[str]:
+    return [name for name in registry.names() if name.startswith(incomplete)]
+
+
+Name = Annotated[str, typer.Option(help="Name of the sandbox.", autocompletion=_complete_name)]
 BrokerId = Annotated[int, typer.Argument(metavar="BROKER", help="The id of the broker, as `sandbox status` shows it.")]
 MANIFESTS = Path(__file__).parent / "demo"
 
@@ -47,7 +52,7 @@ def _show(cluster: SandboxCluster, settings: Settings) -> None:
 
 
 @sandbox.command()
-@accepts_settings
+@accepts_settings(SANDBOX, without=NO_CLUSTER)
 def up(
     settings: Settings,
     nodes: Annotated[int, typer.Option(min=1, max=9, help="Number of brokers.")] = 3,
@@ -72,7 +77,7 @@ def up(
 
 
 @sandbox.command()
-@accepts_settings
+@accepts_settings(None, without=NO_CLUSTER)
 def down(settings: Settings, name: Name = DEFAULT_NAME) -> None:
     """Stop the brokers and remove their data."""
     if not registry.down(name):
@@ -82,14 +87,14 @@ def down(settings: Settings, name: Name = DEFAULT_NAME) -> None:
 
 
 @sandbox.command()
-@accepts_settings
+@accepts_settings(SANDBOX, without=NO_CLUSTER)
 def status(settings: Settings, name: Name = DEFAULT_NAME) -> None:
     """Show the addresses of a running sandbox. Exit 1 if none is running."""
     _show(registry.find(name), settings)
 
 
 @sandbox.command("stop")
-@accepts_settings
+@accepts_settings(None, without=NO_CLUSTER)
 def stop_broker(
     settings: Settings,
     broker: BrokerId,
@@ -108,7 +113,7 @@ def stop_broker(
 
 
 @sandbox.command("start")
-@accepts_settings
+@accepts_settings(None, without=NO_CLUSTER)
 def start_broker(settings: Settings, broker: BrokerId, name: Name = DEFAULT_NAME) -> None:
     """Start a stopped broker again, with its port and data."""
     with console.progress(settings) as progress:
@@ -147,7 +152,7 @@ def tools(
     os.execv(command[0], command)  # noqa: S606  no shell: terminal, signals and exit code are the tool's
 
 
-@accepts_settings
+@accepts_settings(None, without=NO_CLUSTER)
 def demo(settings: Settings) -> None:
     """Show the tool at work on three local Kafka brokers.
 

@@ -176,6 +176,11 @@ def _write(cluster: SandboxCluster) -> None:
     write_file(_state_file(cluster.name), [json.dumps(state)], mode=0o644)
 
 
+def names() -> list[str]:
+    """Return the names of the sandboxes that are running, or were when their machine stopped."""
+    return sorted(path.stem for path in _state_file("any").parent.glob("*.json"))
+
+
 @contextmanager
 def _lock(name: str) -> Iterator[None]:
     """Allow one process at a time to change a sandbox; the lock ends with the process."""

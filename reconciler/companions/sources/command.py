@@ -17,7 +17,7 @@ from reconciler.model.selector import Selector
 from reconciler.scan.engine_choice import Engine, check_packages
 
 
-@accepts_settings
+@accepts_settings(None)
 def scan(
     settings: Settings,
     out: Annotated[

@@ -30,7 +30,7 @@ LINES_MAX = 200
 """Lines that the command prints to stdout as text."""
 
 
-@accepts_settings
+@accepts_settings(SUGGESTIONS)
 def suggest(
     settings: Settings,
     paths: Paths = None,
@@ -85,6 +85,7 @@ def suggest(
     document = Document(
         kind=SUGGESTIONS,
         trees=lambda _view: [suggest_report(suggestions, next_steps=next_steps)],
+        values=suggestions.removable_records,
         writers={
             "text": lambda: fitting_lines(suggestions, next_steps, width=console.terminal_width()),
             "json": lambda: findings.dumps(suggestions, texts),

@@ -57,7 +57,7 @@ class DeletionRule(Deletion):
         elif self.guard.conditions != reviewed.guard.conditions:
             reason = self.guard.describe_change(reviewed.guard)
         elif before_offset <= now.log_start:
-            reason = f"larger: reviewed up to {before_offset}, which is gone; {self.before_offset} was not reviewed"
+            reason = f"the review covers offsets below {before_offset}, which are already deleted; {self.before_offset} needs a new review"
         elif now.log_start < before.log_start:
             reason = f"larger: the log starts at {now.log_start}, it was {before.log_start} in the reviewed plan"
         elif now.high_watermark < before.high_watermark:

@@ -1,21 +1,25 @@
 """The list of commands agrees with the commands, and typing one command imports only that one."""
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
-from reconciler.cli.app import COMMANDS, load_command, run
+from reconciler.cli.app import COMMANDS, HIDDEN, load_command, run
+from reconciler.cli.codes import ALL_CODES
 from reconciler.cli.inspect import describe_java
-from reconciler.cli.settings import COMMON_PANEL
+from reconciler.cli.settings import COMMON_PANEL, SPARK, Settings
 from reconciler.errors import ExitCode
 from reconciler.plan import plan_file
 from reconciler.policies.fields import instant_ms
+from tests.unit.manifest.broken import CLUSTER, floor
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "01-one-of-each-kind" / "plan.json"
 
@@ -28,7 +32,7 @@ def test_the_summary_is_the_first_sentence_of_the_command(name: str) -> None:
     command = load_command(name)
     assert command.help.startswith(COMMANDS[name][1])
     assert command.name == name or name == "sandbox"
-    assert command.hidden == (name == "plan diff")
+    assert command.hidden == (name in HIDDEN)
 
 
 def test_the_help_of_plan_diff_says_how_to_type_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,8 +97,101 @@ def test_a_help_page_shows_no_python_and_its_own_options_first(
     if COMMON_PANEL in page:
         own, common = page.split(f"{COMMON_PANEL}:")
         assert "--help" in own
-        assert "--timeout" in common
-        assert "--timeout" not in own
+        assert 2 <= len(re.findall("^  -", common, re.MULTILINE)) <= 5, "few of twenty, and the page of all is named"
+        assert common.endswith("reconciler help options\n")
+        assert "-q, --quiet" in common
+        assert "-q, --quiet" not in own
+        assert "--timeout" not in page
+
+
+def test_the_common_options_have_a_page_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    """All of them, and `help COMMAND` is the help of the command."""
+    assert run(["help", "options"]) == 0
+    page = capsys.readouterr().out
+    options = {option for field in fields(Settings) if (option := f"--{field.name.replace('_', '-')}")}
+    assert options <= set(re.findall(r"--[a-z-]+", page))
+    assert run(["help", "plan", "diff"]) == 0
+    assert capsys.readouterr().out.startswith("Usage: reconciler plan diff ")
+    assert run(["help"]) == 0
+    listed = capsys.readouterr().out.split("Commands:")[1]
+    assert {line.split()[0] for line in listed.splitlines() if line.strip()} == COMMANDS.keys() - HIDDEN
+    assert run(["help", "plam"]) == ExitCode.USAGE
+
+
+@pytest.mark.parametrize(
+    ("command", "formats"),
+    [("journal", "text|json|cloudevents"), ("plan", "text|md|html|json|github"), ("explain", "text|md")],
+)
+def test_the_help_shows_the_formats_that_a_command_takes(
+    command: str, formats: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each command once listed `sarif`, which one of them writes."""
+    assert run([command, "--help"]) == 0
+    assert f"--output <{formats}>" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", ["validate", "journal", "explain", "sandbox up", "plan diff"])
+def test_options_of_a_scan_are_taken_and_not_shown_where_nothing_is_scanned(words: str) -> None:
+    """Scripts write them for every command; the help of `sandbox` once explained Spark."""
+    name, _, inner = words.partition(" ") if words != "plan diff" else (words, "", "")
+    command = load_command(name)
+    options = {param.name: param for param in (command.commands[inner] if inner else command).params}
+    assert all(options[spark].hidden for spark in SPARK)
+    assert not any(param.hidden for param in load_command("plan").params if param.name in SPARK)
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (
+            "apply wrong.yaml plan.json",
+            "plan.json is a saved plan, which comes before manifests: write plan.json wrong.yaml",
+        ),
+        ("explain orders[3] wrong.yaml plan.json", "write plan.json wrong.yaml"),
+        ("explain plan.json orders[3]", "what to explain comes first: reconciler explain ADDRESS plan.json"),
+        ("plan plan.json", "`reconciler apply plan.json` carries it out"),
+    ],
+)
+def test_words_in_another_order_are_named(
+    words: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The plan was once read as a manifest, with an error for each of its lines."""
+    shutil.copy(GOLDEN, tmp_path / "plan.json")
+    (tmp_path / "wrong.yaml").write_text("kind: Nothing\n")
+    monkeypatch.chdir(tmp_path)
+    assert run([*words.split(), "--no-input"]) == ExitCode.USAGE
+    assert named in capsys.readouterr().err
+
+
+WEEK = "topics: [orders]\nkeep: {newerThan: 7d}"
+
+
+def complete(words: str, folder: Path) -> list[str]:
+    """Return what bash is offered for the last word."""
+    environment = {"_RECONCILER_COMPLETE": "complete_bash", "COMP_WORDS": f"reconciler {words}"}
+    environment |= {"COMP_CWORD": str(len(words.split())), "PATH": os.environ["PATH"], "HOME": str(folder)}
+    program = Path(sys.executable).with_name("reconciler")
+    done = subprocess.run(
+        [program], env=environment, cwd=folder, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_a_shell_completes_codes_clusters_addresses_and_sandboxes(tmp_path: Path) -> None:
+    """From the manifests of the folder, without a cluster; broken manifests and an empty folder complete nothing."""
+    assert complete("plan --cluster p", tmp_path) == []
+    manifests = tmp_path / "manifests"
+    manifests.mkdir()
+    (manifests / "set.yaml").write_text(f"{CLUSTER}---\n{floor(WEEK, name='week')}")
+    assert complete("plan --cluster p", tmp_path) == ["prod-eu"]
+    assert complete("plan --target o", tmp_path) == ["orders"]
+    assert complete("journal --address RetentionF", tmp_path) == ["RetentionFloor/week"]
+    assert complete("explain B30", tmp_path) == [code for code in ALL_CODES if code.startswith("B30")]
+    assert complete("sandbox status --name n", tmp_path) == []
+    (manifests / "broken.yaml").write_text("{")
+    assert complete("plan --target o", tmp_path) == []
+    assert complete("plan --cluster p", tmp_path) == ["prod-eu"]
 
 
 WRONG = [
@@ -220,7 +317,7 @@ def test_a_comparison_says_that_limits_refuse_one_of_the_plans(
         str(GOLDEN.parents[1] / case / "plan.json") for case in ("43-a-limit-refuses", "44-a-waiver-allows")
     )
     assert run(["plan", "diff", refused, allowed]) == 0
-    old, new, _blank, headline = capsys.readouterr().out.splitlines()
+    headline, _blank, old, new = capsys.readouterr().out.splitlines()
     assert "refused by 1 limit" in old
     assert "refused" not in new
     assert headline == "No differences in the actions, but limits refuse one of the plans."

@@ -99,7 +99,7 @@ def test_a_scan_that_fails_leaves_no_folder(folder: Path, tmp_path: Path, capsys
     ("words", "formats"),
     [
         ("doctor -o html", "text, json"),
-        ("journal -o html", "text, json"),
+        ("journal -o html", "text, json, cloudevents"),
         ("explain LeaderPolicy/all -o html", "text, md"),
         ("plan -o sarif", "text, md, html, json, github"),
     ],

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,16 +19,16 @@ from reconciler.cli.console import texts
 from reconciler.companions.suggest.report import suggest_report
 from reconciler.companions.suggest.rules import suggest
 from reconciler.companions.suggest.starter import starter_manifests
-from reconciler.doctor import ClusterCheck, doctor_report, write_permission
-from reconciler.kafka.doctor import BrokerVersion, ClockSkew, DoctorReport
+from reconciler.doctor import ClusterCheck, apply_request, doctor_report, write_permission
+from reconciler.kafka.doctor import ClockSkew, DoctorReport, broker_version
 from reconciler.kafka.journal_topic import create_command
-from reconciler.kafka.permissions import NameSelection, Permission, RequiredAccess, Role
+from reconciler.kafka.permissions import NameSelection, Permission, RequiredAccess, Role, planning_requests
 from reconciler.manifest.files import load
 from reconciler.manifest.schema import schemas
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import GroupState
-from reconciler.operations import DeleteGroup, DeleteRecords, ElectLeader
+from reconciler.operations import OPERATIONS, DeleteGroup, DeleteRecords, ElectLeader
 from reconciler.plan import drift
 from reconciler.report.metrics import drift_metrics
 from reconciler.report.terminal import write_lines
@@ -69,7 +70,10 @@ def a_checkup() -> ClusterCheck:
         ),
         journal_topic="_reconciler.journal",
     )
-    spoken = {"DeleteRecords": (0, 2), "DeleteGroups": (0, 2), "ElectLeaders": (0, 2)}
+    requests = (*planning_requests(required.needs), *map(apply_request, OPERATIONS))
+    required = replace(required, requests=requests)
+    versions = {1: (4, 18), 2: (1, 11), 3: (0, 13), 9: (1, 10), 10: (0, 6), 15: (0, 6), 16: (0, 5), 32: (1, 4)}
+    versions |= {21: (0, 2), 42: (0, 2), 43: (0, 2)}
     rights = [
         Permission(purpose=Role.PLAN, operation="DESCRIBE", resource="cluster", total=1, breaks=""),
         Permission(purpose=Role.PLAN, operation="DESCRIBE", resource="topic", total=41, breaks=""),
@@ -98,7 +102,7 @@ def a_checkup() -> ClusterCheck:
         cluster_id=CLUSTER_ID,
         brokers=(1, 2, 3),
         client="confluent-kafka 2.16.1, librdkafka 2.16.0",
-        versions=(BrokerVersion(broker="broker-1:9093", kafka_4=True, operations=spoken),),
+        versions=(broker_version("broker-1:9093", versions, requests),),
         clock=ClockSkew(age_ms=3_000),
         topics=("clicks", "payments", *(f"topic-{number}" for number in range(39))),
         groups=("billing", "old-etl", *(f"group-{number}" for number in range(10))),

@@ -95,3 +95,29 @@ def test_each_page_forbids_resources_of_other_hosts() -> None:
     assert policy
     assert "default-src 'self'" in policy[1]
     assert "http" not in policy[1]
+
+
+@pytest.mark.parametrize("words", ["undo", "delete group", "too old", "stuck"])
+def test_the_search_finds_what_people_type(words: str) -> None:
+    """A heading of a page for users has all words: the index ranks titles first, and has no synonyms."""
+    pages = [path for path in build_docs.pages() if path.parts[0] == "docs" and path.parts[1] not in ("adr", "codes")]
+    headings = [
+        heading
+        for path in pages
+        for heading in re.findall(r"^#+ (.*)$", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    assert [heading for heading in headings if set(words.split()) <= set(re.findall(r"\w+", heading.lower()))], words
+
+
+def test_the_home_page_is_in_start() -> None:
+    """So the site opens with that section, where all others are closed."""
+    first = YAML(typ="safe").load(CONFIG.read_text(encoding="utf-8"))["nav"][0]
+    assert first["Start"][0] == "README.md"
+
+
+def test_each_version_in_the_changelog_has_a_date() -> None:
+    """`[Unreleased]` comes first; the workflow of a release refuses a version without a dated section."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    first, *versions = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert first == "[Unreleased]"
+    assert [version for version in versions if not re.fullmatch(r"\[\d+\.\d+\.\d+\] - 20\d\d-\d\d-\d\d", version)] == []

@@ -4,36 +4,51 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import pytest
 
-from reconciler.kafka.api_versions import read_api_versions, tell_no_types
+from reconciler.doctor import apply_request
+from reconciler.kafka.api_versions import (
+    find_controllers,
+    know_classic_only,
+    read_api_versions,
+    tell_no_types,
+    untold_rights,
+)
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.doctor import broker_version
 from reconciler.kafka.futures import Deadline
+from reconciler.kafka.group_listing import CLUSTER_RIGHTS
+from reconciler.kafka.permissions import planning_requests
+from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
+from reconciler.model.selector import Selector
 from reconciler.model.snapshot import Unknown
 from reconciler.operations import OPERATIONS
 
-REQUESTS = sorted(operation.API for operation in OPERATIONS)
+REQUESTS = sorted(map(apply_request, OPERATIONS), key=lambda request: request.name)
 KAFKA_3_7 = {16: (0, 4), 68: (0, 0)}
 KAFKA_3_8 = {16: (0, 5), 69: (0, 0)}
 
 
 @contextmanager
 def server(answer: bytes) -> Iterator[str]:
-    """A listener on loopback that sends these bytes to the first client, and closes."""
+    """A listener on loopback that sends these bytes to each client."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
-            stream, _ = listener.accept()
-            with stream:
-                stream.recv(64)
-                stream.sendall(answer)
+            with suppress(OSError):
+                while True:
+                    stream, _ = listener.accept()
+                    with stream:
+                        stream.recv(64)
+                        stream.sendall(answer)
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         yield f"127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
         thread.join()
 
 
@@ -53,6 +68,22 @@ def test_brokers_tell_no_types_only_if_each_of_them_says_so(
     of_brokers: Mapping[int, Mapping[int, tuple[int, int]] | Unknown], expected: bool
 ) -> None:
     assert tell_no_types(of_brokers) is expected
+
+
+@pytest.mark.parametrize(
+    ("of_brokers", "expected"),
+    [
+        ({1: {16: (0, 4)}, 2: {16: (0, 4)}}, True),
+        ({1: {16: (0, 4)}, 2: KAFKA_3_7}, False),  # it advertises the heartbeat of its early access
+        ({1: {16: (0, 4)}, 2: Unknown("it is away")}, False),
+        ({}, False),
+    ],
+)
+def test_brokers_without_another_protocol_have_classic_groups_only(
+    of_brokers: Mapping[int, Mapping[int, tuple[int, int]] | Unknown], expected: bool
+) -> None:
+    """Where `__consumer_offsets` is hidden, this alone proves it."""
+    assert know_classic_only(of_brokers) is expected
 
 
 @pytest.mark.parametrize(
@@ -78,5 +109,51 @@ def test_what_a_broker_lacks_is_named() -> None:
     old = broker_version("b2:9092", {1: (0, 17), 21: (0, 2), 43: (0, 0)}, REQUESTS)
     away = broker_version("b3:9092", Unknown("no answer"), REQUESTS)
     assert (new.broker, new.kafka_4, new.lacking) == ("b1:9092", True, ())
-    assert (old.broker, old.kafka_4, old.lacking) == ("b2:9092", False, ("DeleteGroups", "ElectLeaders"))
+    assert (old.broker, old.kafka_4) == ("b2:9092", False)
+    assert [request.name for request in old.lacking] == ["DeleteGroups", "ElectLeaders"]
     assert away.unread == Unknown("no answer")
+
+
+def test_what_planning_lacks_is_named_with_what_fails() -> None:
+    """Doctor knew the requests of apply only: all was well where every floor was blocked. Removals need no topic id."""
+    floors = TopicRequest(topics=(Selector("a"),), offsets=True, readers=True, records=True)
+    removals = GroupRequest(groups=(Selector("g"),), activity=True)
+    requests = planning_requests(ScanRequest(topics=(floors,), groups=(removals,)))
+    redpanda = {1: (0, 11), 2: (0, 4), 3: (0, 7), 9: (0, 7), 10: (0, 3), 15: (0, 4), 16: (0, 4), 32: (0, 4)}
+    (lacking,) = broker_version("b:1", redpanda, requests).lacking
+    assert (lacking.name, lacking.first, lacking.breaks) == (
+        "Metadata",
+        10,
+        "topics have no id: floors and elections are blocked",
+    )
+    assert broker_version("b:1", redpanda, planning_requests(ScanRequest(groups=(removals,)))).lacking == ()
+    without_states = broker_version("b:1", {**redpanda, 16: (0, 3)}, planning_requests(ScanRequest(groups=(removals,))))
+    assert [request.breaks for request in without_states.lacking] == [
+        "the states of groups are not told: removals are blocked"
+    ]
+    assert planning_requests(ScanRequest()) == ()
+
+
+@pytest.mark.parametrize(
+    ("versions", "expected"),
+    [
+        ({}, None),
+        ({1: {3: (0, 8)}, 2: {3: (0, 13)}}, None),
+        ({1: {3: (0, 7)}, 2: {3: (0, 13)}}, "Metadata before version 8"),
+        ({1: Unknown("no answer")}, None),
+    ],
+)
+def test_brokers_that_do_not_tell_rights_refuse_none(versions: dict[int, Any], expected: str | None) -> None:
+    """An answer without rights read as "no right", and the advice was to grant what was granted."""
+    untold = untold_rights(versions, *CLUSTER_RIGHTS)
+    assert (untold is None) if expected is None else (untold is not None and expected in untold.reason)
+
+
+def test_a_controller_is_no_broker() -> None:
+    """It lists no topic. One that is not a controller, or does not answer, may be a broker."""
+    controller = struct.pack(">ihi", 1, 0, 2) + struct.pack(">hhh", 18, 0, 4) + struct.pack(">hhh", 63, 0, 2)
+    with server(struct.pack(">i", len(controller)) + controller) as address:
+        cause = find_controllers(Connection((address,)), Deadline.after(10))
+        assert cause is not None
+        assert "a controller answered" in cause
+        assert find_controllers(Connection((address, "127.0.0.1:1")), Deadline.after(10)) is None

@@ -144,14 +144,24 @@ def test_members_without_partitions_consume_nothing_only_in_a_settled_group(
     assert read(StubClient(state, []), isolated=True).unread == unread
 
 
-def test_a_hidden_group_without_a_commit_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may be of Streams, whose members cannot be described: the scan said so, the check before a request did not."""
+@pytest.mark.parametrize(
+    ("commits", "unread"), [((), groups.NO_COMMIT_YET), (Unknown("no broker answered"), Unknown("no broker answered"))]
+)
+def test_a_hidden_group_without_a_commit_is_not_read(
+    monkeypatch: pytest.MonkeyPatch, commits: Any, unread: Unknown
+) -> None:
+    """It may be of Streams, whose members cannot be described: the scan said so, the check before a request did not.
+
+    Nor did the check survive commits that no broker told: it ended the run.
+    """
+    read = {"billing": Consumption(commits)}
+    monkeypatch.setattr(groups, "read_consumption", lambda *_arguments, **_options: iter([read]))
     hidden = GroupFacts(group="billing", listed=False, type=GroupType.HIDDEN, state=Unknown("hidden"))
     monkeypatch.setattr(groups, "list_all_groups", lambda *_arguments, **_options: ({"billing": hidden}, None))
     monkeypatch.setattr(groups, "describe", lambda _session, names: dict.fromkeys(names))
     session: Any = StubSession(StubClient(ConsumerGroupState.EMPTY, []))
     consumers = groups.read_consumers(session, ["orders"], cluster_id=None, log_starts={}, without_log=True)
-    assert consumers.groups["billing"].consumption_unread == groups.NO_COMMIT_YET
+    assert consumers.groups["billing"].consumption_unread == unread
 
 
 @pytest.mark.parametrize(

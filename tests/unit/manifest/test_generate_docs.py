@@ -12,7 +12,9 @@ from reconciler.errors import ManifestsInvalid, SecretMissing
 from reconciler.manifest.error_codes import CODES
 from reconciler.manifest.files import load
 from reconciler.manifest.secrets import resolve
+from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.report.diagnostics import write_diagnostics
+from tests.unit.manifest.blocked import blocked_examples
 from tests.unit.manifest.broken import BROKEN, CLUSTER, NOW_MS
 from tools import generate_docs
 
@@ -90,9 +92,12 @@ def assert_fresh(page: Path, sections: Mapping[str, str]) -> None:
 
 def test_each_code_has_a_page_with_real_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """docs/codes has one page for each code and no other, those of M codes with the output of a broken
-    example (UPDATE_DOCS=1 writes and removes pages). Messages name the path of a page.
+    example, those of B codes with a line of a plan (UPDATE_DOCS=1 writes and removes pages). Messages name
+    the path of a page.
     """
-    pages = generate_docs.code_pages(broken_examples(tmp_path, monkeypatch))
+    blocked = blocked_examples()
+    assert blocked.keys() == BLOCK_CODES.keys(), "no code without an example"
+    pages = generate_docs.code_pages(broken_examples(tmp_path, monkeypatch), blocked)
     folder = DOCS / "codes"
     if os.environ.get("UPDATE_DOCS"):
         folder.mkdir(exist_ok=True)
@@ -152,7 +157,7 @@ def test_examples_of_the_docs_are_valid(page: Path, tmp_path: Path) -> None:
 def test_codes_without_an_example_have_their_explanation() -> None:
     """A page without an example holds the title, the explanation and a link to the other codes."""
     code, entry = next(iter(CODES.items()))
-    page = generate_docs.code_pages({})[f"{code}.md"]
+    page = generate_docs.code_pages({}, {})[f"{code}.md"]
     assert page.startswith(f"# {code}: {entry.title}\n\n{generate_docs.wrap(entry.explanation)}\n")
     assert page.endswith("[errors in manifests](../errors.md).\n")
 

@@ -1,10 +1,12 @@
 """Limits of a plan, their messages, and the effect of waivers."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from reconciler.manifest.files import load
 from reconciler.model.action import Action
 from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import LimitVerdict, UsedWaiver
@@ -14,7 +16,8 @@ from reconciler.policies.cluster import LIMITS
 from reconciler.policies.waiver import Waiver
 from tests import rendering as report
 from tests.strategies import examples
-from tests.strategies.facts import LOST, cluster, group, snapshot, topic, waiver
+from tests.strategies.facts import LOST, NOW_MS, cluster, group, snapshot, topic, waiver
+from tests.unit.manifest.broken import CLUSTER
 
 A, B, C = (Address("RetentionFloor", name) for name in "abc")
 
@@ -217,9 +220,10 @@ def test_a_refusal_names_number_limit_manifest_and_the_waiver_that_would_allow_i
     actions = [purge_of(1, of=name, policy="b" if name in "xyz" else "a") for name in "uvxyz"]
     actions = [replace(action, declared_at=SourceLocation("floors.yaml", 9, 1)) for action in actions]
     assert verdict("topics", *actions, topics=2).message == (
-        "topics: topics that lose records: 5, the limit is 2; most of it by RetentionFloor/b (floors.yaml:9): do less at once, or "
-        "add a Waiver of spec {policy: RetentionFloor/b, limit: topics, value: 5, expires: …}"
+        "topics: topics that lose records: 5, the limit is 2; most of it by RetentionFloor/b (floors.yaml:9). Next: do less at once, or "
+        f"let a review add the manifest {_waiver_text('b', 5)}"
     )
+    assert verdict("topics", *actions, topics=2).cause.endswith("most of it by RetentionFloor/b (floors.yaml:9)")
 
 
 def test_a_refusal_suggests_all_necessary_waivers() -> None:
@@ -229,22 +233,50 @@ def test_a_refusal_suggests_all_necessary_waivers() -> None:
     """
     actions = [purge_of(1, of=f"{policy}{number}", policy=policy) for policy in "abcde" for number in range(2)]
     message = verdict("topics", *actions, topics=4).message
-    assert message.endswith(f"a Waiver of spec {_suggestion(6)}")
+    assert message.endswith(f"the manifest {_suggestion(6)}")
     four = verdict("topics", *actions, topics=3).message
-    assert four.endswith(f"a Waiver of spec {_suggestion(4)} (and 1 more)")
+    assert four.endswith(f"the manifest {_suggestion(4)} (and 1 more)")
 
 
 def _suggestion(first: int) -> str:
     values = {"a": first, "b": 2, "c": 2}
-    return " and ".join(
-        f"{{policy: RetentionFloor/{p}, limit: topics, value: {value}, expires: …}}" for p, value in values.items()
+    return " and ".join(_waiver_text(policy, value) for policy, value in values.items())
+
+
+def _waiver_text(policy: str, value: int) -> str:
+    return (
+        f"{{apiVersion: reconciler/v1, kind: Waiver, metadata: {{name: {policy}-topics, cluster: prod-eu}}, "
+        f"spec: {{policy: RetentionFloor/{policy}, limit: topics, value: {value}, expires: 2026-11-28T10:00:00Z}}}}"
     )
+
+
+POLICIES = {
+    "RetentionFloor": "{topics: [orders], keep: {last: 1}}",
+    "GroupRemoval": "{groups: [a], idleFor: 3d}",
+    "LeaderPolicy": "{partitions: {orders: [0]}, election: unclean}",
+}
+LIMITS_OF = {"recordsPercentPerTopic": "RetentionFloor", "groups": "GroupRemoval", "uncleanElections": "LeaderPolicy"}
+
+
+@pytest.mark.parametrize("policy", ["b", "p" * 63, f"ends-in-a-dot.{'x' * 40}", f"{'d' * 37}.x"])
+@pytest.mark.parametrize(("name", "kind"), LIMITS_OF.items())
+def test_the_proposed_waiver_is_a_manifest_to_paste(policy: str, name: str, kind: str, tmp_path: Path) -> None:
+    """It once had no head, and `expires: …`. Also for the longest names, and for waivers of one day."""
+    limit = next(limit for limit in LIMITS if limit.id == name)
+    bucket = limits._Bucket("", None)
+    bucket.amounts[Address(kind, policy)][""] = 1
+    manifest = f"apiVersion: reconciler/v1\nkind: {kind}\nmetadata: {{name: {policy}}}\nspec: {POLICIES[kind]}\n"
+    text = limits._advice(limit, 0, [(bucket, list(bucket.amounts))], "prod-eu", NOW_MS)
+    pasted = text.partition("add the manifest ")[2]
+    (tmp_path / "set.yaml").write_text(f"{CLUSTER}---\n{manifest}---\n{pasted}\n")
+    (proposed,) = load([tmp_path], now_ms=NOW_MS).by_cluster[0].waivers
+    assert (proposed.spec.limit, proposed.spec.value) == (name, 1)
 
 
 def test_a_suggested_count_is_exact() -> None:
     """Only shares are rounded up, to at most 100."""
     message = verdict("topics", *(purge_of(1, of=f"t{number}") for number in range(150)), topics=2).message
-    assert "{policy: RetentionFloor/a, limit: topics, value: 150, expires: …}" in message
+    assert "{policy: RetentionFloor/a, limit: topics, value: 150, expires: 2026-11-28T10:00:00Z}" in message
 
 
 def test_large_counts_are_written_out() -> None:
@@ -262,7 +294,10 @@ def test_a_limit_is_shown_as_it_was_written() -> None:
 
 def test_a_suggested_share_below_one_percent_is_exact() -> None:
     message = verdict("recordsPercentPerTopic", purge_of(6), recordsPercentPerTopic=0.5).message
-    assert "{policy: RetentionFloor/a, limit: recordsPercentPerTopic, value: 0.6, expires: …}" in message
+    assert (
+        "{policy: RetentionFloor/a, limit: recordsPercentPerTopic, value: 0.6, expires: 2026-11-28T10:00:00Z}"
+        in message
+    )
 
 
 def test_the_suggested_waivers_are_sufficient() -> None:
@@ -272,8 +307,14 @@ def test_the_suggested_waivers_are_sufficient() -> None:
     ]
     actions.append(purge_of(960, of="zz", policy="b"))
     refused = verdict("recordsPercentPerTopic", *actions)
-    assert "{policy: RetentionFloor/a, limit: recordsPercentPerTopic, value: 99, expires: …}" in refused.message
-    assert "{policy: RetentionFloor/b, limit: recordsPercentPerTopic, value: 96, expires: …}" in refused.message
+    assert (
+        "{policy: RetentionFloor/a, limit: recordsPercentPerTopic, value: 99, expires: 2026-11-28T10:00:00Z}"
+        in refused.message
+    )
+    assert (
+        "{policy: RetentionFloor/b, limit: recordsPercentPerTopic, value: 96, expires: 2026-11-28T10:00:00Z}"
+        in refused.message
+    )
     assert refused.worst == A
     waivers_of_plan = (
         waiver("RetentionFloor/a", "recordsPercentPerTopic", 99, name="one"),
@@ -325,7 +366,7 @@ def test_all_other_actions_keep_the_limit() -> None:
     refused = verdict("topics", *waived, *two, waivers=(smaller,), topics=2)
     assert (refused.passed, refused.observed) == (False, 5.0)
     assert "topics that lose records: 5, the limit is 2; most of it by RetentionFloor/a" in refused.message
-    assert "{policy: RetentionFloor/a, limit: topics, value: 5, expires: …}" in refused.message
+    assert "{policy: RetentionFloor/a, limit: topics, value: 5, expires: 2026-11-28T10:00:00Z}" in refused.message
 
 
 def test_a_waiver_that_is_too_small_has_no_effect() -> None:
@@ -434,7 +475,7 @@ def test_a_waiver_is_valid_until_it_expires_at_most_thirty_days(expires: str, co
     allowed = waiver("RetentionFloor/a", "topics", 5, expires=expires)
     result = verdict("topics", purge_of(1), waivers=(allowed,), topics=0)
     assert result.passed is counts
-    assert result.message.endswith(words)
+    assert result.cause.endswith(words)
 
 
 def test_a_waiver_of_unclean_elections_is_valid_for_a_day() -> None:
@@ -490,7 +531,8 @@ def test_a_changed_connection_refuses_the_plan_before_all_limits() -> None:
     assert refused.message.startswith(
         "connection: connects elsewhere after the merge (bootstrapServers, client.sasl.mechanism): 2, the limit is 0"
     )
-    assert "propose the connection apart, or add a Waiver of spec {policy: Cluster/" in refused.message
+    assert "propose the connection apart, or let a review add the manifest {" in refused.message
+    assert "spec: {policy: Cluster/" in refused.message
     first, *_ = limits.verdicts((), cluster(), (), snapshot(), connection_changes=("journal",))
     assert first.id == "connection"
 

@@ -18,6 +18,7 @@ from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, Lag
 from reconciler.plan import plan_file
 from reconciler.plan.diff import ActionDiff, DecisionChange, compare, diff_actions
 from reconciler.plan.review import intersect, restrict_to
+from tests.golden.wording import mentions
 from tests.strategies.examples import (
     CLUSTER_ID,
     blocked,
@@ -135,7 +136,7 @@ def test_a_lower_floor_stays() -> None:
 def test_records_above_a_reached_reviewed_floor_are_beyond_review(log_start: int) -> None:
     """Retention reached the reviewed target first; other records were not reviewed."""
     action = purge(before_offset=99_000, log_start=log_start)
-    assert beyond(action, purge()) == "larger: reviewed up to 98213, which is gone; 99000 was not reviewed"
+    assert mentions(beyond(action, purge()), "below 98213", "already deleted", "99000 needs a new review")
     assert isinstance(restricted(purge(before_offset=99_000, log_start=98_212), purge()), DeleteRecords)
 
 

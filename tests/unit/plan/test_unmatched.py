@@ -197,7 +197,7 @@ def test_drift_shows_the_warning_and_stays_in_sync(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("findings", "code", "words"),
     [
-        ("blocked", ExitCode.REFUSED, "--fail-on blocked: 1 subject blocked, the first: absent"),
+        ("blocked", ExitCode.REFUSED, "--fail-on blocked: 1 topic blocked, the first: absent"),
         ("unmatched", ExitCode.REFUSED, "--fail-on unmatched: LeaderPolicy/lost, RetentionFloor/gdpr"),
         ("unknown", ExitCode.DONE, ""),
         ("unknown, blocked", ExitCode.REFUSED, "--fail-on blocked"),
@@ -224,7 +224,7 @@ def test_a_plan_without_any_fact_is_an_error(capsys: pytest.CaptureFixture[str])
     unread, read = floor("absent", keep={"last": 60}), removal("old-etl")
     lost = plan_of(unread, topics_incomplete=INCOMPLETE)
     assert command.exit_code(lost, detailed=True) is ExitCode.ERROR
-    assert "none of 1 subject could be read, the first: absent: " in capsys.readouterr().err
+    assert "none of 1 topic could be read, the first: absent: " in capsys.readouterr().err
     assert command.exit_code(plan_of(unread, read, topics_incomplete=INCOMPLETE), detailed=False) is ExitCode.DONE
     assert command.exit_code(plan_of(floor("nothing-*", keep={"last": 60})), detailed=False) is ExitCode.DONE
 

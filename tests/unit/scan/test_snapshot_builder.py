@@ -346,6 +346,16 @@ def test_groups_of_brokers_without_types_are_classic_if_the_whole_log_says_so(
     assert facts.type is expected if isinstance(expected, GroupType) else isinstance(facts.type, expected)
 
 
+@pytest.mark.parametrize("classic_only", [True, False])
+def test_groups_of_brokers_without_types_are_classic_without_the_log_if_no_broker_knows_another_protocol(
+    classic_only: bool,
+) -> None:
+    """Kafka 3.7 may have another one; it looks the same where `__consumer_offsets` is hidden."""
+    listing = replace(groups("g"), without_types=True, classic_only=classic_only)
+    facts = group_facts(group_row(log_offset=None), log=ConsumerOffsetsLog(hidden=True), listing=listing)
+    assert (facts.type is GroupType.CLASSIC) is classic_only
+
+
 @pytest.mark.parametrize("seems", ["classic", "consumer"])
 def test_group_that_the_current_listing_omits_is_no_consumer_group(seems: str) -> None:
     """A Connect group's first record names no protocol, like a standalone consumer's; but a

@@ -1,0 +1,90 @@
+"""`journal` selects runs and addresses, and an address that nothing knows is not an empty answer."""
+
+from pathlib import Path
+
+import pytest
+
+from reconciler.cli.app import run
+from reconciler.clock import wall_clock_ms
+from reconciler.errors import ExitCode
+from reconciler.journal.file import JournalFile
+from reconciler.journal.journal import ActionJournal
+from reconciler.model.outcome import Outcome, Status
+from tests.strategies.examples import purge
+from tests.unit.cli.loops import CLUSTER
+from tests.unit.manifest.broken import floor, manifest
+
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Manifests with a pattern that selects every name, and a journal of two runs; no broker answers."""
+    everything = manifest("LeaderPolicy", "all", 'topics: ["*"]\nexpectAtMost: 1000')
+    parts = (CLUSTER % "billing", floor("topics: [quiet]\nkeep: {last: 1}", name="quiet"), everything)
+    (tmp_path / "set.yaml").write_text("---\n".join(parts))
+    journal = ActionJournal(JournalFile(tmp_path / ".reconciler" / "prod.jsonl"))
+    now_ms = wall_clock_ms()
+    for run_id, number, hours in (("aaa111", 0, 30), ("aab222", 1, 1)):
+        action = purge("orders", number, policy="gdpr")
+        outcome = Outcome(action=action, status=Status.APPLIED, detail="", sends=1, removed_max=5)
+        for event, minutes in ((action, 0), (outcome, 30)):
+            at_ms = now_ms - hours * HOUR_MS + minutes * 60_000
+            journal.record([event], run_id=run_id, plan_digest="d", at_ms=at_ms)
+    return tmp_path
+
+
+def shown(folder: Path, words: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    code = run(["journal", str(folder), "-q", *words.split()])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.mark.parametrize(
+    ("words", "runs"),
+    [
+        ("", ["aaa111", "aab222"]),
+        ("--since 2h", ["aab222"]),
+        ("--since 45m", ["aab222"]),
+        ("--since 10m", []),
+        ("--run aaa", ["aaa111"]),
+        ("--run aab222", ["aab222"]),
+        ("--address orders", ["aaa111", "aab222"]),
+        ("--address orders[0]", ["aaa111"]),
+        ("--address RetentionFloor/gdpr", ["aaa111", "aab222"]),
+        ("--address orders[0] --since 2h", []),
+    ],
+)
+def test_runs_are_selected(words: str, runs: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run that stored something since is shown whole: its intent is half an hour older than its outcome."""
+    code, out, err = shown(folder, words, capsys)
+    assert (code, err) == (ExitCode.DONE, "")
+    assert [word for word in out.split() if word.startswith("aa")] == [f"{name}:" for name in runs]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--run aa", "2 runs of the journal begin so"),
+        ("--run bbb", "the journal has no such run"),
+        ("--address ordesr", "the journal has no entry about it; did you mean orders?"),
+        ("--address ordesr[0]", "did you mean orders?"),
+        ("--address RetentionFloor/gpdr", "the journal has no entry about it"),
+        ("--address nothing-like-it", "the journal has no entry about it"),
+    ],
+)
+def test_what_the_journal_does_not_know_is_an_error(
+    words: str, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A misspelt name once had no entry, as if nothing had happened; a pattern such as `*` selects it, too."""
+    code, out, err = shown(folder, words, capsys)
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert message in err
+
+
+@pytest.mark.parametrize("words", ["--address quiet", "--address RetentionFloor/quiet", "--address orders[7]"])
+def test_what_is_known_and_has_no_entry_is_an_empty_answer(
+    words: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A topic that a policy names and that lost nothing yet, and another partition of a topic that did."""
+    assert shown(folder, words, capsys) == (ExitCode.DONE, "", "")
