@@ -137,7 +137,7 @@ def wait_for_first_batch(process: subprocess.Popen[str], timeout_s: float) -> No
     """Wait until its progress names the first batch, or until a timeout."""
     assert process.stderr is not None
     deadline, stderr = time.monotonic() + timeout_s, b""
-    while time.monotonic() < deadline and b"elections: " not in stderr:
+    while time.monotonic() < deadline and b"elections (" not in stderr:
         if select.select([process.stderr], [], [], 1.0)[0]:
             stderr += os.read(process.stderr.fileno(), 4096)
 
