@@ -5,16 +5,17 @@ import sys
 from pyspark.sql import DataFrame, SparkSession  # noqa: TID253 - a user's script, not this program
 from pyspark.sql import functions as f  # noqa: TID253
 
-from reconciler.companions.sources import data_sources
+from reconciler.spark import register
 
 _ROWS = 1_000
 
 
 def read_lag(session: SparkSession, bootstrap_servers: str) -> DataFrame:
     """Count the records that each group has not read yet, by topic."""
-    data_sources.register(session)
-    commits = session.read.format("kafka_group_commits").option("bootstrap.servers", bootstrap_servers).load()
-    partitions = session.read.format("kafka_partitions").option("bootstrap.servers", bootstrap_servers).load()
+    register(session)
+    options = {"kafka.bootstrap.servers": bootstrap_servers}
+    commits = session.read.format("kafka_group_commits").options(**options).load()
+    partitions = session.read.format("kafka_partitions").options(**options).load()
     return compute_lag(commits, partitions)
 
 

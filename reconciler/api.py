@@ -102,7 +102,7 @@ def load(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What a scan has read of a cluster; docs/scan.md describes the columns of its tables.
+    """What a scan has read of a cluster; docs/tables.md describes the columns of its tables.
 
     A null has its reason in the column `unread`. `incomplete`: list → why it may lack rows.
     """
@@ -111,8 +111,10 @@ class Facts:
     observed_at_ms: int
     incomplete: dict[str, str]
     partitions: "pa.Table"
+    commits: "pa.Table"
     groups: "pa.Table"
     topics: "pa.Table"
+    scans: "pa.Table"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

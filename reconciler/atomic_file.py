@@ -8,17 +8,22 @@ from pathlib import Path
 
 
 def write_file(path: Path, pieces: Iterable[str], *, mode: int) -> None:
-    """Write and flush ASCII. A link stays one; pipes and devices are written to. Raises OSError."""
+    """Write and flush ASCII; see `write_bytes`."""
+    write_bytes(path, (piece.encode("ascii") for piece in pieces), mode=mode)
+
+
+def write_bytes(path: Path, pieces: Iterable[bytes], *, mode: int) -> None:
+    """Write and flush bytes. A link stays one; pipes and devices are written to. Raises OSError."""
     path = path.resolve()
     if path.exists() and not stat.S_ISREG(path.stat().st_mode):
-        with path.open("w", encoding="ascii", newline="\n") as stream:
+        with path.open("wb") as stream:
             stream.writelines(pieces)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     draft = Path(name)
     try:
-        with os.fdopen(descriptor, "w", encoding="ascii", newline="\n") as stream:
+        with os.fdopen(descriptor, "wb") as stream:
             stream.writelines(pieces)
             stream.flush()
             os.fsync(stream.fileno())

@@ -40,7 +40,7 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import git, secrets
 from reconciler.manifest.files import ClusterManifests, ManifestSet
 from reconciler.model.action import Action, Mode
-from reconciler.model.names import Address, TopicPartition
+from reconciler.model.names import Address, TopicPartition, count_by_sort
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import LimitVerdict, Plan
 from reconciler.model.progress import Progress
@@ -308,7 +308,14 @@ def apply(
     if release:
         action_journal.record_release(manifests_hash(run.manifests.files), run_id=run.run_id, at_ms=wall_clock_ms())
     _close_intents([outcome for outcome in unsent if outcome.action.address in interrupted], context)
-    outcomes = [*unsent, *_send(remaining, planned, run, context), *deferred]
+    sent = journal.note_other_claims(
+        [*unsent, *_send(remaining, planned, run, context)],
+        action_journal,
+        context.plan_digest,
+        run.run_id,
+        since_ms=planned.observed_at_ms,
+    )
+    outcomes = [*sent, *deferred]
     nothing_written = not any(map(results.may_have_written, outcomes))
     code = ExitCode.INTERRUPTED if run.stop() and nothing_written else results.exit_code(outcomes)
     return _result(planned, run, outcomes, code=code)
@@ -645,5 +652,8 @@ def _result(
         interrupted=run.stop(),
         exit_code=int(ExitCode.REFUSED if refused else code),
         refused=tuple(verdict.message for verdict in refused),
+        who=journal.whoami(),
+        commit=planned.source.commit,
+        blocked=+count_by_sort(decision.address for decision in planned.blocked),
     )
     return ApplyResult(plan=planned, outcomes=outcomes, header=header, refused=refused)

@@ -30,6 +30,10 @@ _UNDONE = {Status.FAILED: 1, Status.NOT_ATTEMPTED: 1, Status.BLOCKED: 3, Status.
 class ResultsHeader:
     """What became of a plan: the run, the process's `exit_code`, and the limits and protections
     that refuse the plan now.
+
+    `who`: the author of the run, as in the journal; `commit`: of the plan's manifests. `blocked`: how
+    many partitions, topics and groups the plan blocks, so that nothing was asked for them. None: not
+    known, as in a file of an earlier version.
     """
 
     format_version: str = FORMAT_VERSION
@@ -45,6 +49,9 @@ class ResultsHeader:
     interrupted: bool
     exit_code: int
     refused: tuple[str, ...] = ()
+    who: str | None = field(default=None, metadata=OMIT_DEFAULT)
+    commit: str | None = field(default=None, metadata=OMIT_DEFAULT)
+    blocked: Mapping[str, Total] | None = field(default=None, metadata=OMIT_DEFAULT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +75,7 @@ class ResultRow:
     low_watermark: Int64 | None
     removed_offsets: tuple[CommittedOffset, ...] | None
     caveat: str = field(default="", metadata=OMIT_DEFAULT)
+    also_counted_by: tuple[str, ...] = field(default=(), metadata=OMIT_DEFAULT)
 
 
 _HEADER = Codec(ResultsHeader)

@@ -46,7 +46,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "watch": ("cli.converge", "Converge at intervals until Ctrl-C or SIGTERM."),
     "observe": ("cli.observe", "Record how groups look, where __consumer_offsets is hidden."),
     "drift": ("cli.inspect", "Report drift for schedules, and change nothing."),
-    "scan": ("companions.sources.command", "Write the facts that the policies need as Parquet."),
+    "scan": ("companions.sources.command", "Write the facts of a cluster as Parquet."),
     "journal": ("cli.inspect", "Print what became of each run and policy, oldest first."),
     "schema": ("cli.schema", "Write the JSON Schemas of manifests, plans and results."),
     "help": ("cli.help", "Explain a command, or the options that commands share."),

@@ -1,7 +1,9 @@
 """What several commands share: arguments, manifests, the run on a cluster, exit codes."""
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -10,16 +12,20 @@ import typer
 
 from reconciler.cli import console, loading
 from reconciler.cli.log_lines import about
-from reconciler.cli.settings import Settings
+from reconciler.cli.settings import KeyValue, Settings, parse_key_value
 from reconciler.cli.signals import SignalState
+from reconciler.clock import wall_clock_ms
 from reconciler.codec import read_kind
-from reconciler.errors import ExitCode, ReconcilerError, UsageError
-from reconciler.manifest.files import ClusterManifests
+from reconciler.errors import ExitCode, ManifestsInvalid, ReconcilerError, UsageError
+from reconciler.kafka import connect
+from reconciler.manifest import secrets
+from reconciler.manifest.files import DEFAULT_FOLDER, ClusterManifests, source_of, validate_sources
 from reconciler.model.action import Mode
 from reconciler.model.names import TopicPartition
 from reconciler.model.plan import Plan
 from reconciler.pipeline import Run, connect_as_environment, new_run_id
 from reconciler.plan import plan_file
+from reconciler.policies.cluster import Cluster
 from reconciler.report.metrics import Metrics
 from reconciler.scan.engine_choice import Engine, EngineName
 from reconciler.text.escape import display_name
@@ -28,6 +34,19 @@ from reconciler.text.validation import error_reason
 MetricsFile = Annotated[
     Path | None,
     typer.Option("--metrics", help="Count in this file, in the Prometheus text format: one file for each schedule."),
+]
+
+BootstrapServer = Annotated[
+    str | None,
+    typer.Option(help="Addresses of some brokers as HOST:PORT, separated by commas, where there are no manifests yet."),
+]
+Client = Annotated[
+    list[KeyValue] | None,
+    typer.Option(
+        metavar="KEY=VALUE",
+        parser=parse_key_value,
+        help="With --bootstrap-server: a librdkafka property; a secret as '${env:NAME}'. May be repeated.",
+    ),
 ]
 
 
@@ -124,6 +143,60 @@ def open_run(
         ) as run,
     ):
         yield run
+
+
+@contextmanager
+def open_reading_run(
+    settings: Settings, paths: Sequence[Path] | None, servers: str | None, client: Mapping[str, str], *, name: str
+) -> Iterator[Run]:
+    """Set up a run that only reads: on the cluster of the manifests, or on that of `--bootstrap-server` alone.
+
+    `name`: of the cluster without manifests, whose engine is `auto`. Raises as `open_run`.
+    """
+    if servers is None:
+        if not paths and not DEFAULT_FOLDER.exists():
+            raise UsageError(
+                "there is no folder manifests/ here: name manifests, or add --bootstrap-server HOST:PORT, which needs none"
+            )
+        with open_run(settings, loading.load_cluster(paths, settings)) as run:
+            yield run
+        return
+    if paths:
+        raise UsageError("--bootstrap-server is for a cluster without manifests: leave it out, or leave the paths out")
+    addresses = parse_servers(servers)
+    undeclared = partial(_undeclared, addresses, name, client)
+    connection = secrets.resolve(undeclared("unknown").cluster, timeout_s=settings.timeout)
+    with console.progress(settings) as progress:
+        progress(f"reading the cluster id from {', '.join(addresses)}")
+        manifests = undeclared(connect.cluster_id(connection))
+        with open_run(replace(settings, engine=settings.engine or "auto"), manifests) as run:
+            yield run
+
+
+def parse_servers(text: str) -> list[str]:
+    """Return the addresses of --bootstrap-server. Raises UsageError where there is none."""
+    servers = [server.strip() for server in text.split(",") if server.strip()]
+    if not servers:
+        raise UsageError(f"--bootstrap-server {text!r}: expected host:port of some brokers, separated by commas")
+    return servers
+
+
+def _undeclared(servers: Sequence[str], name: str, client: Mapping[str, str], cluster_id: str) -> ClusterManifests:
+    """Return the manifests of a cluster that has none yet: a Cluster without policies. Raises UsageError."""
+    spec = {"clusterId": cluster_id, "bootstrapServers": servers, **({"client": client} if client else {})}
+    manifest = {"apiVersion": "reconciler/v1", "kind": "Cluster", "metadata": {"name": name}, "spec": spec}
+    cluster = validate_cluster("cluster.yaml", json.dumps(manifest))
+    return ClusterManifests(cluster=cluster, policies=(), waivers=(), files=())
+
+
+def validate_cluster(path: str, text: str) -> Cluster:
+    """Return the Cluster of a manifest that the words of a command make. Raises UsageError if it is invalid."""
+    try:
+        return validate_sources([source_of(path, text.encode())], now_ms=wall_clock_ms()).by_cluster[0].cluster
+    except ManifestsInvalid as error:
+        errors = (problem for problem in error.diagnostics if problem.severity == "error")
+        problems = "; ".join(f"{problem.message} {problem.context}: {problem.hint}" for problem in errors)
+        raise UsageError(f"no manifest may have these values: {problems}") from None
 
 
 @contextmanager

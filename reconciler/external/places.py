@@ -1,7 +1,8 @@
 """Lists folders and reads files below the roots of this machine, local ones and those of object stores.
 
-Decided here: what a path cannot do. No link and no device is followed, no file is larger than 16 MiB,
-no error quotes content, and endpoints and credentials are those of the machine's environment.
+Decided here: what a path of a manifest cannot do. No link and no device is followed, no file is larger
+than 16 MiB, no error quotes content, and endpoints and credentials are those of the machine's
+environment. A scan writes through the same stores, to where the command line says, without roots.
 """
 
 import os
@@ -46,7 +47,15 @@ def open_files(text: str, environment: Mapping[str, str], *, limit_s: float) -> 
         raise PositionUnreadable(str(error)) from None
     if place.scheme == "file":
         return _LocalFiles("/" + "/".join(root.segments), place.segments[len(root.segments) :])
-    return _StoredFiles(_connect(place, environment, limit_s), place.segments)
+    try:
+        return open_store(place, environment, limit_s=limit_s)
+    except OSError as error:
+        raise _unreadable((), str(error)) from None
+
+
+def open_store(place: Place, environment: Mapping[str, str], *, limit_s: float) -> "StoredFiles":
+    """Return a folder of an object store, whatever the roots are. Raises OSError; `limit_s`: as of `open_files`."""
+    return StoredFiles(_connect(place, environment, limit_s), place.segments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +104,7 @@ class _LocalFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class _StoredFiles:
+class StoredFiles:
     """Objects of a store, through `pyarrow.fs`."""
 
     store: Any
@@ -128,9 +137,26 @@ class _StoredFiles:
             raise _unreadable(below, "it is too large")
         return content
 
+    def write(self, content: bytes, *below: str) -> None:
+        """Put a file whole: S3 and Google show no part of it. Raises OSError without the server's text."""
+        try:
+            with self.store.open_output_stream("/".join((*self.segments, *below))) as stream:
+                stream.write(content)
+        except Exception as error:  # noqa: BLE001 - pyarrow has an exception for each store
+            raise OSError(_describe(error)) from None
+
+    def remove(self, *below: str) -> None:
+        """Remove a file, if there is one. Raises OSError."""
+        try:
+            self.store.delete_file("/".join((*self.segments, *below)))
+        except FileNotFoundError:
+            return
+        except Exception as error:  # noqa: BLE001 - pyarrow has an exception for each store
+            raise OSError(_describe(error)) from None
+
 
 def _connect(place: Place, environment: Mapping[str, str], limit_s: float) -> Any:
-    """Return the file system of a store. It takes everything but bucket and path from the environment."""
+    """Return the file system of a store; all but bucket and path come from the environment. Raises OSError."""
     from datetime import timedelta
 
     from pyarrow import fs
@@ -151,7 +177,7 @@ def _connect(place: Place, environment: Mapping[str, str], limit_s: float) -> An
             return fs.GcsFileSystem(retry_time_limit=timedelta(seconds=limit_s))
         return fs.AzureFileSystem(environment.get("AZURE_STORAGE_ACCOUNT", ""))
     except Exception as error:  # noqa: BLE001 - pyarrow has an exception for each store
-        raise _unreadable((), _describe(error)) from None
+        raise OSError(_describe(error)) from None
 
 
 def _describe(error: Exception) -> str:

@@ -9,6 +9,7 @@ import getpass
 import logging
 import os
 import socket
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
@@ -217,6 +218,20 @@ class ActionJournal:
                 by_run[entry.run_id] = entry
         return {address: list(by_run.values())[-1] for address, by_run in intents.items() if by_run}
 
+    def other_claims(self, plan_digest: str, run_id: str, *, since_ms: int = 0) -> Mapping[Address, tuple[str, ...]]:
+        """Return the other runs of the plan that may have removed records, by address.
+
+        A run may have with an intent that has no outcome, and has with an outcome that removed some.
+        `since_ms`: as in `open_intents`.
+        """
+        own, claims = f'"run":"{run_id}"'.encode(), defaultdict[Address, set[str]](set)
+        lines = self.store.lines(since_ms=since_ms - _CLOCK_TOLERANCE_MS, containing=plan_digest.encode())
+        for entry in self._entries(line for line in lines if own not in line.data):
+            if entry.plan_digest == plan_digest:
+                is_claim = entry.event is Event.INTENT or bool(entry.removed_max)
+                (claims[entry.address].add if is_claim else claims[entry.address].discard)(entry.run_id)
+        return {address: tuple(sorted(runs)) for address, runs in claims.items() if runs}
+
     def _entries(self, lines: Iterable[Line]) -> Iterator[JournalEntry]:
         """Yield the entries of lines, with the store's time where it has one."""
         for line in lines:
@@ -237,6 +252,26 @@ def interrupted_actions(
     except JournalUnavailable as error:
         _LOG.warning("which actions an interrupted run may have sent is unknown: %s", error)
         return {}
+
+
+def note_other_claims(
+    outcomes: Sequence[Outcome], journal: ActionJournal, plan_digest: str, run_id: str, *, since_ms: int
+) -> Sequence[Outcome]:
+    """Return the outcomes with the other runs of the plan that may have removed the same records.
+
+    Two runs side by side each count what both asked for: a sum over them would count it twice.
+    """
+    if not any(outcome.removed_max for outcome in outcomes):
+        return outcomes
+    try:
+        claims = journal.other_claims(plan_digest, run_id, since_ms=since_ms)
+    except JournalUnavailable as error:
+        _LOG.warning("whether another run of the plan counts the same records is unknown: %s", error)
+        return outcomes
+    return [
+        replace(outcome, also_counted_by=claims.get(outcome.action.address, ())) if outcome.removed_max else outcome
+        for outcome in outcomes
+    ]
 
 
 def progress_message(intents: Mapping[Address, JournalEntry]) -> str:

@@ -71,7 +71,13 @@ def git_source(manifests: tuple[ManifestFile, ...], roots: Iterable[Path] = ()) 
     resolved_paths = list(dict.fromkeys(path for chain in chains for path in chain if path.is_relative_to(top)))
     changed = git("status", "--porcelain", "--", *resolved_paths, *neighbours)
     tracked = git("ls-files", "--error-unmatch", "--", *resolved_paths)
-    return Source(commit=commit, dirty=outside or changed != "" or tracked is None, manifests=manifests)
+    author = git("show", "--no-patch", "--format=%an", commit) or ""
+    return Source(
+        commit=commit,
+        dirty=outside or changed != "" or tracked is None,
+        manifests=manifests,
+        author=author.encode("utf-8", "backslashreplace").decode() or None,  # of any bytes
+    )
 
 
 def find_lock(paths: Iterable[Path]) -> Path | None:

@@ -1,6 +1,8 @@
 """Partitions, addresses of subjects, locations in manifests, and their texts in messages."""
 
 import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from reconciler.model.bounds import Int32, NonEmpty
@@ -107,3 +109,21 @@ def format_subject(address: Address) -> str:
 def format_location(location: SourceLocation) -> str:
     """Return file and line: `manifests/prod-eu/orders.yaml:9`."""
     return f"{display_name(location.path)}:{location.line}"
+
+
+def count_by_sort(addresses: Iterable[Address], others: Iterable[Address] = ()) -> Counter[str]:
+    """Count partitions, topics, groups and policies. Each counts once, and those of `others` never."""
+    counted, elsewhere = _partitions_of(addresses), _partitions_of(others)
+    numbers = Counter({"partition": 0, "topic": 0, "group": 0, "policy": 0})
+    for (sort, name), partitions in counted.items():
+        numbers[sort] += len(partitions - elsewhere.get((sort, name), set()))
+    return numbers
+
+
+def _partitions_of(addresses: Iterable[Address]) -> defaultdict[tuple[str, str], set[int]]:
+    """Return the partition numbers of each sort of subject by its name; of all but partitions: -1."""
+    subjects: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
+    for address in addresses:
+        sort = "partition" if address.partition >= 0 else "group" if address.is_of_group else "topic"
+        subjects[sort if address.name else "policy", address.name or str(address)].add(address.partition)
+    return subjects

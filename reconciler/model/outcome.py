@@ -38,7 +38,8 @@ class Outcome:
     holds its intent, which this outcome has to end, also where no request followed.
     `low_watermark`: as in the newest `ItemResult`. `removed_offsets`: the group's commits right before
     the newest request to remove it; None: no such request went out. `held`: it waits for a group or
-    a broker and not for a clock, so that somebody may have to act.
+    a broker and not for a clock, so that somebody may have to act. `also_counted_by`: other runs of
+    the plan that may have removed the same records.
     """
 
     action: Action
@@ -53,3 +54,4 @@ class Outcome:
     low_watermark: int | None = None
     removed_offsets: tuple[CommittedOffset, ...] | None = None
     held: bool = False
+    also_counted_by: tuple[str, ...] = ()

@@ -154,11 +154,15 @@ def content_hashes(files: Iterable[ManifestFile]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where the manifests came from. `commit` None: no checkout. `dirty`: uncommitted changes."""
+    """Where the manifests came from. `commit` None: no checkout. `dirty`: uncommitted changes.
+
+    `author`: of the commit, any text; None: not known.
+    """
 
     commit: NonEmpty | None = None
     dirty: bool = False
     manifests: tuple[ManifestFile, ...] = ()
+    author: NonEmpty | None = field(default=None, metadata=OMIT_DEFAULT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from reconciler.model.bounds import OMIT_DEFAULT, EpochMs, Int32, Int64, NonEmpty
 from reconciler.model.names import TopicPartition
@@ -50,6 +50,11 @@ class Unknown:
 
 
 NOT_ASKED = Unknown("not asked")
+
+
+def known_or_none(fact: Any) -> Any:
+    """Return the fact, and None where it is Unknown: for columns of a table."""
+    return None if isinstance(fact, Unknown) else fact
 
 
 class GroupType(StrEnum):

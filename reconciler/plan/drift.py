@@ -14,8 +14,8 @@ from reconciler import operations
 from reconciler.codec import Codec, compare, document, is_newer, shorten
 from reconciler.errors import ExitCode
 from reconciler.model.action import Mode
-from reconciler.model.bounds import InstantMs, NonEmpty
-from reconciler.model.names import Address
+from reconciler.model.bounds import OMIT_DEFAULT, InstantMs, NonEmpty, Total
+from reconciler.model.names import Address, count_by_sort
 from reconciler.model.plan import Blocked, Plan, Unmatched, section_of
 from reconciler.operations.base import Operation
 
@@ -70,7 +70,9 @@ class DriftReport:
     """One cluster's drift. `subjects` drift, `unread` could not be read; both sorted by address.
 
     `incomplete`: what the plan could not read at all. `unmatched`: warnings, which are not drift.
-    `refused`: ids of the limits that refuse the plan.
+    `refused`: ids of the limits that refuse the plan. `waiting`, `satisfied`: how many partitions,
+    topics and groups wait or are skipped, and how many are as desired by all policies;
+    None: not known, as in a report of an earlier version.
     """
 
     DERIVED: ClassVar[tuple[str, ...]] = ("in_sync",)
@@ -84,6 +86,8 @@ class DriftReport:
     tallies: tuple[PolicyTally, ...] = field(default=(), metadata={"name": "policies"})
     subjects: tuple[Subject, ...] = field(default=(), metadata={"name": "drift"})
     unread: tuple[Subject, ...] = ()
+    waiting: Mapping[str, Total] | None = field(default=None, metadata=OMIT_DEFAULT)
+    satisfied: Mapping[str, Total] | None = field(default=None, metadata=OMIT_DEFAULT)
 
     @property
     def has_unknowns(self) -> bool:
@@ -107,6 +111,7 @@ def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
     now_ms = plan.observed_at_ms
     subjects: dict[Address, Subject] = {}
     counts: defaultdict[Address, Counter[str]] = defaultdict(Counter)
+    addresses: defaultdict[str, list[Address]] = defaultdict(list)
     for decision in plan.decisions:
         state = section_of(decision)
         if isinstance(decision, Operation) and not decision.drift:
@@ -115,6 +120,7 @@ def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
             state = UNREAD if state == UNREAD else "drift"
             subjects[decision.address] = _carry_over(_subject(decision, now_ms), before, now_ms)
         counts[decision.address.policy_address][state] += 1
+        addresses[state].append(decision.address)
     for warning in plan.unmatched:
         counts[warning.policy]["unmatched"] += 1
     unread = {address: subject for address, subject in subjects.items() if subject.sort == UNREAD}
@@ -126,6 +132,8 @@ def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
         if parent is not None and address not in decided:
             subjects[address] = _carry_over(replace(parent, address=address), before, now_ms)
     ordered = sorted(subjects.values(), key=lambda subject: subject.address)
+    waiting = [*addresses["pending"], *addresses["waiting"], *addresses["skipped"]]
+    others = [*addresses["drift"], *addresses[UNREAD], *waiting]
     return DriftReport(
         cluster=plan.cluster,
         cluster_id=plan.cluster_id,
@@ -136,6 +144,8 @@ def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
         unmatched=plan.unmatched,
         refused=tuple(verdict.id for verdict in plan.refused),
         tallies=tuple(PolicyTally(policy=policy, **counts[policy]) for policy in sorted(counts)),
+        waiting=+count_by_sort(waiting),
+        satisfied=+count_by_sort(addresses["satisfied"], others),
     )
 
 

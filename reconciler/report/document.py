@@ -59,11 +59,13 @@ SANDBOX = Kind("a sandbox", _DATA)
 class View(NamedTuple):
     """Where a document is read: at a terminal, where a person types, or in a page that links codes.
 
-    `pages`: the address of the page of each code.
+    `pages`: the address of the page of each code. `stands_alone`: the page is read without the command
+    and its output, so it names the next command.
     """
 
     at_terminal: bool = False
     pages: Mapping[str, str] = NO_PAGES
+    stands_alone: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

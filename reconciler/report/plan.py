@@ -5,7 +5,7 @@ line for each cause; in full, each subject has its own. Nothing is computed here
 """
 
 import shlex
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +18,14 @@ from reconciler.errors import UsageError
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BLOCK_CODES, SILENT
 from reconciler.model.description import Fact
-from reconciler.model.names import NOWHERE, Address, format_address, format_location, format_subject
+from reconciler.model.names import (
+    NOWHERE,
+    Address,
+    count_by_sort,
+    format_address,
+    format_location,
+    format_subject,
+)
 from reconciler.model.plan import (
     Blocked,
     Change,
@@ -36,7 +43,7 @@ from reconciler.model.plan import (
 from reconciler.operations.base import NO_LIMITS, FoldableOperation, Operation
 from reconciler.plan.plan_file import digest, lines
 from reconciler.policies.cluster import CONNECTION
-from reconciler.report.document import PLAN, Document
+from reconciler.report.document import PLAN, Document, View
 from reconciler.report.step_outputs import plan_outputs
 from reconciler.report.tree import (
     NO_PAGES,
@@ -75,9 +82,14 @@ _NOTICES = {"blocked": "Blocked", _UNREAD: "Unread", "waiting": "Waiting", "skip
 
 def plan_document(plan: Plan, *, full: bool = False, **typed: Any) -> Document:
     """Return the document of a plan. `typed`: what only a terminal shows, as in `plan_report`."""
+
+    def trees(view: View) -> Sequence[Report]:
+        tree = plan_report(plan, full=full, pages=view.pages, **(typed if view.at_terminal else {}))
+        return [replace(tree, next_steps=tuple(_next_steps(plan, "PLAN", ())))] if view.stands_alone else [tree]
+
     return Document(
         kind=PLAN,
-        trees=lambda view: [plan_report(plan, full=full, pages=view.pages, **(typed if view.at_terminal else {}))],
+        trees=trees,
         values=[plan],
         writers={"json": lambda: lines(plan)},
         outputs=lambda: plan_outputs(plan),
@@ -102,7 +114,8 @@ def plan_report(
     fields = (("cluster", plan.cluster), ("digest", plan_digest), ("commit", plan.source.commit or ""))
     commit: Phrase = ()
     if plan.source.commit:
-        commit = ("commit ", name(plan.source.commit[:7]), " and uncommitted changes" if plan.source.dirty else "")
+        author: Phrase = (" by ", sentence(plan.source.author)) if plan.source.author else ()
+        commit = ("commit ", name(plan.source.commit[:7]), *author, " and uncommitted changes" * plan.source.dirty)
     lifetime = formatting.approximate_duration(plan.expires_at_ms - plan.observed_at_ms)
     scanned, expires = formatting.format_time(plan.observed_at_ms), formatting.format_time(plan.expires_at_ms)
     next_steps = tuple(_next_steps(plan, saved_to, paths or ())) if with_next_step else ()
@@ -159,18 +172,27 @@ def _tally(decisions: Sequence[Decision], observed: Mapping[str, float] = NO_LIM
         same = [action for action in actions if action.irreversible is irreversible]
         effects = (f"{effect} ({loss})" if loss else effect for effect, loss in effects_of(same, observed))
         if same:
-            yield Item(label=label, text=("; ".join(effects),), severity=severity)
+            yield _total(label, same, "; ".join(effects), severity=severity)
     if not actions:
         yield Item(label="Changes", text=("none",))
     blocked, waiting = [*by_state["blocked"], *by_state[_UNREAD]], by_state["waiting"]
     if blocked:
         unread = f" (unread: {_count_decisions(by_state[_UNREAD])})" if by_state[_UNREAD] else ""
-        yield Item(label="Blocked", text=(f"{_count_decisions(blocked)}{unread}",), severity=Severity.WARNING)
+        yield _total("Blocked", blocked, f"{_count_decisions(blocked)}{unread}", severity=Severity.WARNING)
     for label, same_state in (("Waiting", waiting), ("Skipped", by_state["skipped"])):
         if same_state:
-            yield Item(label=label, text=(_count_decisions(same_state),))
-    if in_sync := _count_decisions(by_state["in sync"], others=[*actions, *blocked, *waiting]):
-        yield Item(label="In sync", text=(in_sync,), severity=Severity.GOOD)
+            yield _total(label, same_state, severity=Severity.QUIET)
+    in_sync = _total("In sync", by_state["in sync"], others=[*actions, *blocked, *waiting], severity=Severity.GOOD)
+    if in_sync.text[0]:
+        yield in_sync
+
+
+def _total(
+    label: str, decisions: Iterable[Decision], text: str = "", *, severity: Severity, others: Iterable[Decision] = ()
+) -> Item:
+    """Return the total of these decisions: their subjects that no other has, and the same as `text`, if it is empty."""
+    counts = count_by_sort((decision.address for decision in decisions), (other.address for other in others))
+    return Item(label=label, text=(text or format_counts(counts),), severity=severity, counts=counts)
 
 
 def effects_of(actions: Sequence[Operation], observed: Mapping[str, float] = NO_LIMITS) -> Iterator[tuple[str, str]]:
@@ -181,34 +203,19 @@ def effects_of(actions: Sequence[Operation], observed: Mapping[str, float] = NO_
             yield operation.count_effects(addresses), operation.total_loss(members, observed)
 
 
-def _count_decisions(decisions: Iterable[Decision], others: Iterable[Decision] = ()) -> str:
-    return count_subjects((decision.address for decision in decisions), (decision.address for decision in others))
+def _count_decisions(decisions: Iterable[Decision]) -> str:
+    return count_subjects(decision.address for decision in decisions)
 
 
-def count_subjects(addresses: Iterable[Address], others: Iterable[Address] = ()) -> str:
-    """Count subjects: `7 partitions, 1 group`. Each counts once, and those of `others` never."""
-    counted, elsewhere = _subjects(addresses), _subjects(others)
-    numbers = Counter[str]()
-    for (sort, subject), partitions in counted.items():
-        numbers[sort] += len(partitions - elsewhere.get((sort, subject), set()))
-    plurals = {"partition": "partitions", "topic": "topics", "group": "groups", "policy": "whole policies"}
-    singular = {"policy": "whole policy"}
-    return ", ".join(
-        f"{numbers[sort]:,} {singular.get(sort, sort) if numbers[sort] == 1 else plural}"
-        for sort, plural in plurals.items()
-        if numbers[sort]
-    )
+def count_subjects(addresses: Iterable[Address]) -> str:
+    """Count subjects, each once: `7 partitions, 1 group`."""
+    return format_counts(count_by_sort(addresses))
 
 
-def _subjects(addresses: Iterable[Address]) -> defaultdict[tuple[str, str], set[int]]:
-    """Return the partition numbers of each sort of subject by its name; of all but partitions: -1."""
-    subjects: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
-    for address in addresses:
-        sort = "partition" if address.partition >= 0 else "group" if address.is_of_group else "topic"
-        if not address.name:
-            sort = "policy"
-        subjects[sort, address.name or str(address)].add(address.partition)
-    return subjects
+def format_counts(numbers: Mapping[str, int]) -> str:
+    """Return numbers of nouns, such as those of `count_by_sort`, as words."""
+    nouns = {"policy": ("whole policy", "whole policies")}
+    return ", ".join(formatting.count(n, *nouns.get(noun, (noun,))) for noun, n in numbers.items() if n)
 
 
 def _by_state(decisions: Iterable[Decision]) -> defaultdict[str, list[Any]]:

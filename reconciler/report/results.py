@@ -9,13 +9,13 @@ from reconciler.apply.results import ResultRow, ResultsHeader, as_row, may_have_
 from reconciler.journal.cloud_events import dump_event
 from reconciler.journal.entry import Event, JournalEntry, dump
 from reconciler.journal.release import Approval, Release, ReviewedTree
-from reconciler.model.names import Address, format_address, format_subject
+from reconciler.model.names import Address, count_by_sort, format_address, format_subject
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import NEXT, Plan
 from reconciler.operations.base import Operation
 from reconciler.policies.cluster import Cluster
-from reconciler.report.document import JOURNAL, RESULTS, Document, Rendered
-from reconciler.report.plan import count_subjects
+from reconciler.report.document import JOURNAL, RESULTS, Document, Rendered, View
+from reconciler.report.plan import count_subjects, format_counts
 from reconciler.report.step_outputs import result_outputs
 from reconciler.report.tree import (
     Item,
@@ -67,10 +67,13 @@ def results_document(
     """Return the document of a run or of its results file. `json`: writes the file."""
     duration_ms = max(0, header.finished_at_ms - header.started_at_ms)
     rows = list(map(as_row, outcomes))
-    tree = results_report(header, rows, duration_ms=duration_ms)
+
+    def trees(view: View) -> Sequence[Report]:
+        return [results_report(header, rows, duration_ms=duration_ms, with_run=not view.at_terminal)]
+
     return Document(
         kind=RESULTS,
-        trees=lambda _view: [tree],
+        trees=trees,
         values=rows,
         writers={"json": json},
         outputs=lambda: result_outputs(header, rows),
@@ -78,34 +81,70 @@ def results_document(
 
 
 def results_report(
-    plan: Plan | ResultsHeader, outcomes: Sequence[Outcome | ResultRow], *, duration_ms: int | None = None
+    plan: Plan | ResultsHeader,
+    outcomes: Sequence[Outcome | ResultRow],
+    *,
+    duration_ms: int | None = None,
+    with_run: bool = False,
 ) -> Report:
-    """The report of what became of `plan`: what was not done by cause, the rest as counts."""
+    """The report of what became of `plan`: what was not done by cause, the rest as counts.
+
+    `with_run`: it says which run this was, and by whom, as a page in an archive has to.
+    """
     rows = list(map(as_row, outcomes))
     tally = Counter(row.status for row in rows)
     present = {status: row for status, row in _STATUSES.items() if tally[status]}
     counts = {status: f"{tally[status]:,} {label.lower()}" for status, (label, _, _) in present.items()}
     undone = [counts[status] for status, (_, _, step) in present.items() if step]
-    headline = ", ".join(undone) or ("everything is done" if present else "nothing to do")
-    removed = sum(row.removed_max for row in rows)
-    loss = f"; at most {formatting.count(removed, 'record')} removed" if removed else ""
+    blocked = format_counts(
+        plan.blocked or {} if isinstance(plan, ResultsHeader) else count_by_sort(d.address for d in plan.blocked)
+    )
+    not_asked = f"; blocked in the plan: {blocked}" if blocked else ""
+    headline = ", ".join(undone) or (
+        "every action is done" if present else "no actions" if blocked else "nothing to do"
+    )
     took = "" if duration_ms is None else f"; took {formatting.approximate_duration(duration_ms)}"
     return Report(
         title=f"apply on {plan.cluster}",
-        headline=(name(plan.cluster), f": {headline}"),
+        headline=(name(plan.cluster), f": {headline}{not_asked}"),
         opening=(("Cluster ", name(plan.cluster), " (", name(plan.cluster_id), ")"),),
         summary=(
             strong("Result:"),
-            f" {', '.join(reversed(counts.values())) or 'nothing to do'}{loss}{took}.",
+            f" {', '.join(reversed(counts.values())) or 'nothing to do'}{_loss(rows)}{took}{not_asked}.",
         ),
         sections=(Section(items=tuple(_items(rows)), severity=Severity.ERROR),),
-        next_steps=tuple(
-            join("", (f"{label.lower()}: ",), *_causes_first(status, rows), (step,))
-            for status, (label, _, step) in present.items()
-            if step
+        next_steps=(
+            *(
+                join("", (f"{label.lower()}: ",), *_causes_first(status, rows), (step,))
+                for status, (label, _, step) in present.items()
+                if step
+            ),
+            *(
+                [("blocked in the plan: ", escaped_name("reconciler show PLAN"), " says why, and what to do")]
+                * bool(blocked)
+            ),
         ),
+        footer=tuple(_run_line(plan)) if with_run else (),
         remainder=("in the results file of the run's artifact",),
     )
+
+
+def _loss(rows: Sequence[ResultRow]) -> str:
+    """Return what was removed at most, and how much of it other runs of the plan count, too."""
+    removed = sum(row.removed_max for row in rows)
+    shared = [row for row in rows if row.also_counted_by]
+    runs = ", ".join(sorted({run for row in shared for run in row.also_counted_by}))
+    twice = f", of which run {runs} of the same plan counts up to {sum(row.removed_max for row in shared):,}, too"
+    return f"; at most {formatting.count(removed, 'record')} removed{twice if shared else ''}" if removed else ""
+
+
+def _run_line(plan: Plan | ResultsHeader) -> Iterator[Phrase]:
+    """Yield run, author, commit and plan of a results file."""
+    if isinstance(plan, ResultsHeader):
+        author: Phrase = (" by ", sentence(plan.who)) if plan.who else ()
+        commit: Phrase = (", commit ", name(plan.commit[:7])) if plan.commit else ()
+        ended = formatting.format_time(plan.finished_at_ms)
+        yield ("Run ", name(plan.run_id), *author, f", ended {ended}", *commit, ", plan ", _digest(plan.plan_digest))
 
 
 def _items(outcomes: Sequence[ResultRow]) -> Iterator[Item]:

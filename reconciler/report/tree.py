@@ -6,7 +6,7 @@ demand, so that the report of a million actions never stands in memory.
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
 
@@ -54,7 +54,7 @@ class Item:
     `label`: the sort of statement, such as `Blocked`. `column`: the same as a word in the margin of a
     list. `text`: what is said of the subject. `loss`: what cannot be undone. `code`: a stable id of
     the statement. `end`: line and column before which the text at `location` ends; 0: unknown.
-    `facts`: labelled values, for explanations.
+    `facts`: labelled values, for explanations. `counts`: of a total, its subjects by their sort.
     """
 
     column: str = ""
@@ -68,6 +68,7 @@ class Item:
     end: tuple[int, int] = (0, 0)
     facts: tuple[Fact, ...] = ()
     children: tuple["Item", ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

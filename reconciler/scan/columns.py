@@ -5,14 +5,17 @@ import pyarrow as pa
 _TYPES = {
     name: data_type
     for data_type, names in (
-        (pa.string(), "topic topic_id group type state seems fingerprint error name id metadata_base64"),
+        (pa.string(), "cluster_id topic topic_id group type state seems fingerprint error name id metadata_base64"),
         (
             pa.int32(),
             "partition partitions leader commits commit_topics commit_keys members log_partition subject number",
         ),
-        (pa.int64(), "log_start last_stable_offset high_watermark committed log_offset last_activity_ms"),
+        (
+            pa.int64(),
+            "observed_at_ms log_start last_stable_offset high_watermark committed log_offset last_activity_ms",
+        ),
         (pa.int64(), "records skipped garbled read"),
-        (pa.bool_(), "internal listed live implied unanswered"),
+        (pa.bool_(), "internal listed live without_commit unanswered"),
         (pa.list_(pa.string()), "cleanup_policy may_read"),
         (pa.list_(pa.int32()), "replicas in_sync"),
         (pa.list_(pa.int64()), "instants offsets_at stamps_at"),

@@ -40,7 +40,16 @@ def find_browser() -> str:
     return path
 
 
-def _run(folder: Path, page: str, width: int, height: int, script: str, *options: str, fragment: str = "") -> str:
+def _run(
+    folder: Path,
+    page: str,
+    width: int,
+    height: int,
+    script: str,
+    *options: str,
+    fragment: str = "",
+    target: str = "frame.html",
+) -> str:
     (folder / "page.html").write_text(page, encoding="utf-8")
     (folder / "frame.html").write_text(
         f'<!doctype html><body style="margin:0"><iframe id="frame" sandbox="allow-same-origin" src="page.html{fragment}" '
@@ -48,8 +57,8 @@ def _run(folder: Path, page: str, width: int, height: int, script: str, *options
         encoding="utf-8",
     )
     command = [find_browser(), *_OPTIONS, f"--user-data-dir={folder}/profile", f"--window-size={width},{height}"]
-    frame = (folder / "frame.html").as_uri()
-    done = subprocess.run([*command, *options, frame], check=True, capture_output=True, text=True, timeout=120)
+    address = f"{folder.resolve().as_uri()}/{target}"
+    done = subprocess.run([*command, *options, address], check=True, capture_output=True, text=True, timeout=120)
     return done.stdout
 
 
@@ -67,6 +76,12 @@ def take_picture(
     """Write a picture of a page, from its `fragment` on. `folder`: for temporary files."""
     options = [f"--screenshot={picture.resolve()}", f"--force-device-scale-factor={scale}"]
     _run(folder, page, width, height, "", *options, *([_DARK] if dark else []), fragment=fragment)
+
+
+def print_pages(folder: Path, page: str) -> int:
+    """Print a page as PDF, and return how many sheets it takes."""
+    _run(folder, page, 800, 1_000, "", f"--print-to-pdf={folder / 'page.pdf'}", target="page.html")
+    return len(re.findall(rb"/Type\s*/Page\b", (folder / "page.pdf").read_bytes()))
 
 
 def measure(folder: Path, page: str, script: str, *, width: int, fragment: str = "", dark: bool = False) -> Any:

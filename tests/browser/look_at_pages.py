@@ -5,6 +5,7 @@ checks the same pages without one. With UPDATE_PICTURES=1 the pictures go to doc
 """
 
 import os
+import re
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -15,9 +16,9 @@ from reconciler.model.plan import Plan
 from reconciler.report.markdown import write_markdown
 from reconciler.report.plan import plan_report
 from tests.browser import github_comment
-from tests.browser.chromium import measure, take_picture
+from tests.browser.chromium import measure, print_pages, take_picture
 from tests.strategies import pages
-from tests.unit.companions.html.test_html import of_plan, of_results
+from tests.unit.companions.html.test_html import of_drift, of_plan, of_results, of_suggestions
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 PICTURE_BYTES = 400_000
@@ -40,6 +41,17 @@ const after = visible();
 doc.querySelector("label[for=show-all]").click();
 return {before, after, again: visible()};
 """
+FOLDS = """
+const hidden = () => [...doc.querySelectorAll("details > :not(summary)")]
+  .filter(e => !e.checkVisibility({contentVisibilityAuto: true}) || !e.getBoundingClientRect().height).length;
+const click = async wanted => {
+  doc.querySelector("label[for=unfold]").click();
+  for (let turn = 0; turn < 40 && hidden() != wanted; turn++) await new Promise(done => setTimeout(done, 100));
+  return hidden();
+};
+const before = hidden();
+return {before, unfolded: await click(0), after: await click(before)};
+"""
 POLICY = """
 const violations = [];
 doc.addEventListener("securitypolicyviolation", event => violations.push(event.effectiveDirective));
@@ -55,7 +67,8 @@ return {violations, main: frame.contentWindow.getComputedStyle(doc.querySelector
 """
 TARGET = """
 const target = doc.querySelector(":target");
-return {id: target && target.id, top: target && target.getBoundingClientRect().top};
+const box = target.getBoundingClientRect();
+return {id: target.id, top: box.top, height: box.height};
 """
 
 
@@ -87,9 +100,20 @@ def test_a_plan_fits_its_width(name: str, width: int, dark: bool, tmp_path: Path
         )
 
 
+OTHERS: dict[str, Callable[[], str]] = {
+    "results": lambda: of_results(pages.outcomes(pages.ordinary())),
+    "drift": lambda: of_drift(pages.drifting()),
+    "suggest": lambda: of_suggestions(pages.shares()),
+}
+
+
 @pytest.mark.parametrize("width", [PHONE, DESK])
-def test_results_fit_their_width(width: int, tmp_path: Path) -> None:
-    assert measure(tmp_path, of_results(pages.outcomes(pages.ordinary())), OVERFLOW, width=width)["width"] <= width
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_documents_fit_their_width(name: str, width: int, tmp_path: Path) -> None:
+    page = OTHERS[name]()
+    assert measure(tmp_path, page, OVERFLOW, width=width)["width"] <= width
+    if width == DESK and name != "suggest":  # no scan made it: the docs have a picture of a whole report only
+        save_picture(tmp_path, f"report-{name}-{width}", page, width=width)
 
 
 def test_a_tile_filters_without_a_script(tmp_path: Path) -> None:
@@ -108,10 +132,37 @@ def test_the_browser_enforces_the_policy(tmp_path: Path) -> None:
     assert seen["main"] == "block"
 
 
-def test_a_deep_link_leads_to_its_row(tmp_path: Path) -> None:
-    seen = measure(tmp_path, of_plan(pages.ordinary()), TARGET, width=DESK, fragment="#cause-blocked-B204")
-    assert seen["id"] == "cause-blocked-B204"
-    assert 0 <= seen["top"] < 2_000
+@pytest.mark.parametrize(
+    ("made", "link"),
+    [
+        (pages.ordinary, "cause-blocked-B204"),
+        (pages.large, "offsets-events-00095"),
+        (pages.large, "topic-events-00095"),
+    ],
+    ids=["a row", "a folded topic", "a row below the fold"],
+)
+def test_a_deep_link_leads_to_its_place(made: Callable[[], Plan], link: str, tmp_path: Path) -> None:
+    """It opens the fold that its place is in; before, the reader saw a closed topic, or the top of the page."""
+    seen = measure(tmp_path, of_plan(made()), TARGET, width=DESK, fragment=f"#{link}")
+    assert seen["id"] == link
+    assert -1 < seen["top"] < 2_000
+    assert seen["height"] > 20
+
+
+def test_all_folds_open_without_a_script(tmp_path: Path) -> None:
+    """A text search finds what is on the page; so a click shows all that is folded, and another one hides it."""
+    seen = measure(tmp_path, of_plan(pages.large(30, 2)), FOLDS, width=DESK)
+    assert seen["before"] > 0
+    assert seen["unfolded"] == 0
+    assert seen["after"] == seen["before"]
+
+
+def test_a_printed_page_has_no_closed_fold(tmp_path: Path) -> None:
+    """It takes as many sheets as with all folds open."""
+    page = of_plan(pages.large())
+    opened = re.sub("<details(?![^>]* open)", "<details open", page)
+    assert opened != page
+    assert print_pages(tmp_path, page) == print_pages(tmp_path, opened) > 10
 
 
 def test_a_comment_is_read_on_a_phone(tmp_path: Path) -> None:

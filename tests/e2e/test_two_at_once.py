@@ -86,6 +86,13 @@ def test_two_simultaneous_applies_do_no_harm(cluster: SandboxCluster, tmp_path: 
         # A run that was stopped between its intent and its request checks again, and finds the
         # effect of the other run.
         assert {run_outcomes[address]["status"] for address in intended - sent} <= {"satisfied"}
+    # No record is counted twice without a word: of two runs that count it, the later one names the other.
+    for address in outcomes[0]:
+        counting = [own[address] for own in outcomes if own[address]["removed_max"]]
+        if len(counting) == 2:
+            named = {run for line in counting for run in line.get("also_counted_by", ())}
+            assert named, counting
+            assert named <= set(runs)
     contested = sorted(
         address for address in outcomes[0] if all(run_outcomes[address]["sends"] for run_outcomes in outcomes)
     )

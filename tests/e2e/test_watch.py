@@ -169,7 +169,9 @@ def test_a_watch_on_a_terminal_leaves_no_spinner(cluster: SandboxCluster, tmp_pa
     assert topic in written, "the plan of the round"
     assert not [line for line in shown if re.search("[\u2800-\u28ff\u2501]", line)], shown
     assert not [line for line in shown if "next round" in line], "the status is a line that disappears"
-    assert re.search(r"0 blocked, next round in 1[45] min( \d+ s)?, last purge \S+ \(1 partition, at most 60 records\)", written)
+    assert re.search(
+        r"0 blocked, next round in 1[45] min( \d+ s)?, last purge \S+ \(1 partition, at most 60 records\)", written
+    )
     assert log_start_offsets(cluster, topic) == {0: 60}
 
 

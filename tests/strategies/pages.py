@@ -3,12 +3,15 @@
 from dataclasses import replace
 
 from reconciler.model.action import Mode
+from reconciler.model.description import RecordShare
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Decision, LimitVerdict, Plan, PolicyInfo, Satisfied, Source
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import LagPolicy, Preconditions
 from reconciler.operations.elect_leader import ElectLeader
+from reconciler.plan import drift
+from reconciler.plan.drift import DriftReport
 from tests.strategies.examples import blocked, election, plan, purge, removal, waiting
 from tests.strategies.facts import DAY, NOW_MS
 
@@ -201,3 +204,21 @@ def outcomes(planned: Plan) -> list[Outcome]:
             )
         )
     return results
+
+
+def drifting() -> DriftReport:
+    """Return the drift of the ordinary plan, of which most was reported before, up to six days ago."""
+    days = {"orders": 6, "clicks": 3, "load-test": 2}
+    report = drift.report(ordinary())
+    subjects = (replace(s, since_ms=s.since_ms - days.get(s.address.name, 0) * DAY) for s in report.subjects)
+    return replace(report, subjects=tuple(subjects))
+
+
+def shares() -> list[RecordShare]:
+    """Return suggestions for three topics, of which two are in a draft."""
+    draft = "RetentionFloor/read-by-billing"
+    return [
+        RecordShare(topic="orders", records=610_000, total=634_000, manifest=draft),
+        RecordShare(topic="clicks", records=18_400, total=345_000, manifest=draft),
+        RecordShare(topic="counts-repartition", records=97_000, total=249_000),
+    ]

@@ -34,9 +34,8 @@ def test_the_page_names_every_name_and_every_argument() -> None:
     lower = {name for name in api.__all__ if name.islower()}
     assert set(calls) == methods | lower
     for name, function in functions.items():
-        assert calls[name].split(", ") == [p for p in inspect.signature(function).parameters if p != "self"] or (
-            name == "scan" and calls[name] == "engine"
-        )
+        parameters = [parameter for parameter in inspect.signature(function).parameters if parameter != "self"]
+        assert calls[name].split(", ") == parameters
 
 
 def test_the_fields_that_the_page_promises_exist() -> None:

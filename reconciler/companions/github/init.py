@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from reconciler.cli import console, loading
+from reconciler.cli import common, console, loading
 from reconciler.cli.settings import SPARK, KeyValue, Settings, accepts_settings, parse_key_value
 from reconciler.clock import wall_clock_ms
 from reconciler.companions.github import workflows
@@ -69,7 +69,7 @@ def init(
     `validate` would refuse the manifests, the command removes what it wrote.
     """
     console.start_logging(settings)
-    servers = starter.parse_servers(bootstrap_server)
+    servers = common.parse_servers(bootstrap_server)
     folder = directory / "manifests"
     declared = _declared_clusters(folder)
     for known in declared:
@@ -81,7 +81,9 @@ def init(
     manifests = partial(
         starter.starter_manifests, servers=servers, name=name, client=dict(client or ()), journal_topic=journal
     )
-    connection = secrets.resolve(starter.validate_cluster(manifests("unknown"), directory), timeout_s=settings.timeout)
+    path = f"manifests/{name}/cluster.yaml"
+    proposed = common.validate_cluster(str(directory / path), manifests("unknown")[path])
+    connection = secrets.resolve(proposed, timeout_s=settings.timeout)
     with console.progress(settings) as progress:
         progress(f"reading the cluster id from {', '.join(servers)}")
         cluster_id = connect.cluster_id(connection)

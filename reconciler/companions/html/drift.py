@@ -1,12 +1,20 @@
-"""Collects the figures of reports of drift: how each policy of a cluster stands."""
+"""Collects the figures of reports of drift: for how long what drifts, and how each policy stands."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from reconciler.companions.html.figures import ROWS_MAX, Bar, Figures, Row, Segment, Tile, cut_chart, slug
-from reconciler.model.names import format_address
-from reconciler.plan.drift import DriftReport, PolicyTally
-from reconciler.report.tree import Severity
+from reconciler.companions.html.figures import ROWS_MAX, Bar, Chart, Figures, Row, Segment, Tile, cut_chart, slug
+from reconciler.model.names import count_by_sort, format_address
+from reconciler.plan.drift import BLOCKED, UNREAD, DriftReport, PolicyTally, Subject
+from reconciler.report.tree import Severity, format_subjects, group_equal
+from reconciler.text import formatting
 from reconciler.text.phrase import escaped_name
+
+_STYLES = {BLOCKED: ("blocked", Severity.WARNING), UNREAD: ("unread", Severity.WARNING)}
+_WORDS = {BLOCKED: "blocked", UNREAD: "not read"}
+_CORRECTED = ("changed", Severity.CHANGE)
+"""What an apply would correct."""
 
 
 def drift_figures(reports: Sequence[DriftReport]) -> list[Figures]:
@@ -15,44 +23,110 @@ def drift_figures(reports: Sequence[DriftReport]) -> list[Figures]:
 
 
 def _drift(report: DriftReport, rows_max: int) -> Figures:
-    fields = ("drift", "unread", "pending", "waiting", "skipped", "satisfied")
-    totals = {state: sum(getattr(tally, state) for tally in report.tallies) for state in fields}
-    tiles = (
-        Tile(label="drift", number=len(report.subjects), severity=Severity.CHANGE, detail="subjects"),
-        Tile(label="could not be read", number=len(report.unread), severity=Severity.WARNING, detail="subjects"),
-        Tile(
-            label="waiting or skipped",
-            number=totals["pending"] + totals["waiting"] + totals["skipped"],
-            severity=Severity.QUIET,
-            detail="no drift",
+    charts = (_overdue_chart(report, rows_max), _policies_chart(report, rows_max))
+    return Figures(tiles=tuple(_tiles(report)), charts=tuple(chart for chart in charts if chart.rows))
+
+
+def _tiles(report: DriftReport) -> Iterator[Tile]:
+    blocked = [subject.address for subject in report.subjects if subject.sort == BLOCKED]
+    counts: dict[str, tuple[Mapping[str, int], Severity, str]] = {
+        "blocked": (count_by_sort(blocked), Severity.WARNING, "drift that no apply corrects"),
+        "not read": (count_by_sort(s.address for s in report.unread), Severity.WARNING, ""),
+        "drift": (
+            count_by_sort(s.address for s in report.subjects if s.sort != BLOCKED),
+            Severity.CHANGE,
+            "an apply corrects it",
         ),
-        Tile(label="in sync", number=totals["satisfied"], severity=Severity.GOOD, detail="as desired"),
+        "waiting or skipped": (report.waiting or {}, Severity.QUIET, "no drift"),
+        "in sync": (report.satisfied or {}, Severity.GOOD, "as desired"),
+    }
+    for label, (numbers, severity, detail) in counts.items():
+        if any(numbers.values()):
+            yield Tile(label=label, counts=numbers, severity=severity, detail=detail)
+
+
+def _overdue_chart(report: DriftReport, rows_max: int) -> Chart:
+    """Draw for how long what each policy has of a topic drifts, the longest first, and what is blocked before the rest."""
+
+    def age_ms(same: Sequence[Subject]) -> int:
+        return max(0, report.observed_at_ms - min(subject.since_ms for subject in same))
+
+    subjects = [*report.subjects, *report.unread]
+    groups = list(group_equal(subjects, lambda s: (s.address.policy_address, s.address.name, s.sort)))
+    groups.sort(key=lambda same: (-age_ms(same), same[0].sort not in _STYLES, -len(same), same[0].address))
+    oldest, most = max(map(age_ms, groups), default=0), max(map(len, groups), default=0)
+
+    def row(same: Sequence[Subject]) -> Row:
+        style, severity = _STYLES.get(same[0].sort, _CORRECTED)
+        addresses = [subject.address for subject in same]
+        age = age_ms(same)
+        since = formatting.format_time(min(subject.since_ms for subject in same))
+        bars = (Bar(segments=(Segment(age, style),), total=oldest),) if oldest else ()
+        return Row(
+            cells=(
+                format_subjects(addresses),
+                (f"for {formatting.approximate_duration(age)}, since {since}" if age else "seen for the first time",),
+                (f"{_WORDS[same[0].sort]} ({same[0].code})" if same[0].code else "",),
+            ),
+            bars=(*bars, Bar(segments=(Segment(len(same), style),), total=most)),
+            severities=frozenset({severity}),
+            anchor=f"drift-{same[0].sort}-{slug(str(replace(same[0].address, partition=-1)))}",
+            note=(escaped_name(format_address(same[0].address.policy_address)),),
+        )
+
+    return cut_chart(
+        groups,
+        row,
+        "lines",
+        lambda rest: [(sum(map(len, rest)), "partitions and groups")],
+        rows_max=rows_max,
+        anchor="overdue",
+        heading="What drifts, and for how long",
+        intro="First bar: time since it was first reported. Second bar: partitions and groups." if oldest else "",
+        legend=(("changed", "an apply corrects it"), ("blocked", "blocked"), ("unread", "not read")),
     )
 
+
+def _policies_chart(report: DriftReport, rows_max: int) -> Chart:
+    fields = ("drift", "unread", "pending", "waiting", "skipped", "satisfied")
+    blocked = Counter(s.address.policy_address for s in report.subjects if s.sort == BLOCKED)
+
     def row(tally: PolicyTally) -> Row:
+        number = min(blocked[tally.policy], tally.drift)
         counts = (
-            ("changed", tally.drift, Severity.CHANGE),
-            ("blocked", tally.unread, Severity.WARNING),
+            ("blocked", number, Severity.WARNING),
+            ("unread", tally.unread, Severity.WARNING),
+            ("changed", tally.drift - number, Severity.CHANGE),
             ("waiting", tally.pending + tally.waiting + tally.skipped, Severity.QUIET),
             ("good", tally.satisfied, Severity.GOOD),
         )
-        text = ", ".join(f"{getattr(tally, state):,} {state}" for state in fields if getattr(tally, state))
-        segments = tuple(Segment(number, style) for style, number, _severity in counts)
+        parts = [f"{getattr(tally, state):,} {state}" for state in fields if getattr(tally, state)]
+        parts += [f"{number:,} of the drift blocked"] if number else []
         return Row(
-            cells=((escaped_name(format_address(tally.policy)),), (text or "no subjects",)),
-            bars=(Bar(segments=segments, total=sum(number for _style, number, _severity in counts)),),
+            cells=((escaped_name(format_address(tally.policy)),), (", ".join(parts) or "selects nothing",)),
+            bars=(
+                Bar(
+                    segments=tuple(Segment(number, style) for style, number, _severity in counts),
+                    total=sum(number for _style, number, _severity in counts),
+                ),
+            ),
             severities=frozenset(severity for _style, number, severity in counts if number),
             anchor=f"policy-{slug(str(tally.policy))}",
         )
 
-    chart = cut_chart(
-        report.tallies,
+    return cut_chart(
+        sorted(report.tallies, key=lambda tally: (-blocked[tally.policy], -tally.unread, -tally.drift, tally.policy)),
         row,
         "policies",
         lambda rest: [(sum(getattr(tally, state) for tally in rest), state) for state in fields],
         rows_max=rows_max,
         anchor="policies",
         heading="By policy",
-        legend=(("changed", "drift"), ("blocked", "unread"), ("waiting", "waiting or skipped"), ("good", "in sync")),
+        legend=(
+            ("blocked", "blocked"),
+            ("unread", "not read"),
+            ("changed", "an apply corrects it"),
+            ("waiting", "waiting or skipped"),
+            ("good", "in sync"),
+        ),
     )
-    return Figures(tiles=tuple(tile for tile in tiles if tile.number), charts=(chart,) if chart.rows else ())

@@ -6,7 +6,7 @@ Only facts that the document holds are drawn; `intro` says what it lacks. Lists 
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -16,10 +16,6 @@ from reconciler.text.phrase import Phrase, Span, sentence
 
 ROWS_MAX = 300
 """Rows of one list; the last row sums up the others."""
-RULERS_MAX = 50
-"""Partitions of one topic that are drawn one by one; of more, only the worst ones."""
-WORST = 10
-"""Partitions that are drawn of a topic with more than RULERS_MAX."""
 _SENTENCE_MAX = 300
 """Characters of a sentence beside a figure; the details below the figures have more of it."""
 
@@ -28,10 +24,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
-    """A number that also shows only what has its severity. `detail`: such as the records removed."""
+    """Numbers that also show only what has their severity. `counts`: by noun; `detail`: the same in words."""
 
     label: str
-    number: int
+    counts: Mapping[str, int]
     severity: Severity
     detail: str = ""
 
@@ -87,12 +83,12 @@ class Chart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ruler:
-    """The offsets of one partition, and why they move."""
+    """The offsets of one partition, or of some whose picture is equal; `reason`: why those of the first move."""
 
-    subject: Phrase
+    subjects: tuple[Phrase, ...]
+    moves: tuple[OffsetMove, ...]
     policy: Phrase
     reason: Phrase
-    move: OffsetMove
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ documents give the same bytes.
 
 import base64
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -16,11 +17,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from reconciler.companions.html.drift import drift_figures
-from reconciler.companions.html.figures import RULERS_MAX, WORST, Chart, Figures, Tile, TopicRulers
+from reconciler.companions.html.figures import Chart, Figures, Tile, TopicRulers
+from reconciler.companions.html.offsets import RULERS_MAX, WORST
 from reconciler.companions.html.plan import plan_figures
 from reconciler.companions.html.results import results_figures
+from reconciler.companions.html.suggest import suggest_figures
 from reconciler.model.names import format_location
-from reconciler.report.document import DRIFT, PLAN, RESULTS, Document, Kind, View
+from reconciler.report.document import DRIFT, PLAN, RESULTS, SUGGESTIONS, Document, Kind, View
+from reconciler.report.plan import format_counts
 from reconciler.report.tree import Item, Items, Report, Section, Severity
 from reconciler.text.escape import escape_sentence, escape_text, quoted
 from reconciler.text.phrase import Phrase, Span, plain
@@ -53,13 +57,13 @@ _WORST_FIRST = (
     Severity.GOOD,
 )
 _TILES = {
-    Severity.ERROR: "errors",
-    Severity.LOSS: "cannot be undone",
-    Severity.WARNING: "warnings",
-    Severity.CHANGE: "changes",
-    Severity.GOOD: "done",
+    Severity.ERROR: ("error", ""),
+    Severity.LOSS: ("item", "cannot be undone"),
+    Severity.WARNING: ("warning", ""),
+    Severity.CHANGE: ("change", ""),
+    Severity.GOOD: ("item", "done"),
 }
-"""Labels of the tiles of a report without figures; other items are only in the list of all."""
+"""Nouns and labels of the tiles of a report without totals; other items are only in the list of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +82,14 @@ _FIGURES: Mapping[Kind, Callable[[Sequence[Any], View], Sequence[Figures]]] = {
     PLAN: lambda plans, view: [plan_figures(plan, pages=view.pages) for plan in plans],
     RESULTS: lambda outcomes, _view: [results_figures(outcomes)],
     DRIFT: lambda reports, _view: drift_figures(reports),
+    SUGGESTIONS: lambda shares, _view: [suggest_figures(shares)],
 }
 """Kind of a document → what draws its values; the pages of others show their reports only."""
 
 
 def write_html(document: Document, view: View = View()) -> str:  # noqa: B008  immutable
     """Return the page of a document: of one or more reports, each with its figures, if any."""
+    view = view._replace(stands_alone=True)
     reports = document.trees(view)
     draw = _FIGURES.get(document.kind)
     shown = list(zip(reports, draw(document.values, view) if draw else [Figures()] * len(reports), strict=True))
@@ -143,39 +149,39 @@ def _with_unique_anchors(charts: Sequence[Chart], anchors: set[str]) -> list[Cha
 
 
 def _tiles(shown: Sequence[tuple[Report, Figures]]) -> list[tuple[Severity, list[Tile]]]:
-    """Return the tiles by severity: those of the figures, or counts of items."""
+    """Return the tiles by severity: those of the figures and the totals of the text, or counts of items."""
     tiles: dict[tuple[Severity, str], Tile] = {}
     for report, figures in shown:
-        for tile in figures.tiles or _count_items(report):
-            before = tiles.get((tile.severity, tile.label))
-            number, detail = tile.number, tile.detail
-            if before is not None:
-                number += before.number
-                detail = detail if detail == before.detail else ""
-            tiles[tile.severity, tile.label] = Tile(
-                label=tile.label, number=number, severity=tile.severity, detail=detail
-            )
-    by_severity: dict[Severity, list[Tile]] = {}
-    for severity in _WORST_FIRST:
-        if same := [tile for tile in tiles.values() if tile.severity is severity]:
-            by_severity[severity] = same
-    return list(by_severity.items())
+        for tile in (*figures.tiles, *_totals(report)) or _count_items(report):
+            key = tile.severity, tile.label
+            if before := tiles.get(key):
+                counts = Counter(before.counts) + Counter(tile.counts)
+                detail = tile.detail if tile.detail == before.detail else ""
+                tile = replace(before, counts=counts, detail=detail)
+            tiles[key] = tile
+    by_severity = {severity: [tile for key, tile in tiles.items() if key[0] is severity] for severity in _WORST_FIRST}
+    return [(severity, same) for severity, same in by_severity.items() if same]
+
+
+def _totals(report: Report) -> Iterator[Tile]:
+    for item in (item for section in report.sections if section.are_totals for item in section.items if item.counts):
+        text = plain(item.text)
+        detail = "" if text == format_counts(item.counts) else text
+        yield Tile(label=item.label.lower(), counts=item.counts, severity=item.severity, detail=detail)
 
 
 def _count_items(report: Report) -> Iterator[Tile]:
-    counts = dict.fromkeys(_TILES, 0)
-    for section in report.sections:
-        for item in section.items:
-            if item.severity in counts:
-                counts[item.severity] += 1
-    return (Tile(label=_TILES[s], number=number, severity=s) for s, number in counts.items() if number)
+    counts = Counter(item.severity for section in report.sections for item in section.items)
+    for severity, (noun, label) in _TILES.items():
+        if counts[severity]:
+            yield Tile(label=label, counts={noun: counts[severity]}, severity=severity)
 
 
 def _parts(report: Report, prefix: str, room: int) -> tuple[list[_Part], int]:
-    """Lay out the sections that fit into `room` bytes, and count the items of the others."""
+    """Lay out the sections that fit into `room` bytes, and count the items of the others. Tiles show the totals."""
     parts: list[_Part] = []
     omitted, most = 0, room // 3
-    for section in (section for section in report.sections if section.items):
+    for section in (section for section in report.sections if section.items and not section.are_totals):
         if room < _HEAD_BYTES:
             omitted += len(section.items)
             continue
@@ -255,6 +261,7 @@ def _environment() -> Environment:
         "place": lambda offset, move: _share(max(0, offset - move.log_start), move.high_watermark - move.log_start),
         "quoted": quoted,
         "number": lambda number: f"{number:,}",
+        "counts": format_counts,
         "location": format_location,
         "classes": lambda severities: " ".join(f"is-{severity}" for severity in sorted(severities)),
         "quartile": lambda amounts, part: sorted(amounts)[(len(amounts) - 1) * part // 4],

@@ -6,59 +6,62 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from reconciler.companions.html.figures import (
-    RULERS_MAX,
-    WORST,
     Bar,
     Chart,
     Figures,
     Row,
-    Ruler,
     Segment,
     Tile,
-    TopicRulers,
     cut_chart,
     shorten,
     slug,
 )
+from reconciler.companions.html.offsets import Move, topic_rulers
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.model.description import IdleGroup, LeaderMove, OffsetMove
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address, format_address, format_location, format_subject
 from reconciler.model.plan import Blocked, Decision, LimitVerdict, Plan, Skipped, section_of
+from reconciler.report.plan import count_subjects
 from reconciler.report.tree import NO_PAGES, Severity
 from reconciler.text import formatting
 from reconciler.text.escape import display_name, quoted
-from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
+from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence
+
+_LIMIT_SCALE = 125
+"""Percent of a limit that a full bar is, so that the line at the limit has the same place in all bars."""
 
 
 class _State(NamedTuple):
-    """How a page shows a state: its class in the stylesheet, its severity, and words for partitions."""
+    """How a page shows a state: its class in the stylesheet, and its severity."""
 
     style: str
     severity: Severity
-    words: str
 
 
 _STATES = {
-    "irreversible": _State("deleted", Severity.LOSS, "losing records"),
-    "reversible": _State("changed", Severity.CHANGE, "getting a new leader"),
-    "blocked": _State("blocked", Severity.WARNING, "blocked"),
-    "waiting": _State("waiting", Severity.QUIET, "waiting or skipped"),
-    "in sync": _State("good", Severity.GOOD, "in sync"),
+    "blocked": _State("blocked", Severity.WARNING),
+    "irreversible": _State("deleted", Severity.LOSS),
+    "reversible": _State("changed", Severity.CHANGE),
+    "waiting": _State("waiting", Severity.QUIET),
+    "in sync": _State("good", Severity.GOOD),
 }
-"""States of a plan's decisions; a partition counts for the first that it has."""
-_RANKS = {state: rank for rank, state in enumerate(_STATES)}
+"""States of a plan's decisions, the most urgent first: a bar has a partition in the first of its states."""
+_BITS = {state: 1 << rank for rank, state in enumerate(_STATES)}
 _OF_SECTION = {"skipped": "waiting", "unread": "blocked", "satisfied": "in sync"}
 """List of the plan file → state, where it has another name."""
 
 
 @dataclass(slots=True)
 class _Topic:
-    """What a plan decides about one topic. `states`: by partition; -1: the topic as a whole."""
+    """What a plan decides about one topic.
 
-    states: dict[int, str] = field(default_factory=dict)
-    moves: list[tuple[Action, OffsetMove]] = field(default_factory=list)
+    `states`: of each partition, as bits, because there may be a million; -1: the topic as a whole.
+    """
+
+    states: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
+    moves: list[Move] = field(default_factory=list)
 
     @property
     def removed(self) -> int:
@@ -74,13 +77,27 @@ class _Topic:
 
     @property
     def tally(self) -> Counter[str]:
-        """Count its partitions by state, and the records that are removed."""
-        return Counter(self.states.values()) + Counter(records=self.removed)
+        """Count its partitions in each of their states, and the records that are removed.
 
-    def add_state(self, partition: int, state: str) -> None:
-        before = self.states.get(partition)
-        if before is None or _RANKS[state] < _RANKS[before]:
-            self.states[partition] = state
+        A partition is in sync only if it has no other state.
+        """
+        counts = Counter(records=self.removed)
+        for bits, number in Counter(self.states.values()).items():
+            counts += dict.fromkeys(_states(bits), number)
+        return counts
+
+    @property
+    def urgent_tally(self) -> Counter[str]:
+        """Count each of its partitions once, in the most urgent of its states."""
+        counts = Counter[str]()
+        for bits, number in Counter(self.states.values()).items():
+            counts[_states(bits)[0]] += number
+        return counts
+
+
+def _states(bits: int) -> list[str]:
+    states = [state for state in _STATES if bits & _BITS[state]]
+    return states if len(states) == 1 else [state for state in states if state != "in sync"]
 
 
 @gc_paused()
@@ -91,14 +108,12 @@ def plan_figures(plan: Plan, *, pages: Mapping[str, str] = NO_PAGES) -> Figures:
     by_cause: defaultdict[tuple[str, str], list[Decision]] = defaultdict(list)
     leaders: list[LeaderMove] = []
     idle: list[IdleGroup] = []
-    states: Counter[str] = Counter()
     for decision in plan.decisions:
         state = _state(decision)
-        states[state] += 1
         tally = by_policy[decision.address.policy_address]
         tally[state] += 1
         if decision.address.name and not decision.address.is_of_group:
-            topics[decision.address.name].add_state(decision.address.partition, state)
+            topics[decision.address.name].states[decision.address.partition] |= _BITS[state]
         if isinstance(decision, Action):
             match figure := decision.figure():
                 case OffsetMove():
@@ -110,26 +125,20 @@ def plan_figures(plan: Plan, *, pages: Mapping[str, str] = NO_PAGES) -> Figures:
                     idle.append(figure)
         elif state in ("blocked", "waiting"):
             by_cause[section_of(decision), getattr(decision, "code", "") or decision.reason].append(decision)
-    ordered = dict(sorted(topics.items(), key=lambda pair: (-pair[1].removed, -_blocked(pair[1]), pair[0])))
-    records = sum(tally["records"] for tally in by_policy.values())
+    tallies = {topic: entry.tally for topic, entry in topics.items()}
+    ordered = sorted(topics.items(), key=lambda pair: (-pair[1].removed, -tallies[pair[0]]["blocked"], pair[0]))
+    charts = (
+        _topics_chart(plan, ordered, tallies),
+        _leaders_chart(leaders),
+        _groups_chart(idle, plan.observed_at_ms),
+        _limits_chart(plan.limits),
+    )
+    tables = (_policies_table(plan, by_policy), _causes_table(by_cause, pages))
     return Figures(
-        tiles=tuple(tile for tile in _plan_tiles(plan, states, records) if tile.number),
-        charts=tuple(
-            chart
-            for chart in (
-                _topics_chart(plan, ordered),
-                _leaders_chart(leaders),
-                _groups_chart(idle, plan.observed_at_ms),
-                _limits_chart(plan.limits),
-            )
-            if chart.rows or chart.footnote
-        ),
-        topics=tuple(_topic_rulers(topic, entry) for topic, entry in ordered.items() if entry.moves),
-        tables=tuple(
-            table
-            for table in (_policies_table(plan, by_policy), _topics_table(ordered), _causes_table(by_cause, pages))
-            if table.rows
-        ),
+        tiles=_refusal_tiles(plan),
+        charts=tuple(chart for chart in charts if chart.rows or chart.footnote),
+        topics=tuple(topic_rulers(topic, entry.moves) for topic, entry in ordered if entry.moves),
+        tables=tuple(table for table in tables if table.rows),
     )
 
 
@@ -143,38 +152,25 @@ def _of_section(section: str) -> str:
     return _OF_SECTION.get(section, section)
 
 
-def _blocked(topic: _Topic) -> int:
-    return sum(state == "blocked" for state in topic.states.values())
-
-
-def _plan_tiles(plan: Plan, states: Counter[str], records: int) -> Iterator[Tile]:
-    if plan.refused:
-        ids = formatting.first_few([display_name(verdict.id) for verdict in plan.refused])
-        yield Tile(label="limits exceeded", number=len(plan.refused), severity=Severity.ERROR, detail=ids)
-    unbounded = sum(action.impact().get("records_removed_max", 0) is None for action in plan.actions)  # type: ignore[attr-defined]
-    loss = f"at most {formatting.count(records, 'record')}"
-    detail = f"{loss}, and {unbounded:,} without a bound" if unbounded else loss
-    yield Tile(label="cannot be undone", number=states["irreversible"], severity=Severity.LOSS, detail=detail)
-    yield Tile(label="can be undone", number=states["reversible"], severity=Severity.CHANGE, detail="actions")
-    yield Tile(label="blocked", number=states["blocked"], severity=Severity.WARNING, detail="nothing is done")
-    yield Tile(
-        label="waiting or skipped", number=states["waiting"], severity=Severity.QUIET, detail="nothing to do now"
-    )
-    yield Tile(label="in sync", number=states["in sync"], severity=Severity.GOOD, detail="as desired")
+def _refusal_tiles(plan: Plan) -> tuple[Tile, ...]:
+    ids = formatting.first_few([display_name(verdict.id) for verdict in plan.refused])
+    tile = Tile(label="exceeded", counts={"limit": len(plan.refused)}, severity=Severity.ERROR, detail=ids)
+    return (tile,) if plan.refused else ()
 
 
 def _limits_chart(verdicts: Sequence[LimitVerdict]) -> Chart:
     def row(verdict: LimitVerdict) -> Row:
         observed = "not known" if verdict.observed is None else f"{_number(verdict.observed)}{verdict.unit}"
-        most = max(verdict.limit, verdict.observed or 0)
-        total = 100.0 if verdict.unit else most * 1.25 or 1
-        style = "blocked" if verdict.observed is None else "good" if verdict.passed else "exceeded"
+        used = verdict.observed or 0
+        share = 100 * used / verdict.limit if verdict.limit else float(used > 0) * _LIMIT_SCALE
+        style = "good" if verdict.passed else "exceeded"
+        of_limit = f"{formatting.percent(share)} of the limit" if verdict.limit and verdict.observed is not None else ""
         waived = bool(verdict.waivers)
         severity = Severity.CHANGE if waived else Severity.PLAIN if verdict.passed else Severity.ERROR
         text: Phrase = (sentence(verdict.message),) if waived or not verdict.passed else ()
         return Row(
-            cells=((name(verdict.id),), (f"{observed} of {_number(verdict.limit)}{verdict.unit}",)),
-            bars=(Bar(segments=(Segment(verdict.observed or 0, style),), total=total, mark=verdict.limit),),
+            cells=((name(verdict.id),), (f"{observed} of {_number(verdict.limit)}{verdict.unit}",), (of_limit,)),
+            bars=(Bar(segments=(Segment(share, style),), total=_LIMIT_SCALE, mark=100),),
             severities=frozenset({severity}),
             anchor=f"limit-{slug(verdict.id)}",
             note=text,
@@ -191,11 +187,11 @@ def _limits_chart(verdicts: Sequence[LimitVerdict]) -> Chart:
     )
 
 
-def _topics_chart(plan: Plan, topics: dict[str, _Topic]) -> Chart:
+def _topics_chart(plan: Plan, topics: Sequence[tuple[str, _Topic]], tallies: Mapping[str, Counter[str]]) -> Chart:
     limits = {verdict.id: verdict.limit for verdict in plan.limits}
 
-    def row(topic: str, entry: _Topic) -> Row:
-        counts = entry.tally
+    def row(pair: tuple[str, _Topic]) -> Row:
+        topic, entry = pair
         bars = []
         if entry.moves:
             remaining = Segment(entry.records - entry.removed, "remaining")
@@ -203,25 +199,29 @@ def _topics_chart(plan: Plan, topics: dict[str, _Topic]) -> Chart:
             bounds = limits.keys() & set.intersection(*(set(move.limits) for _action, move in entry.moves))
             mark = min(limits[bound] for bound in bounds) * entry.records / 100 if bounds else None
             bars.append(Bar(segments=(Segment(entry.removed, "deleted"), remaining), total=entry.records, mark=mark))
-        segments = tuple(Segment(counts[name], state.style) for name, state in _STATES.items())
+        urgent = entry.urgent_tally
+        segments = tuple(Segment(urgent[name], state.style) for name, state in _STATES.items())
         bars.append(Bar(segments=segments, total=len(entry.states)))
         share = formatting.percent(100.0 * entry.removed / entry.records) if entry.records else ""
         removed = f"{entry.removed:,} of {formatting.count(entry.records, entry.noun)} ({share})" if entry.moves else ""
         return Row(
-            cells=((name(topic),), (removed,), (_partition_counts(entry),)),
+            cells=((name(topic),), (removed,), (_partition_counts(entry, tallies[topic]),)),
             bars=tuple(bars),
-            severities=_severities(counts),
-            link=f"offsets-{slug(topic)}" if entry.moves else f"topic-{slug(topic)}",
+            severities=_severities(tallies[topic]),
+            anchor=f"topic-{slug(topic)}",
+            link=f"offsets-{slug(topic)}" if entry.moves else "",
         )
 
     def sums(rest: Sequence[tuple[str, _Topic]]) -> Iterator[tuple[int, str]]:
-        total = _total(entry.tally for _topic, entry in rest)
+        total = _total(tallies[topic] for topic, _entry in rest)
         yield total["records"], "records removed at most"
-        yield from ((total[name], f"partitions {state.words}") for name, state in _STATES.items())
+        yield from ((total[state], f"partitions {state}") for state in _STATES)
 
+    shown = [pair for pair in topics if tallies[pair[0]].keys() - {"records", "in sync"}]
+    in_sync = len(topics) - len(shown)
     return cut_chart(
-        [pair for pair in topics.items() if set(pair[1].states.values()) - {"in sync"}],
-        lambda pair: row(*pair),
+        shown,
+        row,
         "topics",
         sums,
         anchor="topics",
@@ -229,12 +229,15 @@ def _topics_chart(plan: Plan, topics: dict[str, _Topic]) -> Chart:
         intro="First bar: records. Second bar: partitions.",
         footnote=(
             "Records are those of the partitions that lose any; the plan does not hold the others. ",
-            "The limit counts the whole topic; the share of it is at most what the bar shows.",
-        ),
+            "The limit counts the whole topic; the share of it is at most what the bar shows. ",
+            f"All else is in sync: {formatting.count(in_sync, 'topic')}." if in_sync else "",
+        )
+        if shown
+        else (),
         legend=(
-            ("deleted", "removed"),
+            ("deleted", "removed, irreversible"),
             ("remaining", "kept"),
-            ("changed", "new leader"),
+            ("changed", "reversible"),
             ("blocked", "blocked"),
             ("waiting", "waiting or skipped"),
             ("good", "in sync"),
@@ -243,42 +246,36 @@ def _topics_chart(plan: Plan, topics: dict[str, _Topic]) -> Chart:
     )
 
 
-def _partition_counts(entry: _Topic) -> str:
-    """`12 partitions: 3 lose records, 9 in sync`."""
-    counts = entry.tally
-    words = ", ".join(f"{counts[name]:,} {state.words}" for name, state in _STATES.items() if counts[name])
+def _partition_counts(entry: _Topic, tally: Counter[str]) -> str:
+    """`12 partitions: 3 irreversible, 9 in sync`."""
+    words = ", ".join(f"{tally[state]:,} {state}" for state in _STATES if tally[state])
     if set(entry.states) == {-1}:
         return f"the topic as a whole: {words.removeprefix('1 ')}"
     return f"{formatting.count(len(entry.states.keys() - {-1}), 'partition')}: {words}"
 
 
 def _leaders_chart(moves: Sequence[LeaderMove]) -> Chart:
-    before, after = Counter(move.before for move in moves), Counter(move.after for move in moves)
-    most = max((*before.values(), *after.values()), default=1)
+    """Draw which broker hands over to which: a plan does not hold the leaders of all other partitions."""
+    pairs = Counter((move.before, move.after) for move in moves)
 
-    def row(label: str, number_before: int, number_after: int) -> Row:
+    def row(pair: tuple[tuple[int | None, int | None], int]) -> Row:
+        (before, after), number = pair
+        source = "no leader" if before is None else f"broker {before}"
+        target = "any live replica" if after is None else f"broker {after}"
         return Row(
-            cells=((label,), (f"{number_before:,} → {number_after:,}",)),
-            bars=(
-                Bar(segments=(Segment(number_before, "before"),), total=most),
-                Bar(segments=(Segment(number_after, "changed"),), total=most),
-            ),
+            cells=((f"{source} -> {target}",), (formatting.count(number, "partition"),)),
+            bars=(Bar(segments=(Segment(number, "changed"),), total=len(moves)),),
             severities=frozenset({Severity.CHANGE}),
         )
 
-    brokers = sorted({*before, *after} - {None}, key=lambda broker: broker or 0)
-    numbers = [(f"broker {broker}", before[broker], after[broker]) for broker in brokers]
-    numbers += [("no leader", before[None], 0)] if before[None] else []
-    numbers += [("any live replica", 0, after[None])] if after[None] else []
     return cut_chart(
-        numbers,
-        lambda entry: row(*entry),
-        "brokers",
+        sorted(pairs.items(), key=lambda pair: (-pair[1], *(-1 if broker is None else broker for broker in pair[0]))),
+        row,
+        "pairs of brokers",
+        lambda rest: [(sum(number for _pair, number in rest), "partitions")],
         anchor="leaders",
-        heading="Leaders per broker",
-        intro=f"Of the {formatting.count(len(moves), 'partition')} whose leader is elected; the plan does not hold "
-        "the leaders of all others.",
-        legend=(("before", "before"), ("changed", "after")),
+        heading="Leaders that move",
+        intro=f"Of {formatting.count(len(moves), 'partition')} whose leader is elected.",
     )
 
 
@@ -314,101 +311,51 @@ def _groups_chart(groups: Sequence[IdleGroup], now_ms: int) -> Chart:
     )
 
 
-def _topic_rulers(topic: str, entry: _Topic) -> TopicRulers:
-    def badness(move: tuple[Action, OffsetMove]) -> tuple[int, int, Address]:
-        return -sum(skip[2] for skip in move[1].skips), -move[1].removed, move[0].address
-
-    def ruler(move: tuple[Action, OffsetMove]) -> Ruler:
-        address = move[0].address
-        return Ruler(
-            subject=(escaped_name(format_subject(address)),),
-            policy=(escaped_name(format_address(address.policy_address)),),
-            reason=(shorten(move[0].reason),),
-            move=move[1],
-        )
-
-    moves = sorted(entry.moves, key=badness)
-    if len(moves) > RULERS_MAX:
-        moves = moves[:WORST]
-    return TopicRulers(
-        anchor=f"offsets-{slug(topic)}",
-        subject=(name(topic), ": ", strong(f"{formatting.count(entry.removed, entry.noun)}"), " removed at most"),
-        rulers=tuple(map(ruler, moves)),
-        amounts=tuple(move.removed for _action, move in entry.moves),
-        severities=frozenset({Severity.LOSS}),
-    )
-
-
 def _policies_table(plan: Plan, tallies: dict[Address, Counter[str]]) -> Chart:
     notes = {note.policy: note for note in plan.notes}
     places = {d.address.policy_address: d.declared_at for d in plan.decisions if hasattr(d, "declared_at")}
+    columns = ("records", *_STATES)
 
-    def row(policy: Address, tally: Counter[str]) -> Row:
+    def row(pair: tuple[Address, Counter[str]]) -> Row:
+        policy, tally = pair
         note = notes.get(policy)
         words = [("owner: ", shorten(note.owner)) if note and note.owner else ()]
         words += [("reason: ", shorten(note.reason)) if note and note.reason else ()]
         words += [("in ", escaped_name(format_location(places[policy]))) if policy in places else ()]
+        cells = ((f"{tally[column]:,}" if tally[column] else "",) for column in columns)
         return Row(
-            cells=((escaped_name(format_address(policy)),), *_cells(tally)),
+            cells=((escaped_name(format_address(policy)),), *cells),
             severities=_severities(tally),
             anchor=f"policy-{slug(str(policy))}",
             note=join("; ", *words),
         )
 
+    def sums(rest: Sequence[tuple[Address, Counter[str]]]) -> Iterator[tuple[int, str]]:
+        total = _total(tally for _policy, tally in rest)
+        return ((total[column], column) for column in columns)
+
     return cut_chart(
-        sorted(tallies.items(), key=lambda pair: (-pair[1]["records"], pair[0])),
-        lambda pair: row(*pair),
+        sorted(tallies.items(), key=lambda pair: (-pair[1]["records"], -pair[1]["blocked"], pair[0])),
+        row,
         "policies",
-        lambda pairs: _sums(tally for _policy, tally in pairs),
+        sums,
         anchor="policies",
         heading="By policy",
-        columns=("Policy", *_COLUMNS),
+        columns=("Policy", *map(str.capitalize, columns)),
     )
-
-
-def _topics_table(topics: dict[str, _Topic]) -> Chart:
-    def row(topic: str, entry: _Topic) -> Row:
-        return Row(
-            cells=((name(topic),), *_cells(entry.tally)),
-            severities=_severities(entry.tally),
-            anchor=f"topic-{slug(topic)}",
-            link=f"offsets-{slug(topic)}" if entry.moves else "",
-        )
-
-    return cut_chart(
-        list(topics.items()),
-        lambda pair: row(*pair),
-        "topics",
-        lambda pairs: _sums(entry.tally for _topic, entry in pairs),
-        anchor="by-topic",
-        heading="By topic",
-        columns=("Topic", *_COLUMNS),
-    )
-
-
-_COLUMNS = tuple(name.capitalize() for name in ("records", *_STATES))
 
 
 def _severities(counts: Mapping[str, int]) -> frozenset[Severity]:
     return frozenset(state.severity for name, state in _STATES.items() if counts.get(name))
 
 
-def _cells(tally: Counter[str]) -> Iterator[Phrase]:
-    return ((f"{tally[name]:,}" if tally[name] else "",) for name in ("records", *_STATES))
-
-
 def _total(tallies: Iterable[Counter[str]]) -> Counter[str]:
     return sum(tallies, Counter[str]())
 
 
-def _sums(tallies: Iterable[Counter[str]]) -> Iterator[tuple[int, str]]:
-    total = _total(tallies)
-    return ((total[name], name) for name in ("records", *_STATES))
-
-
 def _causes_table(causes: dict[tuple[str, str], list[Decision]], pages: Mapping[str, str]) -> Chart:
-    def row(cause: tuple[str, str], decisions: Sequence[Decision]) -> Row:
-        section, code = cause
+    def row(pair: tuple[tuple[str, str], Sequence[Decision]]) -> Row:
+        (section, code), decisions = pair
         known = code in BLOCK_CODES
         text: Phrase = (BLOCK_CODES[code].title,) if known else (shorten(code),)
         subjects = dict.fromkeys(
@@ -422,7 +369,7 @@ def _causes_table(causes: dict[tuple[str, str], list[Decision]], pages: Mapping[
             cells=(
                 (*((name(code, link=pages.get(code, "")), " ") if known else ()), *text),
                 ({"unread": "blocked, unread"}.get(section, section),),
-                (f"{len(decisions):,}",),
+                (count_subjects(decision.address for decision in decisions),),
                 (escaped_name(formatting.first_few(list(subjects))),),
             ),
             severities=_severities({_of_section(section): 1}),
@@ -432,12 +379,12 @@ def _causes_table(causes: dict[tuple[str, str], list[Decision]], pages: Mapping[
 
     return cut_chart(
         sorted(causes.items(), key=lambda pair: (_of_section(pair[0][0]) != "blocked", -len(pair[1]), pair[0])),
-        lambda pair: row(*pair),
+        row,
         "causes",
-        lambda pairs: [(sum(len(decisions) for _cause, decisions in pairs), "subjects")],
+        lambda pairs: [(sum(len(decisions) for _cause, decisions in pairs), "decisions")],
         anchor="causes",
         heading="By cause",
-        columns=("Cause", "State", "Subjects", "Names"),
+        columns=("Cause", "State", "Number", "Names"),
     )
 
 

@@ -1,15 +1,19 @@
 """Collects the figures of what became of a plan's actions, by policy and by topic or group."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from reconciler.apply.results import ResultRow
 from reconciler.companions.html.figures import Bar, Chart, Figures, Row, Segment, Tile, cut_chart, slug
-from reconciler.model.names import Address, format_address, format_subject
+from reconciler.model.names import Address, count_by_sort, format_address, format_subject
+from reconciler.model.outcome import Status
 from reconciler.report.results import severity_of
 from reconciler.report.tree import Severity
 from reconciler.text import formatting
 from reconciler.text.phrase import escaped_name
+
+K = TypeVar("K")
 
 
 def results_figures(outcomes: Sequence[ResultRow]) -> Figures:
@@ -35,15 +39,26 @@ def _subject_of(outcome: ResultRow) -> Address:
 
 def _results_tiles(outcomes: Sequence[ResultRow]) -> Iterator[Tile]:
     removed = sum(outcome.removed_max for outcome in outcomes)
-    for severity in Severity:
-        same = Counter(outcome.status for outcome in outcomes if severity_of(outcome.status) is severity)
-        for status, number in sorted(same.items()):
-            detail = (
-                f"at most {formatting.count(removed, 'record')} removed"
-                if severity is Severity.GOOD and removed
-                else ""
-            )
-            yield Tile(label=status.replace("_", " "), number=number, severity=severity, detail=detail)
+    loss = f"at most {formatting.count(removed, 'record')} removed" if removed else ""
+    for status, same in sorted(_by(outcomes, lambda outcome: outcome.status).items()):
+        severity = severity_of(status)
+        yield Tile(
+            label=_words(status),
+            counts=count_by_sort(outcome.address for outcome in same),
+            severity=severity,
+            detail=loss if severity is Severity.GOOD else "",
+        )
+
+
+def _by(outcomes: Iterable[ResultRow], key: Callable[[ResultRow], K]) -> Mapping[K, list[ResultRow]]:
+    groups: defaultdict[K, list[ResultRow]] = defaultdict(list)
+    for outcome in outcomes:
+        groups[key(outcome)].append(outcome)
+    return groups
+
+
+def _words(status: Status) -> str:
+    return status.replace("_", " ")
 
 
 def _outcomes_chart(
@@ -53,48 +68,53 @@ def _outcomes_chart(
     key: Callable[[ResultRow], Address],
     label: Callable[[Address], str],
 ) -> Chart:
-    groups: defaultdict[Address, list[ResultRow]] = defaultdict(list)
-    for outcome in outcomes:
-        groups[key(outcome)].append(outcome)
+    """Draw the policies or topics of which something was not done; the text has the others as totals."""
+    groups = _by(outcomes, key)
+    undone = {
+        address: number
+        for address, same in groups.items()
+        if (number := sum(outcome.status not in _DONE for outcome in same))
+    }
 
-    def undone(pair: tuple[Address, list[ResultRow]]) -> tuple[int, Address]:
-        return -sum(severity_of(outcome.status) is not Severity.GOOD for outcome in pair[1]), pair[0]
-
-    def row(pair: tuple[Address, list[ResultRow]]) -> Row:
-        address, same = pair
+    def row(address: Address) -> Row:
+        same = groups[address]
         severities = Counter(severity_of(outcome.status) for outcome in same)
-        statuses = Counter(outcome.status for outcome in same)
+        counts = Counter(_words(outcome.status) for outcome in same)
         removed = sum(outcome.removed_max for outcome in same)
-        text = ", ".join(f"{number:,} {status.replace('_', ' ')}" for status, number in sorted(statuses.items()))
         records = f"; at most {formatting.count(removed, 'record')} removed" if removed else ""
         segments = tuple(
             Segment(severities[severity], _RESULT_STYLES.get(severity, "waiting")) for severity in Severity
         )
         return Row(
-            cells=((escaped_name(label(address)),), (f"{text}{records}",)),
+            cells=((escaped_name(label(address)),), (f"{_counted(counts)}{records}",)),
             bars=(Bar(segments=segments, total=len(same)),),
             severities=frozenset(severities),
             anchor=f"{anchor}-{slug(address.name or str(address))}",
         )
 
-    def sums(rest: Sequence[tuple[Address, list[ResultRow]]]) -> Iterator[tuple[int, str]]:
-        counts = Counter(outcome.status for _address, same in rest for outcome in same)
-        return ((number, status.replace("_", " ")) for status, number in sorted(counts.items()))
+    def sums(rest: Sequence[Address]) -> Iterator[tuple[int, str]]:
+        counts = Counter(_words(outcome.status) for address in rest for outcome in groups[address])
+        return ((number, words) for words, number in sorted(counts.items()))
 
     return cut_chart(
-        sorted(groups.items(), key=undone),
+        sorted(undone, key=lambda address: (-undone[address], address)),
         row,
         anchor,
         sums,
         anchor=anchor,
         heading=heading,
+        intro=f"Where something was not done: {len(undone):,} of {len(groups):,}.",
         legend=(("exceeded", "failed"), ("blocked", "not done"), ("waiting", "nothing was to do"), ("good", "applied")),
     )
 
 
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{number:,} {words}" for words, number in sorted(counts.items()))
+
+
+_DONE = (Status.APPLIED, Status.SATISFIED)
 _RESULT_STYLES = {
     Severity.ERROR: "exceeded",
     Severity.WARNING: "blocked",
-    Severity.CHANGE: "changed",
     Severity.GOOD: "good",
 }

@@ -1,29 +1,68 @@
-"""`reconciler scan`: it writes the facts that the policies need as Parquet."""
+"""`reconciler scan`: it writes the facts of a cluster as Parquet."""
 
-from pathlib import Path
+import os
 from typing import Annotated
 
 import typer
 
 from reconciler import pipeline
-from reconciler.cli import common, console, loading
+from reconciler.cli import common, console
+from reconciler.cli.common import BootstrapServer, Client
 from reconciler.cli.loading import Paths
 from reconciler.cli.settings import Settings, accepts_settings
+from reconciler.companions.sources.target import open_target
+from reconciler.errors import UsageError
+from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
+from reconciler.model.selector import Selector
+from reconciler.scan.engine_choice import Engine, check_packages
 
 
 @accepts_settings(None)
 def scan(
     settings: Settings,
-    out: Annotated[Path, typer.Option(help="Folder for partitions/, topics/, groups/ and run.json.")],
+    out: Annotated[
+        str | None,
+        typer.Option(metavar="URI", help="Folder for the tables: a path, s3://, gs:// or abfss://BUCKET/PATH."),
+    ] = None,
+    append: Annotated[
+        str | None,
+        typer.Option(metavar="URI", help="Add everything to a history in this folder, by cluster and date."),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Read all topics and groups, not only what the policies need.")
+    ] = False,
     paths: Paths = None,
+    bootstrap_server: BootstrapServer = None,
+    client: Client = None,
 ) -> None:
-    """Write the facts that the policies need as Parquet.
+    """Write the facts of a cluster as Parquet.
 
-    docs/scan.md describes the schema. The command changes nothing on the cluster.
+    It reads what the policies need, and with --all, --append or --bootstrap-server everything.
+    docs/tables.md describes the tables. The command changes nothing on the cluster.
     """
-    with common.open_run(settings, loading.load_cluster(paths, settings)) as run:
-        snapshot = pipeline.scan_policies(run)
-        from reconciler.companions.sources import export  # needs pyarrow, which a scan has asked for
+    console.start_logging(settings)
+    if (out is None) == (append is None):
+        raise UsageError("name one place for the tables: --out URI, or --append URI for a history")
+    option, place = ("--out", out) if append is None else ("--append", append)
+    everything = everything or append is not None or bootstrap_server is not None
+    check_packages(ScanRequest(), Engine())  # the tables need pyarrow, whatever reads the cluster
+    from reconciler.companions.sources import export
 
-        files = export.write(snapshot, out)
-    console.write("".join(f"{path}\n" for path in files))
+    with console.write_errors(f"{option} {place}"):  # before the scan, which may take minutes
+        target = open_target(place or "", os.environ, limit_s=settings.timeout)
+    with common.open_reading_run(settings, paths, bootstrap_server, dict(client or ()), name="my-cluster") as run:
+        snapshot = pipeline.scan(run, request_everything) if everything else pipeline.scan_policies(run)
+        with console.write_errors(f"{option} {place}"):
+            files = (export.write if append is None else export.append)(snapshot, target)
+    console.write("".join(f"{(place or '').rstrip('/')}/{path}\n" for path in files))
+
+
+def request_everything(_observed_at_ms: int) -> ScanRequest:
+    """Return what reads all partitions, and all groups with all their commits."""
+    everything = (Selector("*"),)
+    return ScanRequest(
+        topics=(TopicRequest(topics=everything, offsets=True, readers=True, all_groups=True),),
+        groups=(GroupRequest(groups=everything, activity=True),),
+        topic_records=True,
+        cluster_records=True,
+    )

@@ -1,27 +1,38 @@
 # mypy: disable-error-code="misc"
-"""Data sources for any Spark: `kafka_partitions`, `kafka_group_commits` and `kafka_commit_log`.
+"""Data sources for any Spark: `kafka_partitions`, `kafka_group_commits` and `kafka_consumer_offsets`.
 
-They use the scan's readers, with one Spark partition per chunk and a status in every row. The scan
-itself does not use them: a data source starts more Python workers, and every action reads it again.
+They use the scan's readers, with one Spark partition per chunk, and a status, the cluster and the time
+in every row. The scan itself does not use them: a data source starts more Python workers, and every
+action reads it again.
 """
 
 import re
+import time
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    EqualTo,
+    Filter,
+    In,
+    InputPartition,
+)
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from reconciler.companions.sources.export import known_or_none
 from reconciler.errors import ScanFailed, UsageError
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_consumer_offsets
+from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.group_listing import GroupListing, list_groups
 from reconciler.kafka.groups import commit_row, read_consumption
 from reconciler.kafka.offsets import read_offsets
@@ -30,81 +41,179 @@ from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC, TopicListing, descri
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import PartitionFacts, Unknown
+from reconciler.model.snapshot import PartitionFacts, Unknown, known_or_none
 from reconciler.scan import code_archive, select
 from reconciler.scan.chunks import Chunk, commit_chunks, log_chunks, partition_chunks
 from reconciler.scan.columns import columns
 from reconciler.scan.scan import describe_log
-from reconciler.scan.task_rows import is_retry
+from reconciler.scan.task_rows import answers_for, is_retry
+from reconciler.text.suggest import suggestion
 
 _CLIENT = "kafka."
 _SECRET = re.compile("password|passphrase|secret|token|key|jaas|oauth")
+_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _METADATA = ("topic_id", "leader", "replicas", "in_sync")
+_TOPICS = ("topics", "subscribe", "subscribePattern")
+_ALL = (Selector("*"),)
 
 Row = dict[str, Any]
 
 
 def register(session: SparkSession) -> None:
-    """Register the three formats with a session, and put our code on its workers' path."""
+    """Register the formats with a session, and put our code on its workers' path.
+
+    Filters reach the sources only if the session has spark.sql.python.filterPushdown.enabled now:
+    without it, Spark 4.1 and later refuse a source that takes filters.
+    """
     code_archive.add_to(session)
-    for source in (KafkaPartitions, KafkaGroupCommits, KafkaCommitLog):
-        session.dataSource.register(source)
+    pushes = str(session.conf.get(_PUSHDOWN, "false")).lower() == "true"
+    for source in (KafkaPartitions, KafkaGroupCommits, KafkaConsumerOffsets, KafkaCommitLog):
+        session.dataSource.register(type(source.__name__, (_TakesFilters, source), {}) if pushes else source)
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options. `topics`, `groups`, `instants_ms`: comma-separated; `kafka.…`: of librdkafka."""
+    """The options of a source. `request`: what they select; `kafka.…`: properties of librdkafka."""
 
     connection: Connection
     request: ScanRequest
 
     @classmethod
-    def parse(cls, options: Mapping[str, str]) -> "Options":
-        """The options as Spark passes them. Raises UsageError without `bootstrap.servers`."""
-        topics, groups = (tuple(map(Selector, _words(options.get(name, "*")))) for name in ("topics", "groups"))
-        instants_ms = tuple(map(int, _words(options.get("instants_ms", ""))))
+    def parse(cls, options: Mapping[str, str], known: Iterable[str]) -> "Options":
+        """Return the options as Spark passes them; it ignores their case. `known`: beside those of a connection.
+
+        Raises UsageError for an unknown option, for two that say the same, and without servers.
+        """
+        known = ("kafka.bootstrap.servers", "bootstrap.servers", "timeout_s", *known)
+        values = {name.lower(): value for name, value in options.items()}
+        for name in sorted(values.keys() - {name.lower() for name in known}):
+            if not name.startswith(_CLIENT):
+                hint = f"{suggestion(name, known)} known: {', '.join(known)}, and kafka.… for properties of librdkafka"
+                raise UsageError(f"unknown option {name}; {hint.lstrip()}")
+        given = [name for name in _TOPICS if name.lower() in values]
+        if len(given) > 1:
+            raise UsageError(f"{' and '.join(given)} both select topics: write one of them")
+        topics: tuple[Selector, ...] = _ALL
+        for name in given:
+            text = values[name.lower()]
+            words = (f"regex:{text}",) if name == "subscribePattern" else _words(text)
+            with _of_option(name):
+                topics = tuple(map(Selector.literal if name == "subscribe" else Selector, words))
+        with _of_option("groups"):
+            groups = tuple(map(Selector, _words(values.get("groups", "*"))))
+        with _of_option("instants_ms"):
+            instants_ms = tuple(map(int, _words(values.get("instants_ms", ""))))
         of_topics = TopicRequest(topics=topics, offsets=True, instants_ms=instants_ms)
-        return cls(_connection(options), ScanRequest(topics=(of_topics,), groups=(GroupRequest(groups=groups),)))
+        return cls(_connection(values), ScanRequest(topics=(of_topics,), groups=(GroupRequest(groups=groups),)))
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A Spark partition: a chunk, and the cluster and time of the reading. `topics`: None for all of them."""
+
+    cluster_id: str
+    observed_at_ms: int
+    chunk: Any
+    topics: frozenset[str] | None = None
 
 
 class KafkaSource(DataSource, DataSourceReader):
     """One source and its reader: a Spark partition and a Kafka session per chunk.
 
     Every row has a status: `error` null means that it was read. A null number beside an `error` was
-    not read; it is never zero. docs/scan.md documents the columns. Spark pickles the source.
+    not read; it is never zero. docs/tables.md documents the columns. Spark pickles the source.
     """
 
     NAME: ClassVar[str]
     SCHEMA: ClassVar[pa.Schema]
+    OPTIONS: ClassVar[Sequence[str]] = ()
+    left: Mapping[str, frozenset[Any]] = MappingProxyType({})
+    """What filters leave of a column; without an entry everything."""
 
     @classmethod
     def name(cls) -> str:
         return cls.NAME
 
     def schema(self) -> StructType:
+        Options.parse(self.options, self.OPTIONS)  # `load` shows a wrong option, not a later action
         return from_arrow_schema(self.SCHEMA)
 
     def reader(self, schema: StructType) -> "KafkaSource":  # noqa: ARG002 - Spark passes it by name
         return self
 
-    def partitions(self) -> Sequence[InputPartition]:
-        options = Options.parse(self.options)
+    def streamReader(self, schema: StructType) -> "KafkaStream":  # noqa: ARG002, N802
+        return KafkaStream(self)
+
+    def partitions(self) -> list[InputPartition]:
+        options = Options.parse(self.options, self.OPTIONS)
         with closing(KafkaSession(options.connection)) as session:
-            return [InputPartition(chunk) for chunk in self.chunks(session, options)]
+            observed_at_ms, listing = time.time_ns() // 1_000_000, list_topics(session)
+            if listing.cluster_id is None:
+                raise ScanFailed("no broker told the id of the cluster, which each row has")
+            topics = self.row_topics(options, listing)
+            return [
+                InputPartition(Reading(listing.cluster_id, observed_at_ms, chunk, topics))
+                for chunk in self.chunks(session, options, listing)
+            ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        reading = partition.value
+        if reading is None:  # Spark's word for a source without partitions
+            return
         # An executor needs no RE2, which selectors need.
         with closing(KafkaSession(_connection(self.options))) as session:
-            for rows in self.rows(session, partition.value):
-                yield pa.RecordBatch.from_pylist(rows, schema=self.SCHEMA)
+            answers_for(session, reading.cluster_id)
+            origin = {"cluster_id": reading.cluster_id, "observed_at_ms": reading.observed_at_ms}
+            topics = None if reading.topics is None else reading.topics | {None}
+            for rows in self.rows(session, reading.chunk):
+                # A row without a topic is about its group, or says what was not read.
+                kept = rows if topics is None else [row for row in rows if row.get("topic") in topics]
+                yield pa.RecordBatch.from_pylist([origin | row for row in kept], schema=self.SCHEMA)
 
     @abstractmethod
-    def chunks(self, session: KafkaSession, options: Options) -> Iterable[Any]:
+    def chunks(self, session: KafkaSession, options: Options, listing: TopicListing) -> Iterable[Any]:
         """In the driver: the chunks; each becomes a Spark partition."""
+
+    def row_topics(self, options: Options, listing: TopicListing) -> frozenset[str] | None:  # noqa: ARG002
+        """In the driver: the topics of the rows; None: any."""
+        return self.left.get("topic")
 
     @abstractmethod
     def rows(self, session: KafkaSession, chunk: Any) -> Iterator[list[Row]]:
         """In a task: the rows of one chunk."""
+
+
+class _TakesFilters:
+    """A source that reads less where a filter says so. Spark applies all filters again."""
+
+    def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802 - Spark's name
+        left: dict[str, frozenset[Any]] = {}
+        for condition in filters:
+            if isinstance(condition, EqualTo | In) and len(condition.attribute) == 1:
+                (column,), value = condition.attribute, condition.value
+                values = frozenset(value if isinstance(condition, In) else (value,)) - {None}
+                left[column] = values & left.get(column, values)
+        self.left = left
+        return filters
+
+
+class KafkaStream(DataSourceStreamReader):
+    """A reading for each trigger. A batch that Spark runs again after a failure is a new reading."""
+
+    def __init__(self, source: KafkaSource) -> None:
+        self.source = source
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+        return {"reading": 0}
+
+    def latestOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+        return {"reading": time.time_ns() // 1_000_000}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:  # noqa: ARG002
+        return self.source.partitions()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self.source.read(partition)
 
 
 class KafkaPartitions(KafkaSource):
@@ -115,16 +224,27 @@ class KafkaPartitions(KafkaSource):
     """
 
     NAME = "kafka_partitions"
+    OPTIONS = (*_TOPICS, "instants_ms")
     SCHEMA = columns(
-        "topic! partition! log_start last_stable_offset high_watermark instants offsets_at error " + " ".join(_METADATA)
+        "cluster_id! observed_at_ms! topic! partition! log_start last_stable_offset high_watermark instants offsets_at "
+        "error " + " ".join(_METADATA)
     )
 
-    def chunks(self, session: KafkaSession, options: Options) -> Iterator[tuple[Chunk, list[Row]]]:
-        listing = _complete(list_topics(session))
-        names = select.select_topics(options.request, listing.topics)
+    def chunks(
+        self, session: KafkaSession, options: Options, listing: TopicListing
+    ) -> Iterator[tuple[Chunk, list[Row]]]:
+        listing = _complete(listing)
+        (request,) = options.request.topics
+        request = replace(
+            request,
+            only=None if "topic" not in self.left else dict.fromkeys(self.left["topic"]),
+            partitions=self.left.get("partition"),
+        )
+        wanted = replace(options.request, topics=(request,))
+        names = select.select_topics(wanted, listing.topics)
         listing = _complete(describe_topics(session, listing, names))
-        metadata = {facts.partition: _metadata(facts) for name in names for facts in listing.partitions.get(name, ())}
-        selected = tuple(select.partition_requests(select.select_topics(options.request, listing.topics), listing))
+        selected = tuple(select.partition_requests(select.select_topics(wanted, listing.topics), listing))
+        metadata = {facts.partition: _metadata(facts) for part in selected for facts in part.partitions}
         for chunk in partition_chunks(selected, (), listing):
             keys = (TopicPartition(part.topic, number) for part in chunk.requests for number in part.partitions)
             yield chunk, [metadata.pop(key) for key in keys]
@@ -141,18 +261,29 @@ class KafkaPartitions(KafkaSource):
 class KafkaGroupCommits(KafkaSource):
     """One row per committed offset of a group that the caller may list, and one per group.
 
-    The row of a group has no topic: it has counts and fingerprint of its commits, or an error.
+    The row of a group has no topic: it has counts and fingerprint of all its commits, or an error.
     """
 
     NAME = "kafka_group_commits"
-    SCHEMA = columns("group! topic partition committed commits commit_topics fingerprint error")
+    OPTIONS = ("groups", *_TOPICS)
+    SCHEMA = columns(
+        "cluster_id! observed_at_ms! group! topic partition committed commits commit_topics fingerprint error"
+    )
 
-    def chunks(self, session: KafkaSession, options: Options) -> list[Chunk]:
+    def chunks(self, session: KafkaSession, options: Options, listing: TopicListing) -> list[Chunk]:
         # No broker lists the groups of a partition of the log without a leader, and none says so.
-        hidden = describe_log(session, list_topics(session)).hides_groups
-        listing = list_groups(session, hidden=False)
-        _complete(listing if hidden is None or listing.incomplete is not None else replace(listing, incomplete=hidden))
-        return commit_chunks(select.select_groups(options.request.groups, listing.groups))
+        hidden = describe_log(session, listing).hides_groups
+        groups = list_groups(session, hidden=False)
+        _complete(groups if hidden is None or groups.incomplete is not None else replace(groups, incomplete=hidden))
+        (request,) = options.request.groups
+        return commit_chunks(select.select_groups([replace(request, only=self.left.get("group"))], groups.groups))
+
+    def row_topics(self, options: Options, listing: TopicListing) -> frozenset[str] | None:
+        left = super().row_topics(options, listing)
+        if options.request.topics[0].topics == _ALL:  # commits on topics that are gone count, too
+            return left
+        selected = select.topics_to_describe(options.request, listing.topics)
+        return selected if left is None else selected & left
 
     def rows(self, session: KafkaSession, chunk: Chunk) -> Iterator[list[Row]]:
         for part in read_consumption(session, chunk.groups, with_members=(), isolated=is_retry()):
@@ -164,33 +295,57 @@ class KafkaGroupCommits(KafkaSource):
             ] + [commit_row(group, commits) for group, commits in read.items()]
 
 
-class KafkaCommitLog(KafkaSource):
+class KafkaConsumerOffsets(KafkaSource):
     """The rows of `read_consumer_offsets`; none where `__consumer_offsets` does not exist."""
 
-    NAME = "kafka_commit_log"
+    NAME = "kafka_consumer_offsets"
     SCHEMA = columns(
-        "group topic partition committed topic_id last_activity_ms log_partition log_offset seems live commit_keys "
-        "records skipped garbled error"
+        "cluster_id! observed_at_ms! group topic partition committed topic_id last_activity_ms log_partition log_offset "
+        "seems live commit_keys records skipped garbled error"
     )
 
-    def chunks(self, session: KafkaSession, options: Options) -> list[Chunk]:  # noqa: ARG002 - of every source
-        log = describe_log(session, _complete(list_topics(session)))
+    def chunks(self, session: KafkaSession, options: Options, listing: TopicListing) -> list[Chunk]:  # noqa: ARG002
+        log = describe_log(session, _complete(listing))
         if log.missing is not None:
             raise ScanFailed(f"{CONSUMER_OFFSETS_TOPIC} could not be read: {log.missing.reason}")
         # The reader of a leaderless partition says so in the partition's row.
-        return log_chunks(dict.fromkeys(range(log.partitions), 0) | dict(log.sizes), log.leaders)
+        sizes = dict.fromkeys(range(log.partitions), 0) | dict(log.sizes)
+        if sizes and "group" in self.left:
+            numbers = {log_partition(group, log.partitions) for group in self.left["group"]}
+            sizes = {number: sizes[number] for number in sorted(numbers)}
+        return log_chunks(sizes, log.leaders)
 
     def rows(self, session: KafkaSession, chunk: Chunk) -> Iterator[list[Row]]:
         yield read_consumer_offsets(session, chunk.log)
 
 
+class KafkaCommitLog(KafkaConsumerOffsets):
+    """The earlier name of `kafka_consumer_offsets`."""
+
+    NAME = "kafka_commit_log"
+
+
 def _connection(options: Mapping[str, str]) -> Connection:
-    servers = _words(options.get("bootstrap.servers", ""))
+    both = {options.get(name) for name in ("bootstrap.servers", "kafka.bootstrap.servers")} - {None}
+    if len(both) > 1:
+        raise UsageError("bootstrap.servers and kafka.bootstrap.servers differ: write one of them")
+    servers = _words("".join(map(str, both)))
     if not servers:
-        raise UsageError('say .option("bootstrap.servers", "host:port")')
+        raise UsageError('say .option("kafka.bootstrap.servers", "host:port")')
     client = {name.removeprefix(_CLIENT): value for name, value in options.items() if name.startswith(_CLIENT)}
+    client.pop("bootstrap.servers", None)
     secrets = {value: f"({_CLIENT}{name})" for name, value in client.items() if _SECRET.search(name)}
-    return Connection(servers, client, timeout_s=float(options.get("timeout_s", "30")), references=secrets)
+    with _of_option("timeout_s"):
+        return Connection(servers, client, timeout_s=float(options.get("timeout_s", "30")), references=secrets)
+
+
+@contextmanager
+def _of_option(name: str) -> Iterator[None]:
+    """Raise UsageError with the name of an option whose value raises ValueError."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}") from None
 
 
 _Listing = TypeVar("_Listing", TopicListing, GroupListing)

@@ -1,65 +1,204 @@
-"""Writes a snapshot as Parquet. docs/scan.md documents the columns; a null was not read."""
+"""Writes a snapshot as five tables of Parquet. docs/tables.md documents the columns; a null was not read.
+
+Decided here: when a reading exists. Its files are written whole, and last the one without which
+it does not exist: `run.json` of a folder, the row in `scans` of a history.
+"""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from itertools import islice
+from operator import attrgetter
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from reconciler import __version__
-from reconciler.kafka.futures import batched
-from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, GroupFacts, PartitionFacts, TopicFacts, Unknown
-from reconciler.scan.columns import columns, struct
+from reconciler.companions.sources.target import Target
+from reconciler.model.garbage import gc_paused
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, Unknown, known_or_none
+from reconciler.scan.columns import columns
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import count, first_few
 
-FORMAT_VERSION = "1.0"
+FORMAT_VERSION = "2.0"
+RUN = "run.json"
 _ROWS_PER_BATCH = 50_000
-_REASONS = pa.map_(pa.string(), pa.string())
-PARTITION_COLUMNS = columns(
-    "topic! partition! topic_id leader replicas in_sync log_start last_stable_offset high_watermark offsets_at readers unread",
-    offsets_at=pa.map_(pa.int64(), pa.int64()),
-    readers=pa.list_(struct("group committed implied topic_id")),
-    unread=_REASONS,
-)
-GROUP_COLUMNS = columns(
-    "group! listed! type state commits commit_topics fingerprint last_activity_ms log_partition log_offset unread",
-    unread=_REASONS,
-)
-TOPIC_COLUMNS = columns("topic! topic_id internal! partitions cleanup_policy records unread", unread=_REASONS)
+_ORIGIN = ("cluster_id", "observed_at_ms")
+
+Row = tuple[Any, ...]
+"""The values of a row between `_ORIGIN` and `unread`, then name and reason of what is missing inside of one of them."""
 
 
-def write(snapshot: ClusterSnapshot, out: Path) -> tuple[Path, ...]:
-    """Write partitions/, groups/, topics/ and run.json under `out`. Raises OSError."""
-    run = out / "run.json"
-    written = [_parquet(out / name, schema, rows) for name, (schema, rows) in _tables(snapshot).items()]
-    run.write_text(json.dumps(describe_run(snapshot), indent=2) + "\n", encoding="utf-8")
-    return (*written, run)
+def _schema(names: str, **types: pa.DataType) -> pa.Schema:
+    unread = pa.map_(pa.string(), pa.string())
+    return columns(f"cluster_id! observed_at_ms! {names} unread", unread=unread, **types)
+
+
+SCHEMAS: Mapping[str, pa.Schema] = {
+    "partitions": _schema(
+        "topic! partition! topic_id leader replicas in_sync log_start last_stable_offset high_watermark offsets_at",
+        offsets_at=pa.map_(pa.int64(), pa.int64()),
+    ),
+    "commits": _schema("group! topic! partition! committed without_commit! topic_id"),
+    "groups": _schema(
+        "group! listed! type state commits commit_topics fingerprint last_activity_ms log_partition log_offset"
+    ),
+    "topics": _schema("topic! topic_id internal! partitions cleanup_policy records"),
+    "scans": _schema(
+        "format_version! tool_version! brokers! topics! groups! partitions! commits! cluster_records incomplete!",
+        **dict.fromkeys(("format_version", "tool_version"), pa.string()),
+        **dict.fromkeys(("topics", "groups", "partitions", "commits", "cluster_records"), pa.int64()),
+        brokers=pa.list_(pa.int32()),
+        incomplete=pa.map_(pa.string(), pa.string()),
+    ),
+}
+"""The tables, in the order in which they are written."""
+
+
+def write(snapshot: ClusterSnapshot, target: Target) -> tuple[str, ...]:
+    """Write a folder for each table, and RUN; what was there is replaced. Raises OSError.
+
+    Returns the names of the files. Without RUN the folder holds no whole reading.
+    """
+    target.remove(RUN)
+    names = []
+    for name in SCHEMAS:
+        names.append(f"{name}/part-0.parquet")
+        target.write(_parquet(snapshot, name, SCHEMAS[name]), *names[-1].split("/"))
+    target.write((json.dumps(describe_run(snapshot), indent=2) + "\n").encode(), RUN)
+    return (*names, RUN)
+
+
+def append(snapshot: ClusterSnapshot, target: Target) -> tuple[str, ...]:
+    """Add a reading to a history by cluster and date, in UTC. Raises OSError. Returns the names of the files.
+
+    The folder says the cluster id, as tables of Hive do: the same column in a file would make
+    pyarrow refuse the table.
+    """
+    instant = datetime.fromtimestamp(snapshot.observed_at_ms / 1000, UTC)
+    below = f"cluster_id={quote(snapshot.cluster_id, safe='')}/date={instant:%Y-%m-%d}"
+    names = []
+    for name, schema in SCHEMAS.items():
+        names.append(f"{name}/{below}/scan-{snapshot.observed_at_ms}.parquet")
+        metadata = {"cluster_id": snapshot.cluster_id}
+        content = _parquet(snapshot, name, schema.remove(0).with_metadata(metadata))
+        target.write(content, *names[-1].split("/"))
+    return tuple(names)
 
 
 def tables(snapshot: ClusterSnapshot) -> Mapping[str, pa.Table]:
-    """Return the same tables in memory, by the names of their folders."""
-    return {name: pa.Table.from_batches(rows, schema) for name, (schema, rows) in _tables(snapshot).items()}
-
-
-def _tables(snapshot: ClusterSnapshot) -> Mapping[str, tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
-    partition = partial(_partition, _readers_unread(snapshot))
+    """Return the same tables in memory."""
     return {
-        "partitions": (PARTITION_COLUMNS, _batches(PARTITION_COLUMNS, snapshot.partitions, partition)),
-        "groups": (GROUP_COLUMNS, _batches(GROUP_COLUMNS, snapshot.groups, _group)),
-        "topics": (TOPIC_COLUMNS, _batches(TOPIC_COLUMNS, snapshot.topics, _topic)),
+        name: pa.Table.from_batches(_batches(schema, snapshot, _ROWS[name](snapshot)), schema)
+        for name, schema in SCHEMAS.items()
     }
 
 
-def _batches(
-    schema: pa.Schema, facts: Mapping[Any, Any], row: Callable[[Any], dict[str, Any]]
-) -> Iterator[pa.RecordBatch]:
-    for part in batched(sorted(facts), _ROWS_PER_BATCH):
-        yield pa.RecordBatch.from_pylist([row(facts[name]) for name in part], schema=schema)
+@gc_paused()
+def _parquet(snapshot: ClusterSnapshot, name: str, schema: pa.Schema) -> bytes:
+    """Return a table as a file with these columns of it."""
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+        for batch in _batches(SCHEMAS[name], snapshot, _ROWS[name](snapshot)):
+            writer.write_batch(batch.select(schema.names))
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def _batches(schema: pa.Schema, snapshot: ClusterSnapshot, rows: Iterator[Row]) -> Iterator[pa.RecordBatch]:
+    """Yield rows as batches, column by column: by row it would take three times as long."""
+    names = schema.names[len(_ORIGIN) : -1]
+    while part := list(islice(rows, _ROWS_PER_BATCH)):
+        *facts, missing = zip(*part, strict=True)
+        unread = list(map(list, missing))
+        for index, (name, column) in enumerate(zip(names, facts, strict=True)):
+            if Unknown in set(map(type, column)):
+                for number, value in enumerate(column):
+                    unread[number] += [(name, value.reason)] if isinstance(value, Unknown) else ()
+                facts[index] = tuple(map(known_or_none, column))
+        origin = ([getattr(snapshot, name)] * len(part) for name in _ORIGIN)
+        columns = zip((*origin, *facts, unread), schema, strict=True)
+        yield pa.RecordBatch.from_arrays([pa.array(column, field.type) for column, field in columns], schema=schema)
+
+
+def _partitions(snapshot: ClusterSnapshot) -> Iterator[Row]:
+    readers_unread = _readers_unread(snapshot)
+    facts_of = attrgetter(*SCHEMAS["partitions"].names[4:-2])
+    for partition, facts in sorted(snapshot.partitions.items()):
+        missing = [(f"offsets_at[{at}]", of.reason) for at, of in facts.offsets_at.items() if isinstance(of, Unknown)]
+        # A request for named groups only returns no other group.
+        named_only = NOT_ASKED if facts.readers_below == NOT_ASKED else readers_unread
+        if (unread := facts.readers if isinstance(facts.readers, Unknown) else named_only) is not None:
+            missing.append(("commits", unread.reason))
+        offsets_at = [(at, offset) for at, offset in facts.offsets_at.items() if not isinstance(offset, Unknown)]
+        yield partition.topic, partition.partition, *facts_of(facts), offsets_at, missing
+
+
+def _commits(snapshot: ClusterSnapshot) -> Iterator[Row]:
+    for partition, facts in sorted(snapshot.partitions.items()):
+        for reader in () if isinstance(facts.readers, Unknown) else facts.readers:
+            commit = (None, True, None) if reader.without_commit else (reader.committed, False, reader.topic_id)
+            yield reader.group, partition.topic, partition.partition, *commit, ()
+
+
+def _groups(snapshot: ClusterSnapshot) -> Iterator[Row]:
+    facts_of = attrgetter(*SCHEMAS["groups"].names[2:-3])
+    for _name, facts in sorted(snapshot.groups.items()):
+        newest = facts.newest_record
+        yield *facts_of(facts), *((newest, newest) if isinstance(newest, Unknown) else newest), ()
+
+
+def _topics(snapshot: ClusterSnapshot) -> Iterator[Row]:
+    for name, facts in sorted(snapshot.topics.items()):
+        policy = facts.cleanup_policy
+        policies = policy if isinstance(policy, Unknown) else sorted(policy)
+        yield name, facts.topic_id, facts.internal, facts.partitions, policies, facts.records, ()
+
+
+def _scans(snapshot: ClusterSnapshot) -> Iterator[Row]:
+    yield *_scan(snapshot).values(), ()
+
+
+_ROWS: Mapping[str, Callable[[ClusterSnapshot], Iterator[Row]]] = {
+    "partitions": _partitions,
+    "commits": _commits,
+    "groups": _groups,
+    "topics": _topics,
+    "scans": _scans,
+}
+
+
+def _scan(snapshot: ClusterSnapshot) -> dict[str, Any]:
+    """Return the columns of the row in `scans`. `incomplete`: lists that may lack entries, with the reasons."""
+    incomplete = {
+        "topics": snapshot.topics_incomplete,
+        "groups": snapshot.groups_incomplete,
+        "readers": _readers_unread(snapshot),
+    }
+    partitions = snapshot.partitions.values()
+    return {
+        "format_version": FORMAT_VERSION,
+        "tool_version": __version__,
+        "brokers": list(snapshot.brokers),
+        "topics": len(snapshot.topics),
+        "groups": len(snapshot.groups),
+        "partitions": len(partitions),
+        "commits": sum(len(facts.readers) for facts in partitions if not isinstance(facts.readers, Unknown)),
+        "cluster_records": snapshot.cluster_records,
+        "incomplete": {name: fact.reason for name, fact in incomplete.items() if fact is not None},
+    }
+
+
+def describe_run(snapshot: ClusterSnapshot) -> dict[str, Any]:
+    """Return the contents of RUN: what was read when, and what could not be read at all."""
+    row = {name: getattr(snapshot, name) for name in _ORIGIN} | _scan(snapshot)
+    tool = {"version": row.pop("tool_version")}
+    return {"format_version": row.pop("format_version"), "tool": tool} | {
+        name: known_or_none(value) for name, value in row.items()
+    }
 
 
 def _readers_unread(snapshot: ClusterSnapshot) -> Unknown | None:
@@ -78,84 +217,3 @@ def _readers_unread(snapshot: ClusterSnapshot) -> Unknown | None:
         if unread
         else None
     )
-
-
-def describe_run(snapshot: ClusterSnapshot) -> dict[str, Any]:
-    """Return the contents of run.json: what was read when, and what could not be read at all."""
-    incomplete = {
-        "topics": snapshot.topics_incomplete,
-        "groups": snapshot.groups_incomplete,
-        "readers": _readers_unread(snapshot),
-    }
-    return {
-        "format_version": FORMAT_VERSION,
-        "tool": {"version": __version__},
-        "cluster_id": snapshot.cluster_id,
-        "observed_at_ms": snapshot.observed_at_ms,
-        "brokers": list(snapshot.brokers),
-        "topics": len(snapshot.topics),
-        "groups": len(snapshot.groups),
-        "partitions": len(snapshot.partitions),
-        "cluster_records": known_or_none(snapshot.cluster_records),
-        "incomplete": {name: fact.reason for name, fact in incomplete.items() if fact is not None},
-    }
-
-
-def _partition(readers_unread: Unknown | None, facts: PartitionFacts) -> dict[str, Any]:
-    readers: Any = facts.readers
-    # Values that are missing inside a column.
-    inside: dict[str, object] = {f"offsets_at[{at}]": offset for at, offset in facts.offsets_at.items()}
-    if not isinstance(readers, Unknown):
-        # A request for named groups only returns no other group.
-        inside["readers"] = NOT_ASKED if facts.readers_below == NOT_ASKED else readers_unread
-        inside |= {f"readers[{reader.group}].topic_id": reader.topic_id for reader in readers}
-        readers = [
-            {**asdict(reader), "implied": reader.without_commit, "topic_id": known_or_none(reader.topic_id)}
-            for reader in readers
-        ]
-    row = _row(
-        facts,
-        PARTITION_COLUMNS,
-        topic=facts.partition.topic,
-        partition=facts.partition.partition,
-        offsets_at=[(at, offset) for at, offset in facts.offsets_at.items() if not isinstance(offset, Unknown)],
-        readers=readers,
-    )
-    row["unread"] += _reasons(inside)
-    return row
-
-
-def _group(facts: GroupFacts) -> dict[str, Any]:
-    newest = facts.newest_record
-    partition, offset = (newest, newest) if isinstance(newest, Unknown) else newest
-    return _row(facts, GROUP_COLUMNS, log_partition=partition, log_offset=offset)
-
-
-def _topic(facts: TopicFacts) -> dict[str, Any]:
-    policy = facts.cleanup_policy
-    policies = policy if isinstance(policy, Unknown) else sorted(policy)
-    return _row(facts, TOPIC_COLUMNS, topic=facts.name, cleanup_policy=policies)
-
-
-def _row(facts: object, schema: pa.Schema, **columns: Any) -> dict[str, Any]:
-    """Facts by column, those in `columns` first. `unread`: column and reason of each Unknown."""
-    values = {name: columns[name] if name in columns else getattr(facts, name) for name in schema.names[:-1]}
-    return {**{name: known_or_none(value) for name, value in values.items()}, "unread": _reasons(values)}
-
-
-def _reasons(values: Mapping[str, object]) -> list[tuple[str, str]]:
-    return [(name, value.reason) for name, value in values.items() if isinstance(value, Unknown)]
-
-
-def known_or_none(fact: Any) -> Any:
-    """The fact; None where it is Unknown."""
-    return None if isinstance(fact, Unknown) else fact
-
-
-def _parquet(folder: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "part-0.parquet"
-    with pq.ParquetWriter(path, schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    return path

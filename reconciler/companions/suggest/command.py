@@ -2,29 +2,25 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from reconciler.cli import common, console, loading
+from reconciler.cli import common, console
+from reconciler.cli.common import BootstrapServer, Client
 from reconciler.cli.loading import Paths
-from reconciler.cli.settings import KeyValue, Settings, accepts_settings, parse_duration, parse_key_value
-from reconciler.companions.suggest import drafts, findings, starter
+from reconciler.cli.settings import Settings, accepts_settings, parse_duration
+from reconciler.companions.suggest import drafts, findings
 from reconciler.companions.suggest.drafts import ManifestText
 from reconciler.companions.suggest.find import find_suggestions
 from reconciler.companions.suggest.findings import FindingKind, Suggestions
 from reconciler.companions.suggest.report import ITEMS_MAX, suggest_report
 from reconciler.companions.suggest.rules import DEFAULT_IDLE_FOR_MS
 from reconciler.errors import UsageError
-from reconciler.kafka import connect
-from reconciler.manifest import secrets
-from reconciler.manifest.files import DEFAULT_FOLDER, ClusterManifests
-from reconciler.pipeline import Run
+from reconciler.manifest.files import DEFAULT_FOLDER
 from reconciler.report.document import SUGGESTIONS, Document
 from reconciler.report.terminal import write_lines
 from reconciler.text.escape import display_name
@@ -32,30 +28,17 @@ from reconciler.text.formatting import format_duration
 
 LINES_MAX = 200
 """Lines that the command prints to stdout as text."""
-_DIRECTORY = Path()
 
 
 @accepts_settings(SUGGESTIONS)
 def suggest(
     settings: Settings,
     paths: Paths = None,
-    bootstrap_server: Annotated[
-        str | None,
-        typer.Option(
-            help="Addresses of some brokers as HOST:PORT, separated by commas, where there are no manifests yet."
-        ),
-    ] = None,
+    bootstrap_server: BootstrapServer = None,
     name: Annotated[
         str, typer.Option(help="With --bootstrap-server: name of the Cluster manifest that --write writes.")
     ] = "my-cluster",
-    client: Annotated[
-        list[KeyValue] | None,
-        typer.Option(
-            metavar="KEY=VALUE",
-            parser=parse_key_value,
-            help="With --bootstrap-server: a librdkafka property; a secret as '${env:NAME}'. May be repeated.",
-        ),
-    ] = None,
+    client: Client = None,
     write: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write the manifests to this file, which must not exist."),
@@ -81,7 +64,8 @@ def suggest(
         raise UsageError(f"--idle-for {idle_for}: would need no evidence that a group is idle; such as 3d")
     if write is not None and os.path.lexists(write):
         raise UsageError(f"--write {write}: the file exists, and suggest overwrites no file: name another one")
-    with _open_run(settings, paths, bootstrap_server, name, dict(client or ())) as run:
+    settings = replace(settings, engine=settings.engine or "auto")
+    with common.open_reading_run(settings, paths, bootstrap_server, dict(client or ()), name=name) as run:
         suggestions = find_suggestions(run, idle_for_ms=idle_for_ms, ignored=ignored)
         cluster = run.manifests.cluster
     texts: list[ManifestText] = []
@@ -101,6 +85,7 @@ def suggest(
     document = Document(
         kind=SUGGESTIONS,
         trees=lambda _view: [suggest_report(suggestions, next_steps=next_steps)],
+        values=suggestions.removable_records,
         writers={
             "text": lambda: fitting_lines(suggestions, next_steps, width=console.terminal_width()),
             "json": lambda: findings.dumps(suggestions, texts),
@@ -117,38 +102,6 @@ def _read_ignored(path: Path | None) -> Sequence[str]:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise UsageError(f"--ignore {path}: cannot be read: {reason}") from error
-
-
-@contextmanager
-def _open_run(
-    settings: Settings, paths: Paths, bootstrap_server: str | None, name: str, client: dict[str, str]
-) -> Iterator[Run]:
-    """Set up a run on the cluster of the manifests, or on that of the addresses alone."""
-    settings = replace(settings, engine=settings.engine or "auto")
-    if bootstrap_server is None:
-        if not paths and not DEFAULT_FOLDER.exists():
-            raise UsageError(
-                "there is no folder manifests/ here: name manifests, or add --bootstrap-server HOST:PORT, which needs none"
-            )
-        with common.open_run(settings, loading.load_cluster(paths, settings)) as run:
-            yield run
-        return
-    if paths:
-        raise UsageError("--bootstrap-server is for a cluster without manifests: leave it out, or leave the paths out")
-    servers = starter.parse_servers(bootstrap_server)
-    undeclared = partial(_undeclared, servers, name, client)
-    connection = secrets.resolve(undeclared("unknown").cluster, timeout_s=settings.timeout)
-    with console.progress(settings) as progress:
-        progress(f"reading the cluster id from {', '.join(servers)}")
-        with common.open_run(settings, undeclared(connect.cluster_id(connection))) as run:
-            yield run
-
-
-def _undeclared(servers: Sequence[str], name: str, client: dict[str, str], cluster_id: str) -> ClusterManifests:
-    """Return the manifests of a cluster that has none yet: a Cluster without policies. Raises UsageError."""
-    text = starter.cluster_manifest(cluster_id, servers, name, client=client)
-    cluster = starter.validate_cluster({"/cluster.yaml": text}, _DIRECTORY)
-    return ClusterManifests(cluster=cluster, policies=(), waivers=(), files=())
 
 
 def _write(path: Path, suggestions: Suggestions, texts: Sequence[ManifestText]) -> None:

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from reconciler.codec import Codec, document
 from reconciler.model.bounds import InstantMs, NonEmpty
+from reconciler.model.description import RecordShare
 from reconciler.model.names import Address
 from reconciler.policies import Policy
 from reconciler.policies.external_reader import ExternalReader
@@ -52,8 +53,8 @@ class Finding:
     """One finding about one subject.
 
     `title`: the suggestion in a few words. `evidence`, `counter_evidence`: sentence fragments without
-    a full stop, names in them escaped. `records`: how many it would free or is about at most;
-    `partitions`: how many of them it concerns; `value`: of a limit; None: that does not apply.
+    a full stop, names in them escaped. `records`: how many it would free or is about at most, of the
+    `topic_records` of its topic; `partitions`: how many of them it concerns; `value`: of a limit; None: that does not apply.
     `manifest`: the manifest that has it; None: it is a question, and no manifest follows from it.
     """
 
@@ -65,6 +66,7 @@ class Finding:
     evidence: tuple[str, ...]
     counter_evidence: tuple[str, ...]
     records: int | None = None
+    topic_records: int | None = None
     partitions: int | None = None
     value: int | None = None
     manifest: Address | None = None
@@ -124,6 +126,20 @@ class Suggestions:
     def findings(self) -> tuple[Finding, ...]:
         """All findings, in the order of the sections."""
         return tuple(finding for section in self.sections for finding in section.findings)
+
+    @property
+    def removable_records(self) -> list[RecordShare]:
+        """What deleting all that every group has read would free, topic by topic."""
+        return [
+            RecordShare(
+                topic=finding.subject,
+                records=finding.records,
+                total=finding.topic_records,
+                manifest=str(finding.manifest or ""),
+            )
+            for finding in self.of(FindingKind.READ_RECORDS).findings
+            if finding.records is not None and finding.topic_records is not None
+        ]
 
     def of(self, kind: FindingKind) -> FindingSection:
         """Return the section of a kind."""

@@ -392,6 +392,7 @@ class _Analysis:
             evidence=tuple(evidence),
             counter_evidence=tuple(counter_evidence),
             records=records,
+            topic_records=facts.records,
             partitions=len(purges),
         )
         self.candidates[identifier] = rule, purges

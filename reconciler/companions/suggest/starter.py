@@ -7,10 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
 
-from reconciler.clock import wall_clock_ms
-from reconciler.errors import ManifestsInvalid, UsageError
-from reconciler.manifest.files import source_of, validate_sources
-from reconciler.policies.cluster import LIMITS, Cluster
+from reconciler.policies.cluster import LIMITS
 
 SCHEMA = "schemas/manifest.json"
 """Path of the JSON Schema in the repository; the first line of each manifest names it."""
@@ -113,22 +110,3 @@ def quoted_scalar(text: str) -> str:
     """Return a double-quoted YAML scalar."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + "".join(char if char.isprintable() else f"\\U{ord(char):08X}" for char in escaped) + '"'
-
-
-def parse_servers(text: str) -> list[str]:
-    """Return the addresses of --bootstrap-server. Raises UsageError where there is none."""
-    servers = [server.strip() for server in text.split(",") if server.strip()]
-    if not servers:
-        raise UsageError(f"--bootstrap-server {text!r}: expected host:port of some brokers, separated by commas")
-    return servers
-
-
-def validate_cluster(files: Mapping[str, str], directory: Path) -> Cluster:
-    """Return the Cluster of these manifests. Raises UsageError if it is invalid."""
-    sources = [source_of(str(directory / path), files[path].encode()) for path in files if "/cluster." in path]
-    try:
-        return validate_sources(sources, now_ms=wall_clock_ms()).by_cluster[0].cluster
-    except ManifestsInvalid as error:
-        errors = (problem for problem in error.diagnostics if problem.severity == "error")
-        problems = "; ".join(f"{problem.message} {problem.context}: {problem.hint}" for problem in errors)
-        raise UsageError(f"no manifest may have these values: {problems}") from None

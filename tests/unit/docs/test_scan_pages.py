@@ -1,4 +1,4 @@
-"""docs/scan.md and docs/scaling.md: columns, options, code and figures are those of the program and
+"""docs/tables.md and docs/scaling.md: columns, options, code and figures are those of the program and
 of the bench.
 """
 
@@ -14,18 +14,20 @@ import pytest
 
 from bench import scaling
 from reconciler.companions.sources import export
-from reconciler.companions.sources.data_sources import Options
+from reconciler.companions.sources.data_sources import (
+    KafkaConsumerOffsets,
+    KafkaGroupCommits,
+    KafkaPartitions,
+    Options,
+)
+from reconciler.companions.sources.target import Folder
+from reconciler.errors import UsageError
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import ClusterSnapshot, ConsumerPosition, PartitionFacts
 from tools.generate_docs import fill_sections
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "scan.md"
-SCHEMAS = {
-    "partitions": export.PARTITION_COLUMNS,
-    "groups": export.GROUP_COLUMNS,
-    "topics": export.TOPIC_COLUMNS,
-}
+PAGE = ROOT / "docs" / "tables.md"
 
 
 def rows(heading: str) -> list[list[str]]:
@@ -43,22 +45,50 @@ def column_type(data_type: pa.DataType) -> str:
     return "list" if pa.types.is_list(data_type) else str(data_type)
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
+@pytest.mark.parametrize("name", export.SCHEMAS)
 def test_columns_are_those_of_the_files(name: str) -> None:
     """Names, order and types agree; a new column needs an explanation."""
-    columns = [[f"`{field.name}`", column_type(field.type)] for field in SCHEMAS[name]]
-    assert [row[:2] for row in rows(f"### {name}")] == columns
+    columns = [[f"`{field.name}`", column_type(field.type)] for field in export.SCHEMAS[name]]
+    assert [row[:2] for row in rows(f"### {name}")] == columns[2:-1]
+    assert [row[:2] for row in rows("### All tables")] == [*columns[:2], columns[-1]]
 
 
 def test_options_are_those_of_the_sources() -> None:
-    """The example of each option changes the options that are read."""
+    """The example of each option changes the options that are read, and no source has another one."""
     examples = {row[0].strip("`"): row[1].strip("`") for row in rows("## The sources in your own session")}
     required = {"bootstrap.servers": "other:1"}
-    defaults = Options.parse(required)
+    own = {name for source in (KafkaPartitions, KafkaGroupCommits, KafkaConsumerOffsets) for name in source.OPTIONS}
+    defaults = Options.parse(required, own)
+    assert own < examples.keys()
     for name, example in examples.items():
-        assert Options.parse({**required, name: example}) != defaults, name
-    assert [s.text for part in Options.parse(examples).request.topics for s in part.topics] == ["orders", "clicks-*"]
-    assert Options.parse(examples).connection.properties == {"security.protocol": "SASL_SSL"}
+        given = {name: example} if name.endswith("servers") else {**required, name: example}
+        assert Options.parse(given, own) != defaults, name
+        assert Options.parse({name.lower(): value for name, value in given.items()}, own) == Options.parse(given, own)
+    topics = [name for name in examples if "topic" in name or "subscribe" in name]
+    exact, pattern, any_of = (Options.parse({**required, name: examples[name]}, own) for name in topics)
+    selected = [[s.text for s in options.request.topics[0].topics] for options in (exact, pattern, any_of)]
+    assert selected == [["orders", "clicks"], ["regex:orders-[0-9]{1,3}"], ["orders", "clicks-*"]]
+    secure = Options.parse({**required, "kafka.security.protocol": examples["kafka.security.protocol"]}, own)
+    assert secure.connection.properties == {"security.protocol": "SASL_SSL"}
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({}, "kafka.bootstrap.servers"),
+        ({"bootstrap.server": "b:1"}, "unknown option bootstrap.server; did you mean bootstrap.servers"),
+        ({"bootstrap.servers": "a:1", "kafka.bootstrap.servers": "b:1"}, "differ"),
+        ({"bootstrap.servers": "b:1", "path": "orders"}, "unknown option path; known: "),
+        ({"bootstrap.servers": "b:1", "subscribe": "a", "topics": "a"}, "topics and subscribe both select topics"),
+        ({"bootstrap.servers": "b:1", "subscribePattern": "("}, "subscribePattern: not a regular expression"),
+        ({"bootstrap.servers": "b:1", "instants_ms": "now"}, "instants_ms: "),
+        ({"bootstrap.servers": "b:1", "timeout_s": "5s"}, "timeout_s: "),
+    ],
+)
+def test_a_wrong_option_is_named(options: Mapping[str, str], reason: str) -> None:
+    """A word with a typing error was once ignored, and a wrong value was an error of Python."""
+    with pytest.raises(UsageError, match=reason):
+        Options.parse(options, KafkaPartitions.OPTIONS)
 
 
 def sections() -> Mapping[str, str]:
@@ -116,9 +146,9 @@ def test_code_that_reads_the_files_runs(
         readers_incomplete=None,
         cluster_records=0,
     )
-    export.write(snapshot, tmp_path / "facts")
+    export.write(snapshot, Folder(tmp_path / "facts"))
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
-    exec(compile(ast.parse(code), "scan.md", "exec"), names)  # the page's own code
+    exec(compile(ast.parse(code), "tables.md", "exec"), names)  # the page's own code
     assert "orders" in capsys.readouterr().out
-    assert [reader["group"] for reader in names["behind"]["readers"]] == ["billing"]
+    assert names["lag"][["group", "topic", "lag"]].values.tolist() == [["billing", "orders", 13]]

@@ -52,6 +52,16 @@ def test_a_clean_checkout(checkout: Path) -> None:
     assert source_of(checkout / "manifests") == (git(checkout, "rev-parse", "HEAD"), False)
 
 
+@pytest.mark.parametrize(("name", "author"), [(b"Ada", "Ada"), (b"Andr\xe9", "André")], ids=["text", "bytes"])
+def test_the_author_of_the_commit_is_part_of_the_source(checkout: Path, name: bytes, author: str) -> None:
+    """Whatever encoding a name was typed in, a plan file is UTF-8."""
+    words: list[str | bytes] = ["-c", b"user.name=" + name, "-c", "user.email=a@example.org"]
+    command = ["git", "-C", checkout, *words, "commit", "-q", "--amend", "--reset-author", "-m", "x"]
+    subprocess.run(command, check=True, timeout=30)
+    loaded = files.load([checkout / "manifests"], now_ms=0)
+    assert manifest_git.git_source(loaded.for_cluster("local").files).author == author
+
+
 def _edit(folder: Path) -> None:
     (folder / "cluster.yaml").write_text(MANIFEST + "# more\n")
 

@@ -177,7 +177,7 @@ def test_a_loop_writes_metrics_and_a_health_file_for_each_round(
 
 def test_a_health_file_never_replaces_something_else(tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text("kind: Cluster\n")
-    with pytest.raises(UsageError, match="is not a health file"):
+    with pytest.raises(UsageError, match="not a health file"):
         Health(tmp_path / "cluster.yaml")
 
 

@@ -11,7 +11,7 @@ import pytest
 from rich.text import Text
 
 from reconciler.model.block_reason import BLOCK_CODES
-from reconciler.model.names import Address, format_address, format_subject
+from reconciler.model.names import Address, count_by_sort, format_address, format_subject
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Blocked, Plan, Satisfied
 from reconciler.operations.delete_records import DeleteRecords
@@ -195,13 +195,14 @@ def outcome_row(members: Sequence[Outcome]) -> Row:
 def outcome_totals(outcomes: Sequence[Outcome]) -> list[str]:
     counts = Counter(outcome.status.name for outcome in outcomes)
     removed = sum(outcome.removed_max for outcome in outcomes)
-    return [f"{count:,}" for count in (*(counts[name] for name in reversed(WORST_FIRST)), removed) if count]
+    done = [f"{count:,}" for count in (*(counts[name] for name in reversed(WORST_FIRST)), removed) if count]
+    return [*done, *(f"{count:,}" for count in count_by_sort(b.address for b in WHOLE.blocked).values() if count)]
 
 
 @pytest.mark.parametrize("make_outcomes", OUTCOMES.values(), ids=OUTCOMES)
 def test_each_report_of_results_shows_every_outcome(make_outcomes: Callable[[], list[Outcome]]) -> None:
     """Each subject with status, detail, code and read-back, the worst first; counts, and one next
-    step per open status.
+    step per open status and for what the plan blocks.
     """
     outcomes = make_outcomes()
     rows = outcome_rows(outcomes)
@@ -220,7 +221,7 @@ def test_each_report_of_results_shows_every_outcome(make_outcomes: Callable[[], 
         ]
         assert ranks == sorted(ranks)
         statuses = {outcome.status for outcome in outcomes} - {Status.APPLIED, Status.SATISFIED}
-        assert sum("Next:" in line for line in lines) == len(statuses)
+        assert sum("Next:" in line for line in lines) == len(statuses) + bool(WHOLE.blocked)
     total = next(line for line in text if line.startswith("Result:"))
     page_total = next(line for line in markdown if line.startswith("**Result:**"))
     assert numbers(total) == numbers(page_total) == outcome_totals(outcomes)

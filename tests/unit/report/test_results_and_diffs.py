@@ -2,11 +2,13 @@
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from reconciler.apply.results import ResultsHeader
 from reconciler.errors import UsageError
 from reconciler.journal.entry import Event, JournalEntry
 from reconciler.model.names import Address
@@ -16,10 +18,15 @@ from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy
 from reconciler.plan import plan_file
 from reconciler.plan.diff import DecisionChange, compare
+from reconciler.report.document import View
+from reconciler.report.results import results_document, results_report
+from reconciler.report.terminal import write_lines
+from reconciler.text.phrase import plain
 from tests import rendering as report
 from tests.golden.report_facts import items, numbers
 from tests.golden.wording import mentions
 from tests.strategies.examples import NOW_MS, blocked, election, plan, purge, removal
+from tests.unit.apply.test_results import HEADER
 
 
 def outcome_of(number: int = 3, status: Status = Status.APPLIED, **changes: object) -> Outcome:
@@ -54,6 +61,50 @@ def test_partitions_with_equal_outcomes_are_folded() -> None:
     assert satisfied == "Satisfied: 1 partition as desired already"
     assert applied == "Applied: records of 22 partitions of 1 topic deleted; 1 group removed"
     assert total.endswith(f"1 failed; at most {22 * 97_213:,} records removed; took 1 min 12 s.")
+
+
+def _texts(planned: Plan | ResultsHeader, outcomes: Sequence[Outcome]) -> tuple[str, list[str]]:
+    tree = results_report(planned, outcomes)
+    return plain(tree.headline), [line.plain for line in write_lines(tree)]
+
+
+def test_results_of_a_plan_that_blocks_are_never_everything() -> None:
+    """The headline said that everything is done, while 17 partitions of the plan were blocked."""
+    stuck = [blocked(f"RetentionFloor/orders-gdpr/orders[{number}]") for number in range(16, 32)]
+    unread = blocked("GroupRemoval/dead/old", unread=True)
+    headline, lines = _texts(plan(*stuck, unread), [outcome_of()])
+    assert headline == "prod-eu: every action is done; blocked in the plan: 16 partitions, 1 group"
+    assert any(line.endswith("removed; blocked in the plan: 16 partitions, 1 group.") for line in lines)
+    assert lines[-1].startswith("Next: blocked in the plan: reconciler show PLAN")
+
+
+def test_results_without_actions_of_a_plan_that_blocks() -> None:
+    """There is something to do, although no action was."""
+    headline, _lines = _texts(plan(blocked()), [])
+    assert headline == "prod-eu: no actions; blocked in the plan: 1 partition"
+
+
+def test_an_old_results_file_does_not_say_that_nothing_is_blocked() -> None:
+    """It does not hold what the plan blocks, and unknown is not zero: the words are of its actions only."""
+    headline, _lines = _texts(HEADER, [outcome_of()])
+    assert headline == "prod-eu: every action is done"
+
+
+def test_records_that_two_runs_count_are_named() -> None:
+    """A sum over both results would count them twice."""
+    shared = outcome_of(4, removed_max=810, also_counted_by=("b",))
+    _headline, lines = _texts(plan(), [outcome_of(3, removed_max=1_610), shared])
+    assert any(
+        "at most 2,420 records removed, of which run b of the same plan counts up to 810, too" in x for x in lines
+    )
+
+
+def test_a_page_of_results_says_which_run_it_is_of() -> None:
+    """Author, commit and plan; a terminal has just run it."""
+    header = replace(HEADER, who="ann@host", commit="4f2c9aa" * 5)
+    footer = plain(results_document(header, [], lambda: "").trees(View())[0].footer[0])
+    assert footer.startswith("Run run-1 by ann@host, ended 2027-01-15T08:00:01Z, commit 4f2c9aa, plan ")
+    assert not results_document(header, [], lambda: "").trees(View(at_terminal=True))[0].footer
 
 
 def test_the_advice_for_what_stopped_a_run_is_its_next_step() -> None:
