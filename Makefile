@@ -60,7 +60,7 @@ test: java setup  ## all tests, with real brokers and real Spark, about 10 minut
 	@echo "test: a dot is a test that passed. The end shows each failure and the command that repeats the test." >&2
 	$(PYTEST) -q -n $(WORKERS)
 
-test-long: java setup  ## the same, with many more repetitions of rare events, and beside Kafka Streams (needs a JDK): WORKERS=4
+test-long: java setup  ## the same, with many more repetitions of rare events, and beside Kafka Streams (needs a JDK), Spark and MirrorMaker: WORKERS=4
 	RECONCILER_TEST_LONG=1 $(PYTEST) -q -n $(WORKERS)
 
 test-unit: setup  ## tests without network and Spark, under a minute

@@ -4,6 +4,7 @@ Ivy resolves the dependencies of a broker and its tools and verifies the registr
 maintainer reviews and commits the lists. Connect and its web server are excluded: Kafka's tools
 depend on them, but no tool here uses them. A second list has Kafka Streams for its test. Other jars
 that the test needs are in the broker's list, and RocksDB is not needed: its stores are in memory.
+Of the default version two more lists have MirrorMaker 2 and Spark's connector, which have tests, too.
 """
 
 import subprocess
@@ -12,10 +13,20 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from reconciler.companions.sandbox.jars import LISTS, ivy_class_path, sha256_of
+from reconciler.companions.sandbox.jars import DEFAULT_VERSION, LISTS, ivy_class_path, parse_list, sha256_of
 from reconciler.companions.sandbox.java import find_java
 
-STREAMS_LISTS = Path(__file__).parents[1] / "tests" / "e2e" / "streams"
+_TESTS = Path(__file__).parents[1] / "tests" / "e2e"
+STREAMS_LISTS, MIRROR_LISTS, QUERY_LISTS = (_TESTS / name for name in ("streams", "mirror", "query"))
+SPARK_VERSION = "4.2.0"
+"""The newest Spark whose connector to Kafka is in the registry."""
+_CONNECTOR = (
+    ("org.apache.spark", "spark-sql-kafka-0-10_2.13", SPARK_VERSION),
+    ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", SPARK_VERSION),
+    ("org.apache.kafka", "kafka-clients", "3.9.2"),
+    ("org.apache.commons", "commons-pool2", "2.13.1"),
+)
+"""What pyspark lacks of it."""
 _EXCLUDED = (
     ("org.apache.kafka", "connect-runtime"),
     ("org.apache.kafka", "connect-json"),
@@ -40,7 +51,12 @@ def roots(version: str) -> tuple[tuple[str, str, str], ...]:
     return (("org.apache.kafka", "kafka_2.13", version), ("org.apache.kafka", "kafka-tools", version), logging)
 
 
-def resolve(artifacts: Iterable[tuple[str, str, str]], *, transitive: bool = True) -> str:
+def resolve(
+    artifacts: Iterable[tuple[str, str, str]],
+    *,
+    transitive: bool = True,
+    excluded: Iterable[tuple[str, str]] = _EXCLUDED,
+) -> str:
     """Return the text of the list of artifacts and, if `transitive`, of their dependencies.
 
     Raises CalledProcessError with Ivy's output in `stdout`.
@@ -56,7 +72,7 @@ def resolve(artifacts: Iterable[tuple[str, str, str]], *, transitive: bool = Tru
         ]
         module += [
             f'<exclude org="{organisation}" module="{name}" matcher="exactOrRegexp"/>'
-            for organisation, name in _EXCLUDED
+            for organisation, name in excluded
         ]
         (work / "ivy.xml").write_text("\n".join([*module, "</dependencies>", "</ivy-module>"]), encoding="utf-8")
         command = [str(find_java()), "-cp", ivy_class_path(), "org.apache.ivy.Main", "-ivy", str(work / "ivy.xml")]
@@ -70,6 +86,17 @@ def resolve(artifacts: Iterable[tuple[str, str, str]], *, transitive: bool = Tru
 
 if __name__ == "__main__":
     version = sys.argv[1]
-    streams = resolve([("org.apache.kafka", "kafka-streams", version)], transitive=False)
-    for folder, text in ((LISTS, resolve(roots(version))), (STREAMS_LISTS, streams)):
-        (folder / f"jars-{version}.sha256").write_text(text, encoding="utf-8")
+    brokers = resolve(roots(version))
+    lists = {
+        LISTS / f"jars-{version}.sha256": brokers,
+        STREAMS_LISTS / f"jars-{version}.sha256": resolve(
+            [("org.apache.kafka", "kafka-streams", version)], transitive=False
+        ),
+    }
+    if version == DEFAULT_VERSION:
+        known = [(jar.organisation, jar.name) for jar in parse_list(brokers)]
+        mirror = resolve([("org.apache.kafka", "connect-mirror", version)], excluded=known)
+        lists[MIRROR_LISTS / f"jars-{version}.sha256"] = mirror
+        lists[QUERY_LISTS / f"jars-{SPARK_VERSION}.sha256"] = resolve(_CONNECTOR, transitive=False)
+    for path, text in lists.items():
+        path.write_text(text, encoding="utf-8")

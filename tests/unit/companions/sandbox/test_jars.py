@@ -20,7 +20,7 @@ from reconciler.companions.sandbox.jars import (
 )
 from reconciler.errors import SandboxError
 from tests.golden.wording import mentions
-from tools.lock_kafka_jars import STREAMS_LISTS
+from tools.lock_kafka_jars import MIRROR_LISTS, QUERY_LISTS, STREAMS_LISTS
 
 
 def test_the_default_version_has_a_list_with_broker_tools_and_a_log() -> None:
@@ -29,11 +29,20 @@ def test_the_default_version_has_a_list_with_broker_tools_and_a_log() -> None:
     assert {"kafka_2.13", "kafka-tools", "log4j-core", "log4j-slf4j2-impl"} <= names
 
 
-@pytest.mark.parametrize("folder", [LISTS, STREAMS_LISTS], ids=["brokers", "streams"])
-@pytest.mark.parametrize("version", versions())
-def test_lists_hold_coordinates_and_hashes_and_no_address(version: str, folder: Path) -> None:
-    """The user and Ivy decide from where jars come. The test of Kafka Streams runs on the same versions."""
-    text = (folder / f"jars-{version}.sha256").read_text()
+def test_the_test_of_streams_runs_on_all_versions() -> None:
+    """Those of MirrorMaker 2 and of Spark's connector run on one."""
+    assert versions(STREAMS_LISTS) == versions()
+    assert versions(MIRROR_LISTS) == (DEFAULT_VERSION,)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for folder in (LISTS, STREAMS_LISTS, MIRROR_LISTS, QUERY_LISTS) for path in folder.glob("jars-*")],
+    ids=lambda path: f"{path.parent.name}-{path.stem}",
+)
+def test_lists_hold_coordinates_and_hashes_and_no_address(path: Path) -> None:
+    """The user and Ivy decide from where jars come."""
+    text = path.read_text()
     assert "://" not in text
     jars = parse_list(text)
     assert all(len(jar.sha256) == 64 for jar in jars)

@@ -1,0 +1,282 @@
+"""Real readers outside of Kafka's groups: a query of Spark Structured Streaming, and MirrorMaker 2.
+
+Each is killed in its work, records are deleted up to the position that an ExternalReader reads, and it
+goes on: nothing is missing. One offset above, the query stops and MirrorMaker loses a record.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import TopicPartition as ClientPartition
+
+from reconciler.companions.sandbox import client, config
+from reconciler.companions.sandbox.client import Record, Topic, admin_client, consumer_properties
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
+from reconciler.companions.sandbox.jars import DEFAULT_VERSION, fetch
+from reconciler.companions.sandbox.java import find_java
+from tests.command import reconciler
+from tests.e2e.test_external_readers import FLOOR, READER
+from tests.e2e.test_unseen_consumers import write_manifests
+from tests.repeats import LONG
+from tests.toolbox import log_start_offsets
+from tools.lock_kafka_jars import MIRROR_LISTS, QUERY_LISTS, SPARK_VERSION
+
+pytestmark = [
+    pytest.mark.brokers,
+    pytest.mark.spark,
+    pytest.mark.skipif(not LONG, reason="a test of minutes: `make test-long` runs it"),
+]
+
+DEADLINE_S = 900.0
+"""Of each step, on a busy machine."""
+RECORDS = 400
+
+MIRROR = """\
+clusters = A, B
+A.bootstrap.servers = {servers}
+B.bootstrap.servers = {servers}
+A->B.enabled = true
+B->A.enabled = false
+A->B.topics = {topic}
+A->B.groups =
+offset.lag.max = 20
+offset.flush.interval.ms = 1000
+emit.heartbeats.enabled = false
+emit.checkpoints.enabled = false
+refresh.topics.interval.seconds = 5
+sync.topic.acls.enabled = false
+consumer.max.poll.records = 20
+replication.factor = 1
+offset-syncs.topic.replication.factor = 1
+offset.storage.replication.factor = 1
+status.storage.replication.factor = 1
+config.storage.replication.factor = 1
+status.storage.partitions = 1
+offset.storage.partitions = 1
+"""
+"""Two names for one cluster: the mirror of a topic is A.TOPIC, and one broker suffices."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[SandboxCluster]:
+    """A broker of this file, of the version that has a list of MirrorMaker's jars."""
+    cluster = start(1, name="readers", version=DEFAULT_VERSION)
+    try:
+        yield cluster
+    finally:
+        stop(cluster)
+
+
+class Reader:
+    """The process of a reader, which `kill` ends as a crash does."""
+
+    def __init__(
+        self, log: Path, command: Sequence[str | Path], values: Callable[[], set[int]], **variables: str
+    ) -> None:
+        self.log, self.values = log, values
+        self._command, self._variables = command, {**os.environ, **variables}
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self._command,
+                env=self._variables,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.log.parent,
+            )
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(60)
+
+    def wait_for(self, predicate: Callable[[set[int]], bool], what: str) -> set[int]:
+        """Wait until what it has written is as wanted, while it runs; return that."""
+        seen: set[int] = set()
+
+        def is_there() -> bool:
+            nonlocal seen
+            assert self.process is not None
+            assert self.process.poll() is None, f"it ended: {self.log.read_text(errors='replace')[-3000:]}"
+            seen = self.values()
+            return predicate(seen)
+
+        client.wait_until(is_there, DEADLINE_S, what, every_s=0.3)
+        return seen
+
+
+@pytest.fixture
+def topic(cluster: SandboxCluster) -> str:
+    name = f"orders-{uuid4().hex[:8]}"
+    client.create_topics(cluster.bootstrap_servers, [Topic(name), Topic(f"{name}-other")])
+    # Creates __consumer_offsets on a new cluster.
+    client.commit(cluster.bootstrap_servers, f"{name}-group", {(f"{name}-other", 0): 0})
+    return name
+
+
+def produce(cluster: SandboxCluster, topic: str, values: range) -> None:
+    client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"%d" % value) for value in values]})
+
+
+def planned_floor(folder: Path, cluster: SandboxCluster, topic: str, reader: str = "") -> int:
+    """Plan to keep the last 10 records, and return the log start offset after that plan."""
+    write_manifests(folder, cluster, FLOOR % (topic, "clamp") + reader)
+    answer = reconciler(folder, "plan", "--out", "plan.json", RECONCILER_READER_ROOTS=str(folder))
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    actions = json.loads((folder / "plan.json").read_text())["actions"]
+    return int(actions[0]["request"]["before_offset"]) if actions else log_start_offsets(cluster, topic)[0]
+
+
+def delete(cluster: SandboxCluster, topic: str, offset: int) -> None:
+    """Delete as anyone may who asks no reader."""
+    admin = admin_client(cluster.bootstrap_servers)  # it answers as long as it exists
+    (future,) = admin.delete_records([ClientPartition(topic, 0, offset)]).values()
+    future.result(timeout=30)
+
+
+def crash_delete_restart(folder: Path, cluster: SandboxCluster, topic: str, manifest: str, reader: Reader) -> None:
+    """Kill the reader in its work, delete up to its position, and start it again: it misses nothing."""
+    produce(cluster, topic, range(RECORDS - 100))
+    reader.start()
+    reader.wait_for(lambda seen: len(seen) >= 100, "the first records read")
+    reader.kill()
+    produce(cluster, topic, range(RECORDS - 100, RECORDS))
+    floor = planned_floor(folder, cluster, topic, manifest)
+    assert 0 < floor < planned_floor(folder, cluster, topic), "the reader holds the floor"
+    assert planned_floor(folder, cluster, topic, manifest) == floor
+    applied = reconciler(folder, "apply", "plan.json", RECONCILER_READER_ROOTS=str(folder))
+    assert applied.returncode == 0, applied.stdout + applied.stderr
+    assert log_start_offsets(cluster, topic) == {0: floor}
+    reader.start()
+    assert reader.wait_for(lambda seen: RECORDS - 1 in seen, "the last record read") == set(range(RECORDS))
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a pyspark for which the registry has the connector; its hash is in a lock file.
+
+    RECONCILER_TEST_WHEELHOUSE names a folder that has it already, for quick repetitions.
+    """
+    folder = tmp_path_factory.mktemp("spark")
+    options = ["--quiet", "--require-hashes", "--no-deps", "--no-build-isolation", "--dest", str(folder)]
+    if downloaded := os.environ.get("RECONCILER_TEST_WHEELHOUSE"):
+        options += ["--no-index", "--find-links", downloaded]
+    lock = QUERY_LISTS / "requirements.lock"
+    subprocess.run([sys.executable, "-m", "pip", "download", *options, "--requirement", lock], check=True, timeout=1800)
+    with tarfile.open(folder / f"pyspark-{SPARK_VERSION}.tar.gz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder / f"pyspark-{SPARK_VERSION}"
+
+
+def test_a_query_of_structured_streaming(cluster: SandboxCluster, topic: str, spark: Path, tmp_path: Path) -> None:
+    """Deletion up to its checkpoint loses nothing. One offset above, it stops: Spark calls that a loss of data."""
+    checkpoint, output = tmp_path / "checkpoint", tmp_path / "output"
+    jars = fetch(SPARK_VERSION, lists=QUERY_LISTS)
+    (py4j,) = (spark / "lib").glob("py4j-*-src.zip")
+
+    def values() -> set[int]:
+        """What the query has committed: Spark lists the files of each batch."""
+        logs = (output / "_spark_metadata").glob("[0-9]*")
+        rows = [json.loads(line) for log in logs for line in log.read_text().splitlines()[1:]]
+        files = [Path(row["path"].removeprefix("file://")) for row in rows]
+        return {int(json.loads(line)["value"]) for file in files for line in file.read_text().splitlines()}
+
+    properties = (
+        *("spark.driver.host=127.0.0.1", "spark.driver.bindAddress=127.0.0.1", "spark.ui.enabled=false"),
+        # Queries of a few rows are not compiled, which costs more than they do.
+        *(
+            "spark.sql.codegen.wholeStage=false",
+            "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        ),
+    )
+    command: list[str | Path] = [spark / "deps" / "bin" / "spark-submit", "--master", "local[1]"]
+    command += ["--driver-class-path", f"{jars}/*", *(word for pair in properties for word in ("--conf", pair))]
+    command += [QUERY_LISTS / "query.py", cluster.bootstrap_servers, topic, checkpoint, output]
+    query = Reader(
+        tmp_path / "query.log",
+        command,
+        values,
+        SPARK_HOME=str(spark / "deps"),
+        PYTHONPATH=f"{spark}:{py4j}",
+        PYSPARK_PYTHON=sys.executable,
+        SPARK_LOCAL_IP="127.0.0.1",
+        SPARK_LOCAL_HOSTNAME="localhost",
+    )
+    manifest = READER % (topic, f"sparkCheckpoint: {checkpoint}")
+    try:
+        crash_delete_restart(tmp_path, cluster, topic, manifest, query)
+        query.kill()
+        produce(cluster, topic, range(RECORDS, RECORDS + 40))
+        position = planned_floor(tmp_path, cluster, topic, manifest)
+        assert position == RECORDS < planned_floor(tmp_path, cluster, topic), "the reader prevents what follows"
+        delete(cluster, topic, position + 1)
+        query.start()
+        assert query.process is not None
+        assert query.process.wait(DEADLINE_S) != 0
+        assert "failOnDataLoss" in query.log.read_text(errors="replace")
+        assert query.values() == set(range(RECORDS))
+    finally:
+        query.kill()
+
+
+def test_mirrormaker(cluster: SandboxCluster, topic: str, tmp_path: Path) -> None:
+    """Deletion up to its sync loses nothing. One offset above what it has mirrored, a record is lost in silence."""
+    mirrored = f"A.{topic}"
+    (tmp_path / "mirror.properties").write_text(MIRROR.format(servers=cluster.bootstrap_servers, topic=topic))
+    (tmp_path / "log4j2.properties").write_text(config.LOG4J2)
+    java, jars = find_java(), fetch(DEFAULT_VERSION, lists=MIRROR_LISTS)
+    flags = (*config.jvm_flags(java, cluster.jars), *config.logging_flags(tmp_path))
+    class_path = f"{cluster.jars}/*:{jars}/*"
+    main = "org.apache.kafka.connect.mirror.MirrorMaker"
+    mirror = Reader(
+        tmp_path / "mirror.log",
+        [java, "-Xmx256m", *flags, "-cp", class_path, main, tmp_path / "mirror.properties"],
+        lambda: read_values(cluster, mirrored),
+    )
+    manifest = READER % (topic, "mirrorMakerSyncs: mm2-offset-syncs.B.internal")
+    try:
+        crash_delete_restart(tmp_path, cluster, topic, manifest, mirror)
+        mirror.kill()
+        produce(cluster, topic, range(RECORDS, RECORDS + 40))
+        position = planned_floor(tmp_path, cluster, topic, manifest)
+        assert position <= RECORDS < planned_floor(tmp_path, cluster, topic), "the reader prevents what follows"
+        delete(cluster, topic, RECORDS + 1)
+        mirror.start()
+        seen = mirror.wait_for(lambda seen: RECORDS + 39 in seen, "the last record mirrored")
+        assert set(range(RECORDS + 40)) - seen == {RECORDS}
+    finally:
+        mirror.kill()
+
+
+def read_values(cluster: SandboxCluster, topic: str) -> set[int]:
+    """Return the values in a topic of one partition; empty before it exists."""
+    values: set[int] = set()
+    properties: Mapping[str, object] = consumer_properties(cluster.bootstrap_servers, "-") | {
+        "enable.partition.eof": True
+    }
+    with closing(Consumer(properties)) as consumer:
+        if topic not in consumer.list_topics(timeout=30).topics:
+            return values
+        consumer.assign([ClientPartition(topic, 0, 0)])
+        while True:
+            message = consumer.poll(30)
+            assert message is not None, f"no end of {topic} within 30 s"
+            error = message.error()
+            if error is None:
+                values.add(int(message.value()))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                return values
+            else:
+                assert error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE), error
