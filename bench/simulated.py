@@ -30,6 +30,9 @@ from bench.scan_cluster import DAY_MS, RECORDS_PER_PARTITION, group_name, topic_
 from bench.scan_rows import MANIFESTS
 from bench.sizes import FULL, QUICK
 from reconciler import pipeline
+from reconciler.companions.sources import export
+from reconciler.companions.sources.command import request_everything
+from reconciler.companions.sources.target import Folder
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.group_listing import GroupListing
@@ -256,7 +259,7 @@ def measure(partitions: int, groups: int, commits: int) -> dict[str, Any]:
 
 
 def _plan_and_recheck(steps: Steps, manifests: ClusterManifests, path: Path) -> dict[str, int]:
-    """Run the steps of `plan`, then the recheck of `apply`."""
+    """Run the steps of `plan`, then the recheck of `apply`, then `scan --append`."""
     steps.mark("selection and chunks")
     snapshot = _scan(planner.scan_request(manifests.policies, NOW_MS))
     steps.mark("plan")
@@ -284,8 +287,15 @@ def _plan_and_recheck(steps: Steps, manifests: ClusterManifests, path: Path) -> 
         return checked, checked.asked
 
     checked, _snapshot = pipeline.decide_with_lookups(_session(), snapshot, check, lambda *_step: None)
+    sizes = {"decisions": len(planned.decisions), "actions": len(planned.actions), "rechecked": len(checked.remaining)}
+    del snapshot, _snapshot
+    steps.prefix = "history: "
+    steps.mark("selection and chunks")
+    snapshot = _scan(request_everything(NOW_MS))
+    steps.mark("tables written")
+    files = export.append(snapshot, Folder(path.parent))
     steps.mark("")
-    return {"decisions": len(planned.decisions), "actions": len(planned.actions), "rechecked": len(checked.remaining)}
+    return sizes | {"history": sum((path.parent / name).stat().st_size for name in files)}
 
 
 def _session() -> KafkaSession:
@@ -358,7 +368,8 @@ def render(figures: Sequence[tuple[tuple[int, int, int], Mapping[str, Any]]]) ->
         (
             f"{words[-1]}: {sizes['chunks']:,} chunks, the largest {sizes['largest_chunk'] / 1024:,.0f} KiB, "
             f"{sizes['shared'] / 1024:,.0f} KiB that each task gets, {sizes['answers'] / 2**20:,.1f} MiB of answers; "
-            f"{sizes['decisions']:,} decisions, {sizes['actions']:,} actions, {sizes['rechecked']:,} after the recheck."
+            f"{sizes['decisions']:,} decisions, {sizes['actions']:,} actions, {sizes['rechecked']:,} after the recheck; "
+            f"{sizes['history'] / 1e6:,.1f} MB of one scan in a history."
         ),
     ]
 

@@ -105,7 +105,7 @@ class ConsumerOffsetsLog:
         """Why the log's facts of this group are Unknown; None: they are known."""
         if self.missing is not None or not self.partitions:
             return self.missing
-        return self.unread.get(log_partition(group, self.partitions))
+        return self.unread.get(log_partition(group, self.partitions)) if self.unread else None
 
     def coordinator_of(self, group: str) -> int | None:
         """The broker that coordinates the group, by id: the leader of its partition. None: not known."""
@@ -221,8 +221,9 @@ def _origin(
     if len(ids) > 1:
         # With commits for an earlier topic of this name only the current one counts.
         ids = {origin.id for origin in origins if origin.committed == committed}
-    unclear = Unknown(f"the topic id that {quoted(group)} committed for: __consumer_offsets does not say")
-    return ids.pop() if len(ids) == 1 else unclear
+    if len(ids) == 1:
+        return ids.pop()
+    return Unknown(f"the topic id that {quoted(group)} committed for: __consumer_offsets does not say")
 
 
 def _log_not_read(number: int, *, has_leader: bool) -> Unknown:

@@ -27,6 +27,8 @@ class Environment(Protocol):
     """The changes that a contract test makes to a cluster."""
 
     gateway: InterpretingGateway
+    has_new_groups: bool
+    """Whether there are share groups and groups of Streams: from Kafka 4.2 on."""
     external: dict[ExternalReaderRequest, ExternalPosition | Unknown]
 
     def create_topic(self, partitions: int, *, compacted: bool = False) -> str:
@@ -77,6 +79,8 @@ class Environment(Protocol):
 
 
 class FakeEnvironment:
+    has_new_groups = True
+
     def __init__(self) -> None:
         self.cluster = FakeCluster()
         self.external = self.cluster.external
@@ -149,6 +153,7 @@ class RealEnvironment:
     def __init__(self, cluster: SandboxCluster, *, timeout_s: float = 20.0) -> None:
         self.cluster = cluster
         self.servers = cluster.bootstrap_servers
+        self.has_new_groups = tools.kafka_version(cluster) >= (4, 2)
         self.external: dict[ExternalReaderRequest, ExternalPosition | Unknown] = {}
         session = KafkaSession(connection_to(cluster, timeout_s=timeout_s))
         self.gateway = InterpretingGateway(KafkaGateway(session, read_external=lambda: dict(self.external)))

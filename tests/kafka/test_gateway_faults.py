@@ -17,6 +17,7 @@ import pytest
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import wait_until
 from reconciler.companions.sandbox.cluster import SandboxCluster
+from reconciler.companions.sandbox.tools import kafka_version
 from reconciler.kafka import session as sessions
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets_layout import log_partition
@@ -295,13 +296,15 @@ def test_commits_of_a_group_without_a_name_are_unknown(cluster: SandboxCluster, 
 
 @pytest.mark.parametrize("isolated", [False, True])
 def test_the_topics_of_members_are_read_without_a_commit(cluster: SandboxCluster, *, isolated: bool) -> None:
-    """A group of the classic protocol, one of the consumer protocol, and one that does not exist."""
+    """A group of the classic protocol, one of the consumer protocol (from Kafka 4.0 on), and one that does not exist."""
     name = topic_on(cluster, (1, 2, 3))
     classic, consumer, absent = (f"{kind}-{uuid.uuid4().hex[:12]}" for kind in ("classic", "consumer", "absent"))
     groups = [classic, consumer, absent]
     connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10)
     without_commits: dict[str, str | None] = {"enable.auto.commit": "false"}
     new_protocol = without_commits | {"group.protocol": "consumer", "session.timeout.ms": None}
+    if kafka_version(cluster) < (4,):
+        new_protocol = without_commits
     with (
         closing(KafkaSession(connection)) as session,
         client.member(cluster.bootstrap_servers, classic, [name], properties=without_commits),

@@ -287,6 +287,7 @@ def test_a_release_outlives_the_machine_and_a_short_retention(cluster: SandboxCl
     """
     name, manifests = unused_topic(), f"sha256:{'a' * 64}"
     journal_topic.create_topic(KafkaSession(connection), name)
+    wait_for_topic(cluster, name)
     writer = ActionJournal(JournalTopic(KafkaSession(connection), name), who="ann")
     writer.record_release(manifests, run_id="r", at_ms=1)
     journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
