@@ -31,7 +31,7 @@ from reconciler.companions.sandbox.tools import change_preferred_leaders
 from reconciler.manifest.files import ClusterManifests, load
 from reconciler.model.outcome import Status
 from reconciler.model.progress import Progress
-from reconciler.pipeline import Run
+from reconciler.run import Run
 from reconciler.scan.engine_choice import Engine, EngineName
 
 TIMEOUT_S, START_TIMEOUT_S = 60.0, 300.0

@@ -35,11 +35,12 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan, section_of
 from reconciler.model.progress import Progress
 from reconciler.operations import Operation
-from reconciler.pipeline import ApplyResult, Run
+from reconciler.pipeline import ApplyResult
 from reconciler.plan import drift as drift_reports
 from reconciler.plan import plan_file
 from reconciler.plan.drift import DriftReport
 from reconciler.plan.planner import LONGEST_EXPIRY_MS
+from reconciler.run import Run, connect_as_environment
 from reconciler.scan.engine_choice import Engine, EngineName
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ class Reconciler:
     @contextmanager
     def _run(self, engine: str | Engine | None, stop: Callable[[], bool] = lambda: False) -> Iterator[Run]:
         manifests = _read(self.paths).for_cluster(self.cluster)
-        manifests = pipeline.connect_as_environment(manifests, lambda path: _read((path,)))
+        manifests = connect_as_environment(manifests, lambda path: _read((path,)))
         if not isinstance(engine, Engine):
             name = engine or manifests.cluster.spec.scan.engine
             if name not in set(EngineName):

@@ -11,11 +11,11 @@ from reconciler.kafka.permissions import EVERY, NameSelection, Permission, Requi
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import Unknown
 from reconciler.operations import OPERATIONS, Operation
-from reconciler.pipeline import Run
 from reconciler.plan import planner
 from reconciler.policies import Policy
 from reconciler.policies.cluster import Cluster
 from reconciler.report.tree import Item, Report, Section, Severity
+from reconciler.run import Run
 from reconciler.text.escape import display_name, escape_sentence, quoted
 from reconciler.text.formatting import approximate_duration, count, first_few
 

@@ -23,10 +23,10 @@ from reconciler.manifest.files import DEFAULT_FOLDER, ClusterManifests, source_o
 from reconciler.model.action import Mode
 from reconciler.model.names import TopicPartition
 from reconciler.model.plan import Plan
-from reconciler.pipeline import Run, connect_as_environment, new_run_id
 from reconciler.plan import plan_file
 from reconciler.policies.cluster import Cluster
 from reconciler.report.metrics import Metrics
+from reconciler.run import Run, connect_as_environment, new_run_id
 from reconciler.scan.engine_choice import Engine, EngineName
 from reconciler.text.escape import display_name
 from reconciler.text.validation import error_reason

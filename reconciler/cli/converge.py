@@ -194,7 +194,7 @@ class _Cluster:
     `known`: the manifests that were loaded first, later those in force. `in_force`: the last ones that were
     there before and after a scan. `seen`: the hash of changed ones, and since when they read the same.
     `waits`: why those are not in force. `blocked`: what the last round could not do, and `rank`: the lower,
-    the worse. `last_purges`: of the rounds of a loop, as in `pipeline.Run`.
+    the worse. `last_purges`: of the rounds of a loop, as in `run.Run`.
     """
 
     known: ClusterManifests

@@ -21,7 +21,7 @@ from reconciler.manifest import files
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
 from reconciler.model.plan import Waiting
-from reconciler.pipeline import Run
+from reconciler.run import Run
 from reconciler.scan.engine_choice import Engine
 from tests.build import cluster_manifest, head
 from tests.golden.wording import mentions

@@ -22,8 +22,8 @@ from reconciler.companions.sandbox.client import Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.manifest import files
 from reconciler.model.plan import Plan
-from reconciler.pipeline import Run
 from reconciler.plan.drift import DriftReport, parse
+from reconciler.run import Run
 from reconciler.scan.engine_choice import Engine, EngineName
 from tests.build import cluster_manifest, head
 from tests.repeats import repeats

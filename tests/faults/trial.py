@@ -40,6 +40,7 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
 from reconciler.model.snapshot import ClusterSnapshot, Lookups
 from reconciler.plan import plan_file, recheck
+from reconciler.run import Run
 from reconciler.scan import scan
 from reconciler.scan.engine_choice import Engine
 from tests import kafka_client
@@ -134,7 +135,7 @@ class _Driver:
         return files.load([self.setup.manifests], now_ms=pipeline.wall_clock_ms()).for_cluster("faulty")
 
     def plan(self) -> Plan:
-        with pipeline.Run(
+        with Run(
             manifests=self.manifests(), engine=self.engine, timeout_s=TIMEOUT_S, progress=lambda *_step: None
         ) as run:
             return pipeline.plan(run)

@@ -14,6 +14,7 @@ from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import files
+from reconciler.run import Run
 from reconciler.scan.engine_choice import Engine, EngineName
 
 pytestmark = pytest.mark.brokers
@@ -58,12 +59,12 @@ def test_a_plan_and_an_apply_list_with_one_client(
     engine = Engine(name=EngineName.INLINE)
     opened(caplog)
 
-    with pipeline.Run(manifests=manifests, engine=engine, timeout_s=30.0, progress=lambda *_step: None) as run:
+    with Run(manifests=manifests, engine=engine, timeout_s=30.0, progress=lambda *_step: None) as run:
         planned = pipeline.plan(run)
     assert len(planned.actions) == 1
     assert opened(caplog) == ["AdminClient", "Consumer"]
 
-    with pipeline.Run(manifests=manifests, engine=engine, timeout_s=30.0, progress=lambda *_step: None) as run:
+    with Run(manifests=manifests, engine=engine, timeout_s=30.0, progress=lambda *_step: None) as run:
         result = pipeline.apply(planned, run)
     assert [outcome.status for outcome in result.outcomes] == ["applied"]
     assert opened(caplog) == ["AdminClient", "AdminClient", "Consumer"]

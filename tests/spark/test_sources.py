@@ -14,17 +14,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, redirect_stdout
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import EqualTo
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
-from reconciler.companions.sources import export
+from reconciler.companions.sources import data_sources, export
 from reconciler.companions.sources.command import request_everything
 from reconciler.companions.sources.target import Folder
 from reconciler.kafka.connect import Connection
@@ -157,6 +159,26 @@ def test_sparks_own_options_select_topics(cluster: SandboxCluster, session: Spar
             topics("kafka_partitions", **wrong)
 
 
+def test_a_filter_makes_the_reading_smaller(cluster: SandboxCluster, unique: str) -> None:
+    """Of one topic or group the driver makes fewer and smaller chunks, and returns the filter for Spark to apply."""
+    half_read_topic(cluster, unique)
+    client.commit(cluster.bootstrap_servers, f"{unique}-h", {(unique, 1): 2})
+    filters = [EqualTo(("topic",), unique), EqualTo(("group",), f"{unique}-g"), EqualTo(("partition",), 1)]
+
+    def chunks(source: type[data_sources.KafkaSource], *pushed: EqualTo) -> list[Any]:
+        reader = data_sources.taking_filters(source)({"bootstrap.servers": cluster.bootstrap_servers})
+        assert reader.pushFilters([*pushed]) == [*pushed]
+        return [part.value.chunk for part in reader.partitions()]
+
+    ((chunk, _metadata),) = chunks(data_sources.KafkaPartitions, filters[0], filters[2])
+    assert chunk.partitions == 1
+    (of_group,) = chunks(data_sources.KafkaGroupCommits, filters[1])
+    assert of_group.groups == (f"{unique}-g",)
+    (of_log,) = chunks(data_sources.KafkaConsumerOffsets, filters[1])
+    assert len(of_log.log) == 1
+    assert sum(len(chunk.log) for chunk in chunks(data_sources.KafkaConsumerOffsets)) > 1
+
+
 @pytest.mark.parametrize("is_pushed", [True, False])
 def test_filters_reach_the_sources(
     is_pushed: bool, cluster: SandboxCluster, session: SparkSession, unique: str
@@ -177,7 +199,9 @@ def test_filters_reach_the_sources(
         return sorted(tuple(row) for row in found.select(*columns).collect())
 
     group, other, topic = f"{unique}-g", f"{unique}-h", unique
-    assert rows("kafka_partitions", f"topic = '{topic}'") == [(topic, 0), (topic, 1)]
+    if not is_pushed:
+        assert rows("kafka_partitions", f"topic = '{topic}'") == [(topic, 0), (topic, 1)]
+        return
     assert rows("kafka_partitions", f"topic in ('{topic}', 'gone') and partition = 1") == [(topic, 1)]
     assert rows("kafka_partitions", f"topic = '{topic}' and topic = 'gone'") == []
     assert rows("kafka_group_commits", f"topic = '{topic}' and group = '{group}'") == [
@@ -243,6 +267,7 @@ def test_an_unknown_offset_adds_no_lag_and_has_a_row_with_its_error(session: Spa
 EXAMPLE_AND_ANOTHER_JOB = """
 import runpy, sys
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import EqualTo
 runpy.run_path(sys.argv[0], run_name="__main__")
 def pids(batches):
     import os, pyarrow as pa

@@ -65,14 +65,16 @@ def test_results_of_an_earlier_version_undo_a_removal() -> None:
 
 
 def test_all_lines_of_a_journal_are_read() -> None:
-    """Formats 2 to 5: a journal lives longer than a version, and a line that is not read stops each run."""
+    """Formats 2 to 6: a journal lives longer than a version, and a line that is not read stops each run."""
     lines = (FILES / "journal.jsonl").read_bytes().splitlines()
-    assert {json.loads(line)["v"] for line in lines} == {2, 3, 4, 5}
+    assert {json.loads(line)["v"] for line in lines} == {2, 3, 4, 5, 6}
     journal = ActionJournal(JournalFile(FILES / "journal.jsonl"))
     history = list(journal.history())
     kinds_of = [type(entry) for entry in history]
     assert kinds_of == [JournalEntry] * 6 + [ReviewedTree, Release]
     assert journal.last_purges(every_ms=10**12, now_ms=1_795_255_300_000)
+    [seen] = journal.observations(["old-etl"], since_ms=0, cluster_id="5L6g3nShT-eMCtK--X86sw")["old-etl"]
+    assert [(commit.partition, commit.offset) for commit in seen.commits] == [(3, 52_000)]
     [commit] = restore.find_removal((FILES / "journal.jsonl").read_text(), "old-etl", name="journal").offsets
     assert commit.offset == 52_000
 

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from reconciler import pipeline
 from reconciler.errors import WrongCluster
 from reconciler.journal.file import JournalFile
 from reconciler.kafka.connect import Connection
@@ -13,21 +12,22 @@ from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.names import SourceLocation
 from reconciler.policies.cluster import Cluster
+from reconciler.run import Run
 from reconciler.scan.engine_choice import Engine
 from tests.golden.wording import mentions
 from tests.strategies.facts import cluster
 
 
-def run_of(cluster: Cluster) -> pipeline.Run:
+def run_of(cluster: Cluster) -> Run:
     manifests = ClusterManifests(cluster=cluster, policies=(), waivers=(), files=())
-    return pipeline.Run(manifests=manifests, engine=Engine(), timeout_s=1, progress=lambda *_step: None)
+    return Run(manifests=manifests, engine=Engine(), timeout_s=1, progress=lambda *_step: None)
 
 
 def test_brokers_of_another_cluster_are_named_as_they_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """They were shown as ('broker-1:9092',)."""
     connection = Connection(("broker-1:9092", "broker-2:9092"))
     session = SimpleNamespace(cluster_id="other", connection=connection, close=lambda: None)
-    monkeypatch.setattr("reconciler.pipeline.KafkaSession.open", lambda _connection: session)
+    monkeypatch.setattr("reconciler.run.KafkaSession.open", lambda _connection: session)
     run = run_of(cluster())
     with pytest.raises(WrongCluster, match="the brokers at broker-1:9092, broker-2:9092 are other: nothing was done"):
         _ = run.session

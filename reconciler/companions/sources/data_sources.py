@@ -68,7 +68,12 @@ def register(session: SparkSession) -> None:
     code_archive.add_to(session)
     pushes = str(session.conf.get(_PUSHDOWN, "false")).lower() == "true"
     for source in (KafkaPartitions, KafkaGroupCommits, KafkaConsumerOffsets, KafkaCommitLog):
-        session.dataSource.register(type(source.__name__, (_TakesFilters, source), {}) if pushes else source)
+        session.dataSource.register(taking_filters(source) if pushes else source)
+
+
+def taking_filters(source: "type[KafkaSource]") -> Any:
+    """Return the source as one that takes filters, which a session that does not push them refuses."""
+    return type(source.__name__, (_TakesFilters, source), {})
 
 
 @dataclass(frozen=True, slots=True)

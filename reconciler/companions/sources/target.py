@@ -55,6 +55,6 @@ def open_target(text: str, environment: Mapping[str, str], *, limit_s: float) ->
         path = Path("/", *place.segments)
     present = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     if not present.is_dir() or not os.access(present, os.W_OK | os.X_OK):
-        reason = "it may not be written" if present.is_dir() else "it is no folder"
+        reason = "it may not be written" if present.is_dir() else "it is not a folder"
         raise UsageError(f"{text}: {present}: {reason}; nothing was done")
     return Folder(path)

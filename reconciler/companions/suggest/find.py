@@ -7,7 +7,7 @@ from reconciler import pipeline
 from reconciler.companions.suggest import rules
 from reconciler.companions.suggest.findings import Suggestions
 from reconciler.external.read import read_positions
-from reconciler.pipeline import Run
+from reconciler.run import Run
 
 
 def find_suggestions(run: Run, *, idle_for_ms: int, ignored: Collection[str]) -> Suggestions:

@@ -14,7 +14,7 @@ from reconciler.cli import converge
 from reconciler.cli.app import run
 from reconciler.errors import ClusterUnreachable
 from reconciler.manifest.files import ClusterManifests
-from reconciler.pipeline import Run
+from reconciler.run import Run
 
 CLUSTER = """\
 apiVersion: reconciler/v1

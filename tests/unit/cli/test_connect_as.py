@@ -12,7 +12,7 @@ from reconciler.cli.app import run
 from reconciler.errors import ExitCode
 from reconciler.journal.file import JournalFile
 from reconciler.manifest import files
-from reconciler.pipeline import Run
+from reconciler.run import Run
 from reconciler.scan.engine_choice import Engine
 
 CLUSTER = """\

@@ -13,7 +13,7 @@ from reconciler.journal.release import manifests_hash
 from reconciler.manifest import files
 from reconciler.manifest import git as manifest_git
 from reconciler.manifest.files import ClusterManifests
-from reconciler.pipeline import Run
+from reconciler.run import Run
 from reconciler.scan.engine_choice import Engine
 from tests.golden.wording import mentions
 from tests.unit.cli.loops import CLUSTER, commit, git, loop, policies_of

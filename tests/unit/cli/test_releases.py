@@ -18,7 +18,7 @@ from reconciler.journal.release import manifests_hash
 from reconciler.manifest import files
 from reconciler.model.plan import ManifestFile, Source
 from reconciler.operations import OPERATIONS, DeleteGroup, DeleteRecords, ElectLeader
-from reconciler.pipeline import Run
+from reconciler.run import Run
 from reconciler.scan.engine_choice import Engine
 from tests.golden.wording import mentions
 from tests.strategies.examples import blocked, election, plan, plan_text, purge, removal

@@ -169,8 +169,8 @@ def test_the_date_of_a_history_is_utc_and_a_cluster_id_is_one_folder(tmp_path: P
         ("hdfs://lake/x", "unknown scheme"),
         ("s3://ID:SECRET@lake/x", "user info"),
         ("s3:///x", "no bucket"),
-        ("FOLDER/file", "it is no folder"),
-        ("FOLDER/file/x", "it is no folder"),
+        ("FOLDER/file", "it is not a folder"),
+        ("FOLDER/file/x", "it is not a folder"),
     ],
 )
 def test_a_place_that_cannot_be_written_is_refused_before_a_scan(text: str, reason: str, tmp_path: Path) -> None:
