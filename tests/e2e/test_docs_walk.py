@@ -181,7 +181,8 @@ spec: {{topics: [{topic}], keep: {{last: 10}}, driftAfter: 1s}}
     )
     [crontab] = blocks("cron.md", "cron")
     variables = dict(re.findall(r"^(\w+)=(.*)$", crontab, re.MULTILINE))
-    converge, drift = re.findall(r"^(?:[-*/\d]+ ){5}(.*)$", crontab, re.MULTILINE)
+    jobs = re.findall(r"^(?:[-*/\d]+ ){5}(.*)$", crontab, re.MULTILINE)
+    converge, drift = (next(job for job in jobs if f"reconciler {verb}" in job) for verb in ("converge", "drift"))
 
     def run(line: str) -> subprocess.CompletedProcess[str]:
         local_line = line.replace("/srv/kafka", str(folder)).replace("/var/lib/node_exporter", str(metrics))

@@ -191,6 +191,8 @@ def clone(locks: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, folder / name)
     shutil.copytree(locks, folder, dirs_exist_ok=True)
+    changes = folder / "CHANGELOG.md"  # a release has a dated section
+    changes.write_text(changes.read_text().replace("## [Unreleased]", f"## [{__version__}] - 2026-11-26"))
     git(folder, "init", "-q", "-b", "main")
     git(folder, "add", "-A")
     git(folder, "commit", "-q", "-m", "release")

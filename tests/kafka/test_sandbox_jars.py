@@ -27,20 +27,33 @@ def test_an_empty_cache_is_filled_and_a_damaged_one_repaired(lists: Path, tmp_pa
     """A second call downloads nothing; a changed jar is fetched again, with a message."""
     messages: list[str] = []
     folder = fetch(
-        "1", cache=tmp_path / "cache", lists=lists, progress=lambda message, *_count: messages.append(message)
+        "1",
+        cache=tmp_path / "cache",
+        lists=lists,
+        progress=lambda step, state="", *_count: messages.append(f"{step} {state}"),
     )
     (jar,) = folder.glob("*.jar")
     assert messages[-1].endswith("1 of 1 jars")
     messages.clear()
     assert (
-        fetch("1", cache=tmp_path / "cache", lists=lists, progress=lambda message, *_count: messages.append(message))
+        fetch(
+            "1",
+            cache=tmp_path / "cache",
+            lists=lists,
+            progress=lambda step, state="", *_count: messages.append(f"{step} {state}"),
+        )
         == folder
     )
     assert messages == []
     content = jar.read_bytes()
     jar.write_bytes(b"tampered")
     assert (
-        fetch("1", cache=tmp_path / "cache", lists=lists, progress=lambda message, *_count: messages.append(message))
+        fetch(
+            "1",
+            cache=tmp_path / "cache",
+            lists=lists,
+            progress=lambda step, state="", *_count: messages.append(f"{step} {state}"),
+        )
         == folder
     )
     assert "is damaged" in messages[0]

@@ -70,7 +70,7 @@ def test_a_task_whose_worker_crashes_is_repeated(engine: Engine, warm: SparkProc
             GROUP,
             servers=silent_server,
             timeout_s=15.0,
-            progress=lambda message, *_count: messages.append(message),
+            progress=lambda step, state="", *_count: messages.append(f"{step} ({state}"),
         )
         wait_until(lambda: any("(0 of 1 tasks" in message for message in messages), 60, "the start of the task")
         crashed = workers()

@@ -122,7 +122,7 @@ def test_idle_for_zero_needs_no_evidence_for_an_exact_name() -> None:
     """The program reads no time, and the action has none, even if the facts do."""
     decision = decide_group(group(), idleFor="0s")
     assert isinstance(decision, DeleteGroup)
-    assert mentions(decision.reason, "EMPTY", "idleFor 0s")
+    assert mentions(decision.reason, "EMPTY", "idleFor: 0s")
     assert (decision.idle_for_ms, decision.seen.last_activity_ms, decision.seen.newest_record) == (0, None, None)
     assert isinstance(decide_group(group(idle=LOST, newest_record=LOST), idleFor="0s"), DeleteGroup)
 

@@ -100,7 +100,7 @@ def test_third_party_actions_are_pinned_by_commit_and_named_by_version(path: str
     assert uses or "red.yml" in path
     for reference in uses:
         assert reference in (workflows.OWN_ACTION, RED) or re.fullmatch(
-            r"actions/[a-z/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", reference
+            r"(actions|pypa)/[a-z/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", reference
         ), reference
 
 
