@@ -56,6 +56,8 @@ class PageText:
         for page_text, own in self._here.items():
             text = text.replace(own, page_text)
         text = _INSTANT.sub(lambda instant: _shift(instant[0], PAGE_NOW_MS - self._start_ms, 10 * MINUTE_MS), text)
+        # A proposed waiver ends at a full hour, whatever the minute of the run is.
+        text = re.sub(r"expires: [^ }]+\}\}", "expires: 2026-11-28T09:00:00Z}}", text)
         text = re.sub(r"[0-9a-f]{64}", lambda digest: self._digest(digest[0]), text)
         text = re.sub(r"\b[0-9a-f]{40}\b", PAGE_COMMIT, text)
         text = re.sub(r"(?<=commit `)[0-9a-f]{7}\b", PAGE_COMMIT[:7], text)
