@@ -60,6 +60,11 @@ def read(
         return read_chunks.read(REQUEST, engine, session, task, chunks, limit_s=limit_s, progress=progress)
 
 
+def print_step(step: str, state: str = "", *_count: int) -> None:
+    """Print a step of progress on stderr, with its state in parentheses."""
+    print(f"{step} ({state})" if state else step, file=sys.stderr)
+
+
 @contextmanager
 def start(
     engine: str, servers: str = "", *conf: str, mark: str = "", temporary: Path | None = None
@@ -109,7 +114,7 @@ def main(name: str, servers: str = "", *conf: str) -> None:
     chunks = GROUP if servers else NOTHING
 
     def read_once() -> None:
-        answers = read(engine, chunks, servers=servers, progress=lambda line, *_count: print(line, file=sys.stderr))
+        answers = read(engine, chunks, servers=servers, progress=print_step)
         is_inline = engine.name is EngineName.INLINE
         print(len(answers), 0 if is_inline else spark_process.start_spark(engine).child.process.pid, flush=True)
 

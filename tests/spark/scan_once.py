@@ -16,7 +16,7 @@ from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicReques
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, Unknown
 from reconciler.scan.scan import scan
-from tests.spark.reading import parse_engine
+from tests.spark.reading import parse_engine, print_step
 
 OBSERVED_AT_MS = 1_000_000
 
@@ -60,7 +60,7 @@ def main(bootstrap: str, topic: str, group: str, engine: str, *conf: str) -> Non
                 observed_at_ms=OBSERVED_AT_MS,
                 last_purges={},
                 engine=parse_engine(engine, conf),
-                progress=lambda message, *_count: print(message, file=sys.stderr),
+                progress=print_step,
             )
             print(as_text(snapshot, topic, group), end="\n\n", flush=True)
 
