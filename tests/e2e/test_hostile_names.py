@@ -161,7 +161,7 @@ def test_hostile_group_ids_are_harmless_in_commands_that_only_read(cluster: Sand
     decode_harmless((tmp_path / "drift.prom").read_bytes())
     logs = [line for line in decode_harmless(drift_run.stderr).splitlines() if not line.startswith("[")]
     assert logs
-    assert all(json.loads(line)["logger"] for line in logs)
+    assert all(json.loads(line)["message"] for line in logs)
     assert "Drift on" in drift
     report = decode_harmless(output(tmp_path, "drift", "-o", "json").stdout)
     assert json.loads(report)

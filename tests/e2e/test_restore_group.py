@@ -177,7 +177,8 @@ def test_a_commit_of_a_deleted_topic_is_not_written_onto_its_namesake(cluster: S
     log = client.partition_states(cluster.bootstrap_servers, CONSUMER_OFFSETS_TOPIC)
     # Earlier tests may have left one broker as the leader of all partitions.
     partitions = [ClientPartition(CONSUMER_OFFSETS_TOPIC, number) for number in range(len(log))]
-    admin_client(cluster.bootstrap_servers).elect_leaders(ElectionType.PREFERRED, partitions).result(30)
+    admin = admin_client(cluster.bootstrap_servers)  # a client that nothing holds ends its calls
+    admin.elect_leaders(ElectionType.PREFERRED, partitions).result(30)
     log = client.partition_states(cluster.bootstrap_servers, CONSUMER_OFFSETS_TOPIC)
     # A frozen controller would delete no topic.
     status = run_kafka_tool(cluster, "org.apache.kafka.tools.MetadataQuorumCommand", "describe", "--status")
