@@ -337,9 +337,9 @@ def journal_entries(
 ) -> list[JournalEntry | Approval]:
     """Return the journal's entries, oldest first.
 
-    `address`: only what it means, and what is below. `run_id`: only this run, or the only one that begins so. `since_ms`: only runs
-    that stored something since. Raises UsageError for a run that is not in the journal, and for an
-    address that neither the journal nor a policy knows.
+    `address`: only what it means, and what is below. `run_id`: only this run, or the only one that begins
+    so. `since_ms`: only runs that stored something since. Raises UsageError for a run that is not in
+    the journal, and for an address that neither the journal nor a policy knows.
     """
     entries = list(run.open_journal().history())
     runs = {entry.run_id: entry.at_ms for entry in entries}  # the last one is the newest

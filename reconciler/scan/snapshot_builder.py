@@ -45,10 +45,11 @@ _LATER_PROTOCOLS = frozenset({GroupType.CONSUMER, GroupType.SHARE, GroupType.STR
 class ConsumerOffsetsLog:
     """What is known of `__consumer_offsets`. `partitions` 0: there is none to read.
 
-    `hidden`: the server hides it, as the Cluster says. `missing`: why nothing is known. `leaders`: the broker of each partition with a leader. `sizes`:
-    offsets of these partitions. `last_stable_offsets`: their last stable offsets before the scan. `unanswered`: partitions whose leader did not answer for them when
-    the groups were listed. `unread`: partitions that were not read to their end. `ends`: up to where
-    the others were read. The counts are of records that were read.
+    `hidden`: the server hides it, as the Cluster says. `missing`: why nothing is known. `leaders`: the
+    broker of each partition with a leader. `sizes`: offsets of these partitions. `last_stable_offsets`:
+    theirs before the scan. `unanswered`: partitions whose leader did not answer for them when the groups
+    were listed. `unread`: partitions that were not read to their end. `ends`: up to where the others were
+    read. The counts are of records that were read.
     """
 
     partitions: int = 0
