@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -134,6 +134,11 @@ class SimulatedCluster:
     def read_ends(self, _session: object, _topic: str, numbers: Sequence[int]) -> dict[int, Watermarks]:
         return {number: Watermarks(0, self.log_records) for number in numbers}
 
+    def read_last_stable_offsets(
+        self, _session: object, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, self.log_records)
+
     def read_offsets(self, _session: object, requests: Sequence[OffsetsRequest]) -> list[dict[str, Any]]:
         offsets = {"log_start": 0, "last_stable_offset": RECORDS_PER_PARTITION, "high_watermark": RECORDS_PER_PARTITION}
         return [
@@ -240,7 +245,14 @@ def measure(partitions: int, groups: int, commits: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="bench-simulated-") as folder, ExitStack() as stack:
         manifests = Path(folder) / "all.yaml"
         manifests.write_text(MANIFESTS % {"cluster_id": CLUSTER_ID, "servers": "127.0.0.1:9"}, encoding="utf-8")
-        for name in ("list_topics", "describe_topics", "list_groups", "retention_facts", "read_ends"):
+        for name in (
+            "list_topics",
+            "describe_topics",
+            "list_groups",
+            "retention_facts",
+            "read_ends",
+            "read_last_stable_offsets",
+        ):
             stack.enter_context(patch.object(scan_module, name, steps.without(getattr(cluster, name))))
         stack.enter_context(patch.object(pipeline, "look_up", steps.without(cluster.look_up)))
         for name in ("read_offsets", "read_consumption", "read_consumer_offsets"):
