@@ -16,7 +16,8 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from reconciler.companions.github.api import Hidden, documented_form
+from reconciler.companions.code_host import Hidden
+from reconciler.companions.github.api import GitHub
 from reconciler.companions.github.workflow_run import WorkflowRun, annotate
 from reconciler.errors import Refused
 from reconciler.text.escape import display_name
@@ -210,7 +211,7 @@ class Finder:
 
     def find(self) -> tuple[list[Bound], str]:
         """Return what bounds each cluster, and the number of the merged pull request; empty: a run by hand."""
-        with documented_form():
+        with GitHub.documented_form():
             return self._of_digest() if self.run.name == "workflow_dispatch" else self._of_merge()
 
     def _of_digest(self) -> tuple[list[Bound], str]:

@@ -16,8 +16,8 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-from reconciler.companions.github.api import GitHub, Hidden, documented_form
-from reconciler.errors import GitHubUnavailable
+from reconciler.companions.code_host import Hidden
+from reconciler.companions.github.api import GitHub, GitHubUnavailable
 
 UNREVIEWED = "RECONCILER_UNREVIEWED"
 """The variable with the clusters, separated by commas, to which an operator applies without
@@ -101,7 +101,7 @@ def _guarded(findings: Iterator[ProtectionFinding]) -> Sequence[ProtectionFindin
 
     Raises GitHubUnavailable for an answer of another form than GitHub documents.
     """
-    with documented_form():
+    with GitHub.documented_form():
         return list(findings)
 
 

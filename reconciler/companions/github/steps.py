@@ -6,24 +6,24 @@ other's.
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
 from reconciler.cli import app, console, loading
 from reconciler.cli.loading import Paths
 from reconciler.cli.settings import SPARK, Settings, accepts_settings
+from reconciler.companions import code_host
 from reconciler.companions.github import posts, proposal
-from reconciler.companions.github.api import documented_form
 from reconciler.companions.github.bounds import Finder
 from reconciler.companions.github.check import unreviewed_clusters
 from reconciler.companions.github.workflow_run import WorkflowRun, annotate, answer, needs
-from reconciler.errors import ExitCode, PlanUnusable, ReconcilerError, Refused
+from reconciler.errors import ExitCode, PlanUnusable, Refused
 from reconciler.operations import OPERATIONS, Operation
 from reconciler.plan import plan_file
 from reconciler.plan.plan_file import SavedPlan
@@ -35,7 +35,6 @@ github = app.Application(
     no_args_is_help=True,
 )
 Folder = Annotated[Path, typer.Argument(help="The folder of the downloaded artifacts.")]
-Item = TypeVar("Item")
 
 
 @github.command()
@@ -107,7 +106,7 @@ def approvers(settings: Settings, environment: Annotated[str, typer.Argument(hel
     Output: approver, the logins.
     """
     run = WorkflowRun.of(settings.timeout)
-    with documented_form():
+    with run.github.documented_form():
         logins = {
             row["user"]["login"]
             for row in run.github.get(f"actions/runs/{run.id}/approvals")
@@ -168,17 +167,8 @@ def gate(settings: Settings) -> None:
 def plan_comments(settings: Settings, folder: Folder) -> int:
     """Keep one comment per cluster on the pull request, edited in place."""
     run, jobs = WorkflowRun.of(settings.timeout), needs()
-
-    def keep(cluster: str) -> None:
-        file = folder / cluster / "plan.md"
-        body = (
-            file.read_text(encoding="utf-8")
-            if file.exists()
-            else f"No plan for `{cluster}`: [the run]({run.url}) says why. Nothing can be applied from this state."
-        )
-        posts.keep_comment(run.github, jobs["find"]["outputs"]["number"], f"<!-- reconciler plan {cluster} -->", body)
-
-    return _each(json.loads(jobs["clusters"]["outputs"]["clusters"]), keep)
+    clusters = json.loads(jobs["clusters"]["outputs"]["clusters"])
+    return code_host.keep_plan_comments(run.github, jobs["find"]["outputs"]["number"], clusters, folder, run.url)
 
 
 @github.command()
@@ -186,12 +176,7 @@ def plan_comments(settings: Settings, folder: Folder) -> int:
 def result_comments(settings: Settings, folder: Folder) -> int:
     """Post the results of each job that applied to the merged pull request."""
     run, number = WorkflowRun.of(settings.timeout), needs()["reviewed"]["outputs"]["number"]
-
-    def post(file: Path) -> None:
-        body = f"{file.read_text(encoding='utf-8')}\n\n<sub>[The run]({run.url})</sub>\n"
-        run.github.send("POST", f"issues/{number}/comments", body=body)
-
-    return _each(sorted(folder.glob("*/*/results.md")), post)
+    return code_host.post_result_comments(run.github, number, folder, run.url)
 
 
 @github.command()
@@ -215,7 +200,7 @@ def drift_issues(settings: Settings, folder: Folder) -> int:
         else:
             console.print_stderr(f"{cluster}: too little could be seen, so its issue stays as it is")
 
-    return _each(json.loads(needs()["clusters"]["outputs"]["clusters"]), keep)
+    return code_host.report_each(run.github, json.loads(needs()["clusters"]["outputs"]["clusters"]), keep)
 
 
 @github.command()
@@ -242,16 +227,3 @@ def _annotated(title: str) -> Iterator[None]:
     except Refused as error:
         annotate("error", title, str(error))
         raise typer.Exit(error.exit_code) from error
-
-
-def _each(items: Iterable[Item], report: Callable[[Item], None]) -> int:
-    """Report each item; the failure of one stops no other."""
-    codes = [int(ExitCode.DONE)]
-    for item in items:
-        try:
-            with documented_form():
-                report(item)
-        except (ReconcilerError, OSError) as error:
-            console.print_error(f"{item}: {error}")
-            codes.append(ExitCode.ERROR)
-    return max(codes)
