@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from confluent_kafka.admin import AdminClient
-
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka.consumer_offsets import read_consumer_offsets
 from reconciler.kafka.consumer_offsets_layout import log_partition
@@ -30,14 +28,10 @@ from reconciler.kafka.coordinators import (
     Positions,
     ask_for_commits,
     ask_for_positions,
-    is_settled,
     open_clients,
-    parse_member_topics,
-    parse_positions,
     select_commits,
-    send_offset_fetches,
 )
-from reconciler.kafka.futures import Deadline, batched, error_columns, is_final, parse_each, submit
+from reconciler.kafka.futures import Deadline, batched, error_columns, submit
 from reconciler.kafka.group_listing import list_all_groups, list_groups, with_members
 from reconciler.kafka.offsets import read_last_stable_offsets
 from reconciler.kafka.session import KafkaSession
@@ -313,7 +307,7 @@ def read_consumption(
     with_members = frozenset(with_members)
     for part in batched(groups, _GROUPS_IN_FLIGHT):
         members = [group for group in part if group in with_members]
-        positions, topics = (_read_isolated if isolated else _read_in_process)(session, part, members)
+        positions, topics = _read(session, part, members, isolated=isolated)
         yield {
             group: Consumption(
                 select_commits(positions.get(group, NAMELESS)),
@@ -387,27 +381,7 @@ _Read = tuple[dict[str, Positions | Unknown], dict[str, frozenset[str] | Unknown
 """Positions, and topics of members, by group."""
 
 
-def _read_in_process(session: KafkaSession, groups: Sequence[str], members: Sequence[str]) -> _Read:
-    rebalance_deadline = Deadline.after(_REBALANCE_S)
-
-    def describe(client: AdminClient, pending: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
-        return dict(client.describe_consumer_groups(list(pending), request_timeout=limit_s))
-
-    def fetch_offsets(client: AdminClient, pending: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
-        return send_offset_fetches(client, dict.fromkeys(pending), limit_s)
-
-    # Members first, and no later answers: one that leaves in between has committed before the commits are read.
-    described = session.read(
-        [group for group in members if group],
-        describe,
-        is_final=lambda future: is_settled(future) or (rebalance_deadline.passed and is_final(future)),
-    )
-    topics = parse_each(described, parse_member_topics, lambda failure: failure)
-    fetched = session.read([group for group in groups if group], fetch_offsets)
-    return parse_each(fetched, parse_positions, lambda failure: failure), topics
-
-
-def _read_isolated(session: KafkaSession, groups: Sequence[str], members: Sequence[str]) -> _Read:
+def _read(session: KafkaSession, groups: Sequence[str], members: Sequence[str], *, isolated: bool) -> _Read:
     """Read all groups, then failed ones per coordinator: a moving one fails no others."""
     positions: dict[str, Positions | Unknown] = {group: NO_ANSWER if group else NAMELESS for group in groups}
     topics: dict[str, frozenset[str] | Unknown] = {group: NO_ANSWER if group else NAMELESS for group in members}
@@ -418,7 +392,10 @@ def _read_isolated(session: KafkaSession, groups: Sequence[str], members: Sequen
         for part in parts:
             limit_s = max(0.1, min(deadline.remaining_s, session.timeout_s / 3))
             request = ([group for group in part if group in topics], dict.fromkeys(part))
-            answer = session.call_worker(ask_for_positions, request, timeout_s=limit_s, tries=_TRIES)
+            if isolated:
+                answer = session.call_worker(ask_for_positions, request, timeout_s=limit_s, tries=_TRIES)
+            else:  # one client: a scan has many tasks at a time
+                answer = ask_for_positions(session, request, Deadline.after(limit_s), clients=1)
             described, fetched = ({}, {}) if answer is None else answer
             positions |= {group: read for group, (read, _is_final) in fetched.items()}
             topics |= {group: member_topics for group, (_state, member_topics, _is_settled) in described.items()}
