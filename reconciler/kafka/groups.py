@@ -236,7 +236,7 @@ def read_consumers(
             for topic, of_topic in consumption.by_topic(commits).items():
                 commits[topic][group] = of_topic
     starts = {number: min(end, log_starts.get(number, 0)) for number, end in last_stable_offsets.items()}
-    rows = read_consumer_offsets(
+    tables = read_consumer_offsets(
         session,
         list(last_stable_offsets),
         origins={},
@@ -244,31 +244,23 @@ def read_consumers(
         pending_of=topics,
         starts=starts,
     )
+    for row in tables["runs"]:
+        if row["error"] is not None:
+            number = row["log_partition"]
+            reason = f"{CONSUMER_OFFSETS_TOPIC}[{number}] was not read from {starts[number]} to its end: {row['error']}"
+            incomplete = Unknown(reason, Cause.NO_ANSWER if row["unanswered"] else Cause.OTHER)
     pending: dict[tuple[str, TopicPartition], PendingCommit] = {}
-    subscriptions: dict[str, frozenset[str] | None] = {}
-    log_ends: dict[int, int] = {}
-    for row in rows:
-        number = row["log_partition"]
-        if "group" not in row:
-            if row["error"] is not None:
-                reason = (
-                    f"{CONSUMER_OFFSETS_TOPIC}[{number}] was not read from {starts[number]} to its end: {row['error']}"
-                )
-                incomplete = Unknown(reason, Cause.NO_ANSWER if row["unanswered"] else Cause.OTHER)
-            else:
-                log_ends[number] = row["log_offset"]
-        elif "topic" in row:
-            commits[row["topic"]].setdefault(row["group"], {})
-            at = TopicPartition(row["topic"], row["partition"])
-            pending[row["group"], at] = PendingCommit(row["committed"], number)
-        elif "may_read" in row:
-            subscriptions[row["group"]] = None if row["may_read"] is None else frozenset(row["may_read"])
+    for row in tables["pending"]:
+        commits[row["topic"]].setdefault(row["group"], {})
+        at = TopicPartition(row["topic"], row["partition"])
+        pending[row["group"], at] = PendingCommit(row["committed"], row["log_partition"])
+    may_read = {row["group"]: row["may_read"] for row in tables["activity"] if "may_read" in row}
     return Consumers(
         groups=groups,
         commits=commits,
         pending=pending,
-        subscriptions=subscriptions,
-        log_ends=log_ends,
+        subscriptions={group: None if of is None else frozenset(of) for group, of in may_read.items()},
+        log_ends={row["log_partition"]: row["log_offset"] for row in tables["runs"] if row["error"] is None},
         incomplete=incomplete,
     )
 
