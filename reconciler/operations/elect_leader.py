@@ -255,7 +255,7 @@ class ElectLeader(FoldableOperation):
     def observe(cls, actions: Sequence["ElectLeader"], context: RunContext) -> Observation:
         read_at_ms = context.clock()
         partitions = context.gateway.read_partitions([action.partition for action in actions], offsets=False)
-        return Observation.before_request(now_ms=context.clock(), read_at_ms=read_at_ms, partitions=partitions)
+        return Observation.before_request(read_at_ms=read_at_ms, partitions=partitions)
 
     @classmethod
     def call_gateway(cls, actions: Sequence["ElectLeader"], gateway: Gateway) -> Mapping[TopicPartition, ItemResult]:
@@ -284,7 +284,7 @@ class ElectLeader(FoldableOperation):
             context.sleep(_POLL_MS / 1000)
             partitions.update(context.gateway.read_partitions(pending, offsets=False))
             pending = missing(pending)
-        return Observation.before_request(now_ms=context.clock(), partitions=partitions)
+        return Observation.before_request(read_at_ms=context.clock(), partitions=partitions)
 
     def effect(self, observation: Observation) -> Effect:
         facts = observation.snapshot.partitions.get(self.partition)
