@@ -43,7 +43,7 @@ def check_github(settings: Settings, paths: Sequence[Path] | None, repository: s
     try:
         findings = check_environment(api, environment, unreviewed=unreviewed)
     except CodeHostUnavailable as error:
-        findings = [ProtectionFinding(state=State.UNKNOWN, subject=f"environment {environment}", text=str(error))]
+        findings = [ProtectionFinding(State.UNKNOWN, f"environment {environment}", str(error))]
     failed = [finding for finding in findings if finding.state in (State.GAP, State.UNKNOWN)]
     if failed and settings.output is Format.TEXT:
         reasons = "; ".join(dict.fromkeys(f"{finding.subject}: {finding.text}" for finding in failed))

@@ -6,7 +6,7 @@ other's.
 
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
@@ -34,11 +34,17 @@ github = app.Application(
     add_completion=False,
     no_args_is_help=True,
 )
+
+
+def _step(command: Callable[..., int | None]) -> Callable[..., int | None]:
+    """Make a function a command of the group, with the common options."""
+    return github.command()(accepts_settings(None, without=SPARK)(command))
+
+
 Folder = Annotated[Path, typer.Argument(help="The folder of the downloaded artifacts.")]
 
 
-@github.command()
-@accepts_settings(None, without=SPARK)
+@_step
 def bounds(settings: Settings, paths: Paths = None) -> None:
     """Find the reviewed plan that bounds each cluster in this run of apply.yml.
 
@@ -52,8 +58,7 @@ def bounds(settings: Settings, paths: Paths = None) -> None:
     answer(plans=list(map(asdict, plans)), number=number)
 
 
-@github.command()
-@accepts_settings(None, without=SPARK)
+@_step
 def agenda(settings: Settings, folder: Folder) -> None:
     """List the jobs that ask for an approval, of the last attempt of each cluster.
 
@@ -98,8 +103,7 @@ def plan_jobs(plan: SavedPlan) -> Iterator[dict[str, str]]:
         yield job("elect", "Elect leaders on", elections)
 
 
-@github.command()
-@accepts_settings(None, without=SPARK)
+@_step
 def approvers(settings: Settings, environment: Annotated[str, typer.Argument(help="Of the job.")]) -> None:
     """Name who approved: the reviewers of the environment, and who started this run with a digest.
 
@@ -115,8 +119,7 @@ def approvers(settings: Settings, environment: Annotated[str, typer.Argument(hel
     answer(approver=",".join(sorted(logins | ({run.actor} if "digest" in run.inputs else set()))))
 
 
-@github.command()
-@accepts_settings(None, without=SPARK)
+@_step
 def pull(settings: Settings) -> None:
     """Find the pull request that a run of plan.yml plans, and what its merge holds.
 
@@ -125,8 +128,7 @@ def pull(settings: Settings) -> None:
     answer(**proposal.find_proposal(WorkflowRun.of(settings.timeout), partial(time.sleep, settings.timeout / 3)))
 
 
-@github.command()
-@accepts_settings(None, without=SPARK)
+@_step
 def clusters(settings: Settings, proposed: Annotated[Path, typer.Argument(help="Manifests of the merge.")]) -> None:
     """List the clusters that a pull request plans, and judge those that the default branch does not have.
 
@@ -152,8 +154,7 @@ def clusters(settings: Settings, proposed: Annotated[Path, typer.Argument(help="
     answer(clusters=sorted(before & after), removed=",".join(sorted(before - after)))
 
 
-@github.command()
-@accepts_settings(None, without=SPARK)
+@_step
 def gate(settings: Settings) -> None:
     """Report the required check `reconciler` on the head of the pull request, or of the merge queue."""
     run = WorkflowRun.of(settings.timeout)
@@ -162,8 +163,7 @@ def gate(settings: Settings) -> None:
     run.github.send("POST", f"statuses/{head}", context="reconciler", state=state, target_url=run.url, description=text)
 
 
-@github.command()
-@accepts_settings(None, without=SPARK)
+@_step
 def plan_comments(settings: Settings, folder: Folder) -> int:
     """Keep one comment per cluster on the pull request, edited in place."""
     run, jobs = WorkflowRun.of(settings.timeout), needs()
@@ -171,16 +171,14 @@ def plan_comments(settings: Settings, folder: Folder) -> int:
     return code_host.keep_plan_comments(run.github, jobs["find"]["outputs"]["number"], clusters, folder, run.url)
 
 
-@github.command()
-@accepts_settings(None, without=SPARK)
+@_step
 def result_comments(settings: Settings, folder: Folder) -> int:
     """Post the results of each job that applied to the merged pull request."""
     run, number = WorkflowRun.of(settings.timeout), needs()["reviewed"]["outputs"]["number"]
     return code_host.post_result_comments(run.github, number, folder, run.url)
 
 
-@github.command()
-@accepts_settings(None, without=SPARK)
+@_step
 def drift_issues(settings: Settings, folder: Folder) -> int:
     """Keep one issue per cluster: open it on drift, edit it, close it in sync."""
     run = WorkflowRun.of(settings.timeout)
@@ -203,8 +201,7 @@ def drift_issues(settings: Settings, folder: Folder) -> int:
     return code_host.report_each(run.github, json.loads(needs()["clusters"]["outputs"]["clusters"]), keep)
 
 
-@github.command()
-@accepts_settings(None, without=SPARK)
+@_step
 def red_issue(settings: Settings, title: Annotated[str, typer.Argument(help="Title of the issue.")]) -> None:
     """Keep one open issue while a workflow fails, and close it after a green run."""
     run, marker = WorkflowRun.of(settings.timeout), f"<!-- {title} -->"
