@@ -87,6 +87,15 @@ class CodeHost(ABC):
         """Return the JSON of a path below the repository."""
         return self._ask("GET", f"{path}?{urlencode(query)}" if query else path)
 
+    def find(self, path: str) -> Any:
+        """Return the JSON of a path below the repository; None: there is no such thing (404)."""
+        try:
+            return self.get(path)
+        except Hidden as error:
+            if error.status != 404:
+                raise
+            return None
+
     def send(self, method: str, path: str, **fields: str) -> Any:
         """Write `fields` as JSON to a path below the repository."""
         return self._ask(method, path, json.dumps(fields).encode())

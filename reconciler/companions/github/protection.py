@@ -118,11 +118,7 @@ def _environment(
 ) -> Iterator[ProtectionFinding]:
     path = f"environments/{quote(name, safe='')}"
     _ = github.default_branch  # of a repository that the token may not see, every path is 404
-    try:
-        present = github.get(path)
-    except Hidden as error:
-        if error.status != 404:
-            raise
+    if (present := github.find(path)) is None:
         command = _put_environment(github, path, {}, reviewed=reviewed and not accepted)
         yield ProtectionFinding(State.GAP, subject, "does not exist", command)
         yield _no_rule(github, subject, path)
@@ -307,18 +303,12 @@ def _owners(github: GitHub, folder: str, subject: str) -> Iterator[ProtectionFin
 
     The files of the default branch need an owner, and so do files that a pull request may add.
     """
-    for path in _OWNERS_FILES:
-        try:
-            text = base64.b64decode(github.get(f"contents/{path}")["content"]).decode("utf-8", "replace")
-        except Hidden as error:
-            if error.status != 404:
-                raise
-            continue
-        except binascii.Error:
-            raise GitHubUnavailable(f"{path} did not arrive as base64") from None
-        break
-    else:
-        path, text = _OWNERS_FILES[0], ""
+    found = ((path, file) for path in _OWNERS_FILES if (file := github.find(f"contents/{path}")) is not None)
+    path, file = next(found, (_OWNERS_FILES[0], {"content": ""}))
+    try:
+        text = base64.b64decode(file["content"]).decode("utf-8", "replace")
+    except binascii.Error:
+        raise GitHubUnavailable(f"{path} did not arrive as base64") from None
     samples = {
         f"/{folder}/": (f"{folder}/a.yaml", f"{folder}/prod/a.yaml"),
         "/.github/": (".github/workflows/apply.yml", ".github/actions/a/action.yml"),
