@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, cast
 
@@ -40,7 +41,7 @@ from reconciler.model.plan import (
     Waiting,
     section_of,
 )
-from reconciler.operations.base import NO_LIMITS, FoldableOperation, Operation
+from reconciler.operations.base import NO_LIMITS, Operation
 from reconciler.plan.plan_file import digest, lines
 from reconciler.policies.cluster import CONNECTION
 from reconciler.report.document import PLAN, Document, View
@@ -431,7 +432,7 @@ def _policies(plan: Plan, actions: Sequence[Operation], releases: _Releases, *, 
     heading: Phrase = (f"{undo}: {first.HEADING or f'{first.TITLE}s'}",)
     for policy, members in groupby(actions, key=lambda action: action.address.policy_address):
         of_policy = list(members)
-        entries = [[action] for action in of_policy] if full else list(group_equal(of_policy, fold_key))
+        entries = list(group_equal(of_policy, attrgetter("address" if full else "fold_key")))
         yield Section(
             heading=heading,
             subject=(escaped_name(format_address(policy)),),
@@ -446,20 +447,11 @@ def _policies(plan: Plan, actions: Sequence[Operation], releases: _Releases, *, 
         heading = ()
 
 
-def fold_key(action: Operation) -> Hashable:
-    """Return what actions of one line have in common: their topic, or that they are foldable at all."""
-    if not action.is_foldable or not isinstance(action, FoldableOperation):
-        return action.address
-    return "" if action.FOLDS_TOPICS else action.address.name
-
-
 def _action_item(actions: Sequence[Operation], *, releases: _Releases, full: bool) -> Item:
     """The item of one action in full, or of all that are folded into one line."""
     first = actions[0]
-    if not full and first.is_foldable and isinstance(first, FoldableOperation):
-        description = type(first).describe_many(actions)
-    else:
-        description = first.describe()
+    stands_alone = full or first.fold_key == first.address
+    description = first.describe() if stands_alone else type(first).describe_many(actions)
     children = [Item(text=text) for text in description.notes if full]
     children += [Item(text=text, severity=Severity.LOSS) for text in description.risks]
     children += [Item(text=text, severity=Severity.WARNING) for text in description.unknowns]

@@ -52,8 +52,8 @@ class DeletionTexts(Deletion):
         return "offset" if self.may_have_gaps else "record"
 
     @property
-    def is_foldable(self) -> bool:
-        return True
+    def fold_key(self) -> str:
+        return self.partition.topic
 
     def figure(self) -> OffsetMove:
         skipping = {group for group, _records in self.skips}
