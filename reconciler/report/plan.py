@@ -178,8 +178,8 @@ def _tally(decisions: Sequence[Decision], observed: Mapping[str, float] = NO_LIM
         yield Item(label="Changes", text=("none",))
     blocked, waiting = [*by_state["blocked"], *by_state[_UNREAD]], by_state["waiting"]
     if blocked:
-        unread = f" (unread: {_count_decisions(by_state[_UNREAD])})" if by_state[_UNREAD] else ""
-        yield _total("Blocked", blocked, f"{_count_decisions(blocked)}{unread}", severity=Severity.WARNING)
+        unread = f" (unread: {count_subjects_of(by_state[_UNREAD])})" if by_state[_UNREAD] else ""
+        yield _total("Blocked", blocked, f"{count_subjects_of(blocked)}{unread}", severity=Severity.WARNING)
     for label, same_state in (("Waiting", waiting), ("Skipped", by_state["skipped"])):
         if same_state:
             yield _total(label, same_state, severity=Severity.QUIET)
@@ -204,7 +204,8 @@ def effects_of(actions: Sequence[Operation], observed: Mapping[str, float] = NO_
             yield operation.count_effects(addresses), operation.total_loss(members, observed)
 
 
-def _count_decisions(decisions: Iterable[Decision]) -> str:
+def count_subjects_of(decisions: Iterable[Decision]) -> str:
+    """Count the subjects of decisions, each once."""
     return count_subjects(decision.address for decision in decisions)
 
 
@@ -294,7 +295,7 @@ def _sections(plan: Plan, *, full: bool, pages: dict[str, str]) -> Iterator[Sect
         decisions = by_state[state]
         is_blocked = label in ("Blocked", "Unread")
         yield Section(
-            heading=(f"{_HEADINGS.get(label, label)}: {_count_decisions(decisions)}",),
+            heading=(f"{_HEADINGS.get(label, label)}: {count_subjects_of(decisions)}",),
             items=notice_items(decisions, label, plan.observed_at_ms, pages=pages, releases=releases, full=full),
             severity=Severity.WARNING if is_blocked else Severity.PLAIN,
             open_items=OPEN_ITEMS if is_blocked else 0,
@@ -414,7 +415,7 @@ class _Releases:
         held_by = same[0].held_by
         if not held_by or not self.removed.issuperset(held_by) or any(d.held_by != held_by for d in same):
             return ()
-        names, subjects = formatting.first_few([quoted(group) for group in held_by]), _count_decisions(same)
+        names, subjects = formatting.first_few([quoted(group) for group in held_by]), count_subjects_of(same)
         return (
             "removing ",
             escaped_name(names),
