@@ -173,18 +173,17 @@ class SimulatedCluster:
 
     def read_consumer_offsets(
         self, _session: object, partitions: Sequence[int], **_options: object
-    ) -> list[dict[str, Any]]:
+    ) -> dict[str, list[dict[str, Any]]]:
         counts = {"records": self.log_records, "skipped": 0, "garbled": 0, "error": None}
-        rows: list[dict[str, Any]] = [
-            {"log_partition": number, **counts, "log_offset": self.log_records} for number in partitions
-        ]
+        runs = [{"log_partition": number, **counts, "log_offset": self.log_records} for number in partitions]
+        rows: list[dict[str, Any]] = []
         for group, number in self.groups.items():
             if (of_group := log_partition(group, LOG_PARTITIONS)) in partitions:
                 days = 30 if number % 2 == 0 else 1
                 activity = {"last_activity_ms": NOW_MS - days * DAY_MS, "log_partition": of_group, "log_offset": number}
                 keys = {"seems": "consumer", "live": True, "commit_keys": self.commits_per_group}
                 rows.append({"group": group, **activity, **keys})
-        return rows
+        return {"runs": runs, "activity": rows}
 
 
 class Steps:
