@@ -55,6 +55,7 @@ class Subject:
 class PolicyTally:
     """One policy's decisions, counted. `pending`: actions that are not drift (yet).
 
+    `owner`: of its manifest; empty: none is written, or the report is of an earlier version.
     `unmatched`: 1 where it selects nothing or names a group that looks misspelt, else 0.
     """
 
@@ -66,6 +67,7 @@ class PolicyTally:
     skipped: int = 0
     satisfied: int = 0
     unmatched: int = 0
+    owner: str = field(default="", metadata=OMIT_DEFAULT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +137,7 @@ def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
         if parent is not None and address not in decided:
             subjects[address] = _carry_over(replace(parent, address=address), before, now_ms)
     ordered = sorted(subjects.values(), key=lambda subject: subject.address)
+    owners = plan.owners
     waiting = [*addresses["pending"], *addresses["waiting"], *addresses["skipped"]]
     others = [*addresses["drift"], *addresses[UNREAD], *waiting]
     return DriftReport(
@@ -146,7 +149,9 @@ def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
         incomplete=plan.incomplete,
         unmatched=plan.unmatched,
         refused=tuple(verdict.id for verdict in plan.refused),
-        tallies=tuple(PolicyTally(policy=policy, **counts[policy]) for policy in sorted(counts)),
+        tallies=tuple(
+            PolicyTally(policy=policy, owner=owners.get(policy, ""), **counts[policy]) for policy in sorted(counts)
+        ),
         waiting=+count_by_sort(waiting),
         satisfied=+count_by_sort(addresses["satisfied"], others),
     )

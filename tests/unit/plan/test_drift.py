@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from reconciler.model.action import Mode
 from reconciler.model.names import NOWHERE, Address
-from reconciler.model.plan import Blocked, Decision, LimitVerdict, Plan, Satisfied, Skipped, Waiting
+from reconciler.model.plan import Blocked, Decision, LimitVerdict, Plan, PolicyInfo, Satisfied, Skipped, Waiting
 from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import drift
 from reconciler.plan.drift import BLOCKED, UNREAD, DriftReport
@@ -243,7 +243,10 @@ def test_metrics_show_zero_for_policies_in_sync(tmp_path: Path) -> None:
     The oldest instant exists only during drift, and there is no metric of the process.
     """
     path = tmp_path / "reconciler.prom"
-    in_sync = replace(drift.report(plan_of(Satisfied(purge(partition=0).address))), cluster="quiet")
+    floor = purge(partition=0).address
+    owned = PolicyInfo(policy=floor.policy_address, owner="team-orders", reason=None)
+    in_sync = replace(drift.report(plan_of(Satisfied(floor), notes=(owned,))), cluster="quiet")
+    assert drift.parse(drift.dumps([in_sync])) == (in_sync,)
     drift_metrics([full_report(), in_sync]).write(path)
     samples = {
         (s.name, tuple(sorted(s.labels.items()))): s.value
@@ -259,7 +262,9 @@ def test_metrics_show_zero_for_policies_in_sync(tmp_path: Path) -> None:
     assert samples["reconciler_observed_timestamp_seconds", noisy] == NOW_MS / 1000
     assert samples["reconciler_drift_since_timestamp_seconds", noisy] == NOW_MS / 1000
     assert ("reconciler_drift_since_timestamp_seconds", labels) not in samples
-    policy = (("cluster", "quiet"), ("kind", "RetentionFloor"), ("policy", "orders-gdpr"))
+    policy = (("cluster", "quiet"), ("kind", "RetentionFloor"), ("owner", "team-orders"), ("policy", "orders-gdpr"))
     assert samples["reconciler_drift_subjects", policy] == 0
     assert samples["reconciler_subjects", (policy[0], ("decision", "satisfied"), *policy[1:])] == 1
+    unowned = (("cluster", "prod-eu"), ("kind", "GroupRemoval"), ("owner", ""), ("policy", "dead-etl"))
+    assert unowned in {labels for name, labels in samples if name == "reconciler_drift_subjects"}
     assert [p.name for p in tmp_path.iterdir()] == ["reconciler.prom"]
