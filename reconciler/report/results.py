@@ -1,6 +1,7 @@
 """Builds the reports of the outcomes of one apply, the worst first, and of the journal."""
 
 import re
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -29,6 +30,7 @@ from reconciler.report.tree import (
     group_equal,
 )
 from reconciler.text import formatting
+from reconciler.text.escape import escape_name
 from reconciler.text.phrase import Phrase, Span, escaped_name, join, name, sentence, strong
 
 _CAUSES_MAX = 20
@@ -103,6 +105,7 @@ def results_report(
     headline = ", ".join(undone) or (
         "every action is done" if present else "no actions" if blocked else "nothing to do"
     )
+    command = escape_name(f"reconciler plan --cluster {shlex.quote(plan.cluster)}")
     took = "" if duration_ms is None else f"; took {formatting.approximate_duration(duration_ms)}"
     return Report(
         title=f"apply on {plan.cluster}",
@@ -119,10 +122,7 @@ def results_report(
                 for status, (label, _, step) in present.items()
                 if step
             ),
-            *(
-                [("blocked in the plan: ", escaped_name("reconciler show PLAN"), " says why, and what to do")]
-                * bool(blocked)
-            ),
+            *([("blocked in the plan: ", escaped_name(command), " says why, and what to do")] * bool(blocked)),
         ),
         footer=tuple(_run_line(plan)) if with_run else (),
         remainder=("in the results file of the run's artifact",),

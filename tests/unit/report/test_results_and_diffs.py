@@ -75,7 +75,7 @@ def test_results_of_a_plan_that_blocks_are_never_everything() -> None:
     headline, lines = _texts(plan(*stuck, unread), [outcome_of()])
     assert headline == "prod-eu: every action is done; blocked in the plan: 16 partitions, 1 group"
     assert any(line.endswith("removed; blocked in the plan: 16 partitions, 1 group.") for line in lines)
-    assert lines[-1].startswith("Next: blocked in the plan: reconciler show PLAN")
+    assert lines[-1].startswith("Next: blocked in the plan: reconciler plan --cluster prod-eu says why")
 
 
 def test_results_without_actions_of_a_plan_that_blocks() -> None:
