@@ -315,7 +315,8 @@ def _run_heading(entries: Sequence[JournalEntry | Approval]) -> Phrase:
     """Return id, time, plan, counts and author of a run."""
     first, actions = entries[0], [entry for entry in entries if isinstance(entry, JournalEntry)]
     parts: list[Phrase] = [(formatting.format_time(first.at_ms),)]
-    parts += [("plan ", _digest(digest)) for digest in dict.fromkeys(entry.plan_digest for entry in actions)]
+    digests = dict.fromkeys(entry.plan_digest for entry in actions)
+    parts += [("" if digest.startswith("restore") else "plan ", _digest(digest)) for digest in digests]
     if actions:
         parts.append((_counts(actions),))
     origin = next(filter(None, map(_origin, entries)), ())

@@ -1,7 +1,7 @@
 """Collects the figures of reports of drift: for how long what drifts, and how each policy stands."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from reconciler.companions.html.figures import ROWS_MAX, Bar, Chart, Figures, Row, Segment, Tile, cut_chart, slug
@@ -16,6 +16,12 @@ _STYLES = {BLOCKED: ("blocked", Severity.WARNING), UNREAD: ("unread", Severity.W
 _WORDS = {BLOCKED: "blocked", UNREAD: "not read"}
 _CORRECTED = ("changed", Severity.CHANGE)
 """What an apply would correct."""
+_OVERDUE_LEGEND = (
+    ("changed", "an apply corrects it"),
+    ("blocked", "blocked"),
+    ("unread", "not read"),
+    ("deleted", "records or offsets that the correction removes at most"),
+)
 
 
 def drift_figures(reports: Sequence[DriftReport]) -> list[Figures]:
@@ -59,7 +65,14 @@ def _overdue_chart(report: DriftReport, rows_max: int) -> Chart:
         return sum((Counter(subject.removed_max) for subject in same), Counter())
 
     subjects = [*report.subjects, *report.unread]
-    groups = list(group_equal(subjects, lambda s: (s.address.policy_address, s.address.name, s.sort)))
+
+    # A topic of a policy is one row for each cause, and so are the groups of a policy that drift since the same time.
+    def key(subject: Subject) -> Hashable:
+        address = subject.address
+        part = subject.since_ms if address.is_of_group else address.name
+        return address.policy_address, part, subject.sort, subject.code
+
+    groups = list(group_equal(subjects, key))
     amounts = {same[0].address: removed_max(same) for same in groups}
     oldest = max(map(age_ms, groups), default=0)
     most = max((amount.total() for amount in amounts.values()), default=0)
@@ -106,12 +119,7 @@ def _overdue_chart(report: DriftReport, rows_max: int) -> Chart:
         anchor="overdue",
         heading="What drifts, for how long, and how much of it",
         intro="One bar for the time since the first report, one for what the correction removes." if oldest else "",
-        legend=(
-            ("changed", "an apply corrects it"),
-            ("blocked", "blocked"),
-            ("unread", "not read"),
-            ("deleted", "records or offsets that the correction removes at most"),
-        ),
+        legend=_OVERDUE_LEGEND if oldest or most else (),
     )
 
 

@@ -387,6 +387,9 @@ def test_the_journal_is_grouped_by_run() -> None:
     ]
     assert lines[0].endswith(f"plan sha256:{'1' * 64}, 1 not attempted")
     assert lines[4].endswith(f"plan sha256:{'2' * 64}, 1 without an outcome")
+    restored = replace(first, run_id="three", plan_digest=f"restore of sha256:{'3' * 64}")
+    (_title, _empty, heading, *_) = (line.plain for line in report.journal_text([restored]))
+    assert "Z, restore of sha256:3" in heading
 
 
 def entries_of(policy: str, *statuses: Status | None, run_id: str = "one") -> list[JournalEntry]:

@@ -50,6 +50,7 @@ from tests.strategies import outcomes as ended
 from tests.strategies import pages
 from tests.strategies import plans as made
 from tests.strategies.examples import blocked, election, plan, purge, removal, satisfied
+from tests.strategies.facts import DAY
 from tests.unit.apply.test_results import HEADER
 
 ROOT = Path(__file__).parents[4]
@@ -372,7 +373,7 @@ def test_bars_have_the_numbers_of_the_plan() -> None:
         ("broker 3 -> broker 1", "3 partitions"),
     ]
     groups = [(row.bars[0].segments[0].amount, row.bars[0].mark) for row in charts["groups"].rows]
-    assert groups == [(days * 86_400_000, 7 * 86_400_000) for days in (120, 31, 9)]
+    assert groups == [(days * 86_400_000, 7 * DAY) for days in (120, 31, 9)]
     assert [row.cells[0][0].text for row in charts["limits"].rows][:2] == ["topics", "recordsPercentPerTopic"]  # type: ignore[union-attr]
 
 
@@ -509,7 +510,7 @@ def test_drift_shows_what_is_overdue_and_for_how_long() -> None:
         ("6 partitions of clicks", "for 3 d", ""),
         ("3 partitions of clicks", "for 3 d", ""),
     ]
-    assert words[-1] == ('"old-etl"', "seen for the first time", "")
+    assert words[-1] == ('"console-consumer-7731", "old-etl"', "seen for the first time", "")
     assert chart.rows[3].bars[0].segments[0].amount / chart.rows[3].bars[0].total == 0.5
 
 
@@ -528,8 +529,25 @@ def test_drift_shows_how_much_is_overdue_where_the_plan_knows_it() -> None:
         assert known[f"drift-{unknown}"] == ("", 0)
     elected = [words for anchor, words in known.items() if anchor.startswith("drift-leader-")]
     assert set(elected) == {("", 0)}
-    later = replace(report, observed_at_ms=report.observed_at_ms + 86_400_000)
+    later = replace(report, observed_at_ms=report.observed_at_ms + DAY)
     assert {len(row.bars) for row in drift_figures([later])[0].charts[0].rows} == {1, 2}
+
+
+def test_drift_that_looks_alike_is_one_row() -> None:
+    """59 groups that drift since now were 59 rows without a bar. A row names the code of all its subjects."""
+    groups = [removal(f"tmp-{number}") for number in range(59)]
+    floors = [blocked(f"RetentionFloor/f/t[{number}]", code=code) for number, code in enumerate(("B204", "B217"))]
+    report = drift.report(plan(*groups, *floors))
+    dated = replace(report.subjects[0], since_ms=report.observed_at_ms - DAY)
+    (chart, _policies) = drift_figures([replace(report, subjects=(dated, *report.subjects[1:]))])[0].charts
+    assert [(plain(row.cells[0]).partition(",")[0], plain(row.cells[2])) for row in chart.rows] == [
+        ('"tmp-0"', ""),
+        ("t[0]", "blocked (B204)"),
+        ("t[1]", "blocked (B217)"),
+        ('"tmp-1"', ""),
+    ]
+    (undated, _policies) = drift_figures([replace(report, subjects=report.subjects[:3])])[0].charts
+    assert undated.legend == ()
 
 
 def test_a_count_has_no_decimals() -> None:
