@@ -49,6 +49,7 @@ SHORTEST = "auto"
 
 def _converge(
     settings: Settings,
+    context: typer.Context,
     paths: Paths = None,
     every: Annotated[
         str | None,
@@ -75,7 +76,10 @@ def _converge(
     ] = None,
     tree: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> int:
-    """Converge the clusters once without `every`, otherwise in a loop; `rounds` None: until a signal."""
+    """Converge the clusters once without `every`, otherwise in a loop; `rounds` None: until a signal.
+
+    Metrics count the word that was typed, as the lines of `--log-format json` name it.
+    """
     if os.environ.get(PAUSED, "") not in ("", "0"):
         console.print_stderr(f"paused: {PAUSED} is set, so converge and watch do nothing; unset it to go on")
         return ExitCode.DONE
@@ -98,7 +102,7 @@ def _converge(
     if len(clusters) > 1 and settings.output_file:
         raise UsageError("--output-file needs one cluster: select it with --cluster NAME")
     console.prepare(settings, PLAN, metrics, health_file)
-    counted, command = common.open_metrics(metrics), "converge" if every is None else "watch"
+    counted, command = common.open_metrics(metrics), context.info_name or ""
     for cluster in clusters:
         common.note_missing_continuous(cluster.known, settings)
     codes: set[int] = set()

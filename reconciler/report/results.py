@@ -1,6 +1,7 @@
 """Builds the reports of the outcomes of one apply, the worst first, and of the journal."""
 
 import re
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -29,6 +30,7 @@ from reconciler.report.tree import (
     group_equal,
 )
 from reconciler.text import formatting
+from reconciler.text.escape import escape_name
 from reconciler.text.phrase import Phrase, Span, escaped_name, join, name, sentence, strong
 
 _CAUSES_MAX = 20
@@ -101,6 +103,7 @@ def results_report(
     headline = ", ".join(undone) or (
         "every action is done" if present else "no actions" if blocked else "nothing to do"
     )
+    command = escape_name(f"reconciler plan --cluster {shlex.quote(plan.cluster)}")
     took = "" if duration_ms is None else f"; took {formatting.approximate_duration(duration_ms)}"
     return Report(
         title=f"apply on {header.cluster}",
@@ -117,10 +120,7 @@ def results_report(
                 for status, (label, _, step) in present.items()
                 if step
             ),
-            *(
-                [("blocked in the plan: ", escaped_name("reconciler show PLAN"), " says why, and what to do")]
-                * bool(blocked)
-            ),
+            *([("blocked in the plan: ", escaped_name(command), " says why, and what to do")] * bool(blocked)),
         ),
         footer=(_run_line(header),) if with_run else (),
         remainder=("in the results file of the run's artifact",),
@@ -312,7 +312,8 @@ def _run_heading(entries: Sequence[JournalEntry | Approval]) -> Phrase:
     """Return id, time, plan, counts and author of a run."""
     first, actions = entries[0], [entry for entry in entries if isinstance(entry, JournalEntry)]
     parts: list[Phrase] = [(formatting.format_time(first.at_ms),)]
-    parts += [("plan ", _digest(digest)) for digest in dict.fromkeys(entry.plan_digest for entry in actions)]
+    digests = dict.fromkeys(entry.plan_digest for entry in actions)
+    parts += [("" if digest.startswith("restore") else "plan ", _digest(digest)) for digest in digests]
     if actions:
         parts.append((_counts(actions),))
     origin = next(filter(None, map(_origin, entries)), ())

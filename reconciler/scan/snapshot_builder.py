@@ -10,7 +10,7 @@ from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.group_listing import GroupListing
 from reconciler.kafka.groups import NO_COMMIT_YET
 from reconciler.kafka.silence import describe_silence
-from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC, RetentionFacts, TopicListing
+from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC, RetentionFacts, TopicListing, consumer_offsets_missing
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import (
@@ -64,6 +64,17 @@ class ConsumerOffsetsLog:
     records: int = 0
     skipped: int = 0
     malformed: int = 0
+
+    def judge(self, listing: GroupListing, *, hidden: bool) -> "tuple[ConsumerOffsetsLog, GroupListing]":
+        """Return the log, and the listing of groups with why it may be incomplete, as they judge each other.
+
+        `hidden`: the Cluster says that its server hides the topic. Brokers without the topic have no groups.
+        """
+        log = self
+        if not self.partitions:
+            missing = consumer_offsets_missing(self.missing, listing.groups, hidden=hidden)
+            log = ConsumerOffsetsLog(missing=missing, hidden=hidden and missing is None)
+        return log, listing if listing.incomplete is not None else replace(listing, incomplete=log.hides_groups)
 
     @property
     def hides_groups(self) -> Unknown | None:

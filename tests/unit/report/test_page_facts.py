@@ -358,7 +358,7 @@ def test_each_report_of_drift_shows_every_row(example: Plan) -> None:
         assert all(count_subjects(s.address for s in same) in page for same in (blocked, to_correct, report.unread))
         assert all(sentence in page for sentence in report.incomplete)
         assert all(limit in page for limit in report.refused)
-        assert f"reconciler plan --cluster {report.cluster}" in page or report.in_sync
+        assert f"reconciler plan --full --cluster {report.cluster}" in page or report.in_sync
     assert (len(text) == 1) == report.in_sync
     assert re.fullmatch(r'<!-- reconciler:drift cluster="prod-eu" id="[\w-]+" -->', markdown[0])
 
