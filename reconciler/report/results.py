@@ -103,7 +103,7 @@ def results_report(
     headline = ", ".join(undone) or (
         "every action is done" if present else "no actions" if blocked else "nothing to do"
     )
-    command = escape_name(f"reconciler plan --cluster {shlex.quote(plan.cluster)}")
+    command = escape_name(f"reconciler plan --cluster {shlex.quote(header.cluster)}")
     took = "" if duration_ms is None else f"; took {formatting.approximate_duration(duration_ms)}"
     return Report(
         title=f"apply on {header.cluster}",
