@@ -82,7 +82,7 @@ class ManifestsInForce:
             return "" if self._is_released(present, signals) else _describe_unreleased(present.cluster)
         if lock := git.find_lock([*self.paths, *(Path(file.path) for file in present.files)]):
             self.seen = None  # what is read now is not a reading of what somebody wrote
-            return f"git is changing the checkout ({lock} is there; if no git runs, remove it)"
+            return f"git is changing the checkout ({lock} is there; if no git runs, end what git status shows, or remove it)"
         is_first, now_s = self.in_force is None, time.monotonic()
         if self.seen is None or self.seen[0] != present_hash:
             # About the first reading of all, the second one decides, after the scan.
@@ -97,7 +97,7 @@ class ManifestsInForce:
             return ""
         if by_time:
             return f"they have not read the same for {SETTLED_S:.0f} s"
-        return "git calls them changed (git status); commit them, or release them with apply --release"
+        return "git calls them changed (git status) or is told to ignore changes (git ls-files -v); commit them, or release them with apply --release"
 
     def _is_released(self, manifests: ClusterManifests, signals: SignalState) -> bool:
         """Return whether the newest release is of these manifests, by the journal of those in force."""

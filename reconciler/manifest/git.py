@@ -11,8 +11,8 @@ from pathlib import Path
 from reconciler.model.plan import ManifestFile, Source
 from reconciler.text.escape import display_name
 
-_LOCKS = ("index.lock", "HEAD.lock", "rebase-merge", "rebase-apply")
-"""What the git folder of a checkout holds while git changes its files."""
+_LOCKS = ("index.lock", "HEAD.lock", "rebase-merge", "rebase-apply", "sequencer", "BISECT_START")
+"""What the git folder of a checkout holds while git changes its files, or goes from commit to commit."""
 _LOG = logging.getLogger(__name__)
 _OF_A_REPOSITORY = frozenset(
     {
@@ -71,10 +71,13 @@ def git_source(manifests: tuple[ManifestFile, ...], roots: Iterable[Path] = ()) 
     resolved_paths = list(dict.fromkeys(path for chain in chains for path in chain if path.is_relative_to(top)))
     changed = git("status", "--porcelain", "--", *resolved_paths, *neighbours)
     tracked = git("ls-files", "--error-unmatch", "--", *resolved_paths)
+    # Status believes the marks of the index: assume-unchanged (h), and of sparse checkouts skip-worktree (S).
+    marks = git("ls-files", "-v", "--", *resolved_paths, *neighbours)
+    unmarked = marks is not None and all(line.startswith("H ") for line in marks.splitlines())
     author = git("show", "--no-patch", "--format=%an", commit) or ""
     return Source(
         commit=commit,
-        dirty=outside or changed != "" or tracked is None,
+        dirty=outside or changed != "" or tracked is None or not unmarked,
         manifests=manifests,
         author=author.encode("utf-8", "backslashreplace").decode() or None,  # of any bytes
     )

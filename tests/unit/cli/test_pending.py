@@ -148,19 +148,29 @@ def test_one_commit_is_in_force_at_once(checkout: Path, folder: Path, monkeypatc
     assert rounds == ["clicks |  without billing", *[pending] * 6, "audit+clicks |  without billing"]
 
 
-@pytest.mark.parametrize("worktree", [False, True], ids=["checkout", "worktree"])
+@pytest.mark.parametrize(
+    ("worktree", "held"),
+    [(False, "index.lock"), (True, "index.lock"), (False, "sequencer"), (False, "BISECT_START")],
+    ids=["checkout", "worktree", "cherry-pick", "bisect"],
+)
 def test_nothing_is_followed_while_git_holds_its_lock(
-    worktree: bool, checkout: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    worktree: bool,
+    held: str,
+    checkout: Path,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """`git checkout` writes one file after the other under this lock, however long it takes.
 
-    In a worktree, `.git` is a file, and the lock is elsewhere.
+    In a worktree, `.git` is a file, and the lock is elsewhere. A series of picks and a bisection check out
+    whole commits, of which each is clean, and none is what a person wants in force.
     """
     if worktree:
         git(checkout, "worktree", "add", "-q", "../other")
         checkout = folder.parent.parent / "other"
         folder = checkout / "manifests"
-    lock = Path(git(checkout, "rev-parse", "--path-format=absolute", "--git-path", "index.lock"))
+    lock = Path(git(checkout, "rev-parse", "--path-format=absolute", "--git-path", held))
     audit = folder / "audit.yaml"
 
     def begin() -> None:

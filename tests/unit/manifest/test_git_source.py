@@ -82,9 +82,20 @@ def _remove(folder: Path) -> None:
     (folder / "more.yaml").unlink()
 
 
-@pytest.mark.parametrize("change", [_edit, _add, _ignored, _remove])
+def _edit_unseen(folder: Path) -> None:
+    git(folder, "update-index", "--assume-unchanged", "cluster.yaml")
+    _edit(folder)
+
+
+def _leave_out(folder: Path) -> None:
+    """Let a sparse checkout leave a file out that the commit has."""
+    _remove(folder)
+    git(folder, "update-index", "--skip-worktree", "more.yaml")
+
+
+@pytest.mark.parametrize("change", [_edit, _add, _ignored, _remove, _edit_unseen, _leave_out])
 def test_differences_to_the_commit_are_dirty(checkout: Path, change: Callable[[Path], None]) -> None:
-    """Changed, new, ignored or removed files."""
+    """Changed, new, ignored or removed files, and those that `git status` is told not to look at."""
     change(checkout / "manifests")
     assert source_of(checkout / "manifests") == (git(checkout, "rev-parse", "HEAD"), True)
 
