@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -134,6 +134,11 @@ class SimulatedCluster:
     def read_ends(self, _session: object, _topic: str, numbers: Sequence[int]) -> dict[int, Watermarks]:
         return {number: Watermarks(0, self.log_records) for number in numbers}
 
+    def read_last_stable_offsets(
+        self, _session: object, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, self.log_records)
+
     def read_offsets(self, _session: object, requests: Sequence[OffsetsRequest]) -> list[dict[str, Any]]:
         offsets = {"log_start": 0, "last_stable_offset": RECORDS_PER_PARTITION, "high_watermark": RECORDS_PER_PARTITION}
         return [
@@ -155,19 +160,28 @@ class SimulatedCluster:
         pairs = ((partition, lookup) for partition, lookups in asked.items() for lookup in lookups)
         return {(partition, lookup): RecordStamp(lookup.start, old_ms) for partition, lookup in pairs}
 
+    @staticmethod
+    def _committed(group: int) -> int:
+        return RECORDS_PER_PARTITION - int(group % 4 == 0)
+
     def read_consumption(
         self, _session: object, groups: Sequence[str], **_options: object
     ) -> Iterator[dict[str, Consumption]]:
         consumption: dict[str, Consumption] = {}
         for group in groups:
             number = self.groups[group]
-            topic, lag = self.topics[number % len(self.topics)], int(number % 4 == 0)
-            commits = [(topic, partition, RECORDS_PER_PARTITION - lag) for partition in range(self.commits_per_group)]
+            topic, committed = self.topics[number % len(self.topics)], self._committed(number)
+            commits = [(topic, partition, committed) for partition in range(self.commits_per_group)]
             consumption[group] = Consumption(commits, frozenset())
         yield consumption
 
     def read_consumer_offsets(
-        self, _session: object, partitions: Sequence[int], **_options: object
+        self,
+        _session: object,
+        partitions: Sequence[int],
+        *,
+        origins: Mapping[str, Collection[str]],
+        **_options: object,
     ) -> list[dict[str, Any]]:
         counts = {"records": self.log_records, "skipped": 0, "garbled": 0, "error": None}
         rows: list[dict[str, Any]] = [
@@ -179,6 +193,13 @@ class SimulatedCluster:
                 activity = {"last_activity_ms": NOW_MS - days * DAY_MS, "log_partition": of_group, "log_offset": number}
                 keys = {"seems": "consumer", "live": True, "commit_keys": self.commits_per_group}
                 rows.append({"group": group, **activity, **keys})
+                topic = self.topics[number % len(self.topics)]
+                if group in origins.get(topic, ()):
+                    commit = {"group": group, "topic": topic, "topic_id": f"{topic}-id"}
+                    committed = self._committed(number)
+                    rows += [
+                        {**commit, "partition": at, "committed": committed} for at in range(self.commits_per_group)
+                    ]
         return rows
 
 
@@ -240,7 +261,8 @@ def measure(partitions: int, groups: int, commits: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="bench-simulated-") as folder, ExitStack() as stack:
         manifests = Path(folder) / "all.yaml"
         manifests.write_text(MANIFESTS % {"cluster_id": CLUSTER_ID, "servers": "127.0.0.1:9"}, encoding="utf-8")
-        for name in ("list_topics", "describe_topics", "list_groups", "retention_facts", "read_ends"):
+        listings = ("list_topics", "describe_topics", "list_groups", "retention_facts")
+        for name in (*listings, "read_ends", "read_last_stable_offsets"):
             stack.enter_context(patch.object(scan_module, name, steps.without(getattr(cluster, name))))
         stack.enter_context(patch.object(pipeline, "look_up", steps.without(cluster.look_up)))
         for name in ("read_offsets", "read_consumption", "read_consumer_offsets"):
