@@ -182,11 +182,11 @@ class SimulatedCluster:
         *,
         origins: Mapping[str, Collection[str]],
         **_options: object,
-    ) -> list[dict[str, Any]]:
+    ) -> dict[str, list[dict[str, Any]]]:
         counts = {"records": self.log_records, "skipped": 0, "garbled": 0, "error": None}
-        rows: list[dict[str, Any]] = [
-            {"log_partition": number, **counts, "log_offset": self.log_records} for number in partitions
-        ]
+        runs = [{"log_partition": number, **counts, "log_offset": self.log_records} for number in partitions]
+        rows: list[dict[str, Any]] = []
+        commits: list[dict[str, Any]] = []
         for group, number in self.groups.items():
             if (of_group := log_partition(group, LOG_PARTITIONS)) in partitions:
                 days = 30 if number % 2 == 0 else 1
@@ -195,12 +195,10 @@ class SimulatedCluster:
                 rows.append({"group": group, **activity, **keys})
                 topic = self.topics[number % len(self.topics)]
                 if group in origins.get(topic, ()):
-                    commit = {"group": group, "topic": topic, "topic_id": f"{topic}-id"}
-                    committed = self._committed(number)
-                    rows += [
-                        {**commit, "partition": at, "committed": committed} for at in range(self.commits_per_group)
-                    ]
-        return rows
+                    commit: dict[str, Any] = {"group": group, "topic": topic, "topic_id": f"{topic}-id"}
+                    commit["committed"] = self._committed(number)
+                    commits += [{**commit, "partition": at} for at in range(self.commits_per_group)]
+        return {"runs": runs, "activity": rows, "origins": commits}
 
 
 class Steps:
@@ -261,8 +259,14 @@ def measure(partitions: int, groups: int, commits: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="bench-simulated-") as folder, ExitStack() as stack:
         manifests = Path(folder) / "all.yaml"
         manifests.write_text(MANIFESTS % {"cluster_id": CLUSTER_ID, "servers": "127.0.0.1:9"}, encoding="utf-8")
-        listings = ("list_topics", "describe_topics", "list_groups", "retention_facts")
-        for name in (*listings, "read_ends", "read_last_stable_offsets"):
+        for name in (
+            "list_topics",
+            "describe_topics",
+            "list_groups",
+            "retention_facts",
+            "read_ends",
+            "read_last_stable_offsets",
+        ):
             stack.enter_context(patch.object(scan_module, name, steps.without(getattr(cluster, name))))
         stack.enter_context(patch.object(pipeline, "look_up", steps.without(cluster.look_up)))
         for name in ("read_offsets", "read_consumption", "read_consumer_offsets"):

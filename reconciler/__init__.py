@@ -1,3 +1,3 @@
 """Declarative housekeeping for Apache Kafka: retention floors, group removal, preferred leaders."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

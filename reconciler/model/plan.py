@@ -253,6 +253,11 @@ class Plan:
         """Every subject that is blocked or could not be read, in address order."""
         return tuple(d for d in self.decisions if isinstance(d, Blocked))
 
+    @property
+    def owners(self) -> Mapping[Address, str]:
+        """The owner of each policy with a note; empty: its manifest names none."""
+        return {note.policy: note.owner or "" for note in self.notes}
+
     def has_expired(self, now_ms: int) -> bool:
         return now_ms >= self.expires_at_ms
 

@@ -15,11 +15,12 @@ from reconciler.codec import Codec, compare, document, is_newer, shorten
 from reconciler.errors import ExitCode
 from reconciler.model.action import Mode
 from reconciler.model.bounds import OMIT_DEFAULT, InstantMs, NonEmpty, Total
+from reconciler.model.description import OffsetMove
 from reconciler.model.names import Address, count_by_sort
 from reconciler.model.plan import Blocked, Plan, Unmatched, section_of
 from reconciler.operations.base import Operation
 
-FORMAT_VERSION = "1.2"
+FORMAT_VERSION = "1.3"
 BLOCKED, UNREAD = "blocked", "unread"
 
 
@@ -31,7 +32,8 @@ class Subject:
     it. `code`: of a blocked or unread subject. `detail`: the plan's reason, which may move with
     every run. `since_ms`: when the subject was first reported so, without a break.
     `drift_since_ms`, of an unread subject only: since when it drifted when it was last read; None:
-    it did not, or that is not known.
+    it did not, or that is not known. `removed_max`: by `record` or `offset`, how many its correction
+    would remove at most; None: not known, as where it is blocked, or there is nothing to count.
     """
 
     address: Address
@@ -41,6 +43,7 @@ class Subject:
     next_step: str
     since_ms: InstantMs
     drift_since_ms: InstantMs | None = None
+    removed_max: Mapping[str, Total] | None = field(default=None, metadata=OMIT_DEFAULT)
 
     def __post_init__(self) -> None:
         sorts = {*(operation.DRIFT_TYPE for operation in operations.OPERATIONS), BLOCKED, UNREAD}
@@ -52,6 +55,7 @@ class Subject:
 class PolicyTally:
     """One policy's decisions, counted. `pending`: actions that are not drift (yet).
 
+    `owner`: of its manifest; empty: none is written, or the report is of an earlier version.
     `unmatched`: 1 where it selects nothing or names a group that looks misspelt, else 0.
     """
 
@@ -63,6 +67,7 @@ class PolicyTally:
     skipped: int = 0
     satisfied: int = 0
     unmatched: int = 0
+    owner: str = field(default="", metadata=OMIT_DEFAULT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +137,7 @@ def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
         if parent is not None and address not in decided:
             subjects[address] = _carry_over(replace(parent, address=address), before, now_ms)
     ordered = sorted(subjects.values(), key=lambda subject: subject.address)
+    owners = plan.owners
     waiting = [*addresses["pending"], *addresses["waiting"], *addresses["skipped"]]
     others = [*addresses["drift"], *addresses[UNREAD], *waiting]
     return DriftReport(
@@ -143,7 +149,9 @@ def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
         incomplete=plan.incomplete,
         unmatched=plan.unmatched,
         refused=tuple(verdict.id for verdict in plan.refused),
-        tallies=tuple(PolicyTally(policy=policy, **counts[policy]) for policy in sorted(counts)),
+        tallies=tuple(
+            PolicyTally(policy=policy, owner=owners.get(policy, ""), **counts[policy]) for policy in sorted(counts)
+        ),
         waiting=+count_by_sort(waiting),
         satisfied=+count_by_sort(addresses["satisfied"], others),
     )
@@ -156,7 +164,11 @@ def unreachable_report(
     before = _subjects_before(previous, cluster_id)
     advice = "see why the cluster could not be read"
     unread = (
-        _carry_over(replace(old, sort=UNREAD, code="B103", detail=reason, next_step=advice), before, observed_at_ms)
+        _carry_over(
+            replace(old, sort=UNREAD, code="B103", detail=reason, next_step=advice, removed_max=None),
+            before,
+            observed_at_ms,
+        )
         for _address, old in sorted(before.items())
     )
     return DriftReport(
@@ -182,14 +194,23 @@ def _subjects_before(previous: Iterable[DriftReport], cluster_id: str) -> dict[A
 
 def _subject(decision: Operation | Blocked, now_ms: int) -> Subject:
     """Return what is wrong with a subject, as of now."""
+    removed_max = None
     if isinstance(decision, Blocked):
         sort, code, next_step = section_of(decision), decision.code, decision.next_step
     else:
+        if isinstance(move := decision.figure(), OffsetMove):
+            removed_max = {move.noun: move.removed}
         overdue = "converge should have done this: see its last run"
         next_step = overdue if decision.mode is Mode.CONTINUOUS else "apply a reviewed plan"
         sort, code = decision.DRIFT_TYPE, None
     return Subject(
-        address=decision.address, sort=sort, code=code, detail=decision.reason, next_step=next_step, since_ms=now_ms
+        address=decision.address,
+        sort=sort,
+        code=code,
+        detail=decision.reason,
+        next_step=next_step,
+        since_ms=now_ms,
+        removed_max=removed_max,
     )
 
 

@@ -78,7 +78,7 @@ def drift_report(report: DriftReport, *, paths: Iterable[str] = (), pages: Mappi
     oldest = formatting.format_time(min((subject.since_ms for subject in report.subjects), default=0))
     drifts = f"{'; '.join(numbers)}; the oldest since {oldest}"
     words = " ".join(map(shlex.quote, ("--cluster", report.cluster, *paths)))
-    command = escaped_name(f"reconciler plan {truncate(words, escape_name(words), _COMMAND_MAX)}")
+    command = escaped_name(f"reconciler plan --full {truncate(words, escape_name(words), _COMMAND_MAX)}")
     warnings = [Item(label="Incomplete", text=(sentence(r),), severity=Severity.WARNING) for r in report.incomplete]
     if report.refused:
         limits = join(", ", *((name(limit, link=unlinked.pop(limit, "")),) for limit in report.refused))

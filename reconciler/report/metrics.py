@@ -26,8 +26,7 @@ from reconciler.model.plan import LimitVerdict, Plan
 from reconciler.plan.drift import DriftReport
 
 _CLUSTER, _RUN = ("cluster",), ("cluster", "command")
-_POLICY = (*_CLUSTER, "kind", "policy")
-_OWNED = (*_POLICY, "owner")
+_OWNED = (*_CLUSTER, "kind", "policy", "owner")
 
 
 class _Kind(NamedTuple):
@@ -43,10 +42,10 @@ _OF_DRIFT = {
     "observed_timestamp_seconds": _Kind("When the cluster was read; an old one means that drift is no longer checked."),
     "drift_since_timestamp_seconds": _Kind("Since when the oldest drifting subject drifts; absent while none does."),
     "limits_refusing": _Kind("Limits that refuse the plan as it stands."),
-    "drift_subjects": _Kind("Subjects that drift.", _POLICY),
-    "unread_subjects": _Kind("Subjects that could not be read.", _POLICY),
-    "unmatched": _Kind("1: the policy selects nothing, or names a group that looks misspelt.", _POLICY),
-    "subjects": _Kind("Subjects that do not drift: pending, waiting, skipped, satisfied.", (*_POLICY, "decision")),
+    "drift_subjects": _Kind("Subjects that drift.", _OWNED),
+    "unread_subjects": _Kind("Subjects that could not be read.", _OWNED),
+    "unmatched": _Kind("1: the policy selects nothing, or names a group that looks misspelt.", _OWNED),
+    "subjects": _Kind("Subjects that do not drift: pending, waiting, skipped, satisfied.", (*_OWNED, "decision")),
 }
 _OF_RUNS = {
     "runs_total": _Kind("Runs, by their exit code.", (*_RUN, "exit_code")),
@@ -157,13 +156,13 @@ class MeasuredRun:
 
     def count(self, plan: Plan, outcomes: Iterable[Outcome], refused: Iterable[LimitVerdict]) -> None:
         """Count what became of a plan. Each policy has its series from then on, also at 0."""
-        owners = {(note.policy.kind, note.policy.policy): note.owner or "" for note in plan.notes}
-        owners |= dict.fromkeys({(d.address.kind, d.address.policy) for d in plan.decisions} - owners.keys(), "")
-        for policy, owner in owners.items():
-            self.metrics.add("records_removed_total", 0, self.cluster, *policy, owner)
+        owners = plan.owners
+        policies = owners.keys() | {decision.address.policy_address for decision in plan.decisions}
+        labels = {policy: (self.cluster, policy.kind, policy.policy, owners.get(policy, "")) for policy in policies}
+        for owned in labels.values():
+            self.metrics.add("records_removed_total", 0, *owned)
         for outcome in outcomes:
-            policy = outcome.action.address.kind, outcome.action.address.policy
-            owned = (self.cluster, *policy, owners[policy])
+            owned = labels[outcome.action.address.policy_address]
             self.metrics.add("actions_total", 1, *owned, outcome.action.OPERATION, outcome.status)
             self.metrics.add("records_removed_total", outcome.removed_max, *owned)
         for verdict in refused:
@@ -192,7 +191,7 @@ def drift_metrics(reports: Sequence[DriftReport]) -> Metrics:
             oldest_ms = min(subject.since_ms for subject in report.subjects)
             metrics.set("drift_since_timestamp_seconds", oldest_ms / 1000, cluster)
         for tally in report.tallies:
-            policy = (cluster, tally.policy.kind, tally.policy.policy)
+            policy = (cluster, tally.policy.kind, tally.policy.policy, tally.owner)
             metrics.set("drift_subjects", tally.drift, *policy)
             metrics.set("unread_subjects", tally.unread, *policy)
             metrics.set("unmatched", tally.unmatched, *policy)

@@ -19,7 +19,6 @@ from reconciler.kafka.topics import (
     CONSUMER_OFFSETS_TOPIC,
     RetentionFacts,
     TopicListing,
-    consumer_offsets_missing,
     describe_topics,
     list_topics,
     retention_facts,
@@ -121,14 +120,9 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
     counted = select.topics_to_count(request, selected, topics)
     # Compacted topics are not part of the cluster's records. The scan waits for the policies after the tasks.
     retention = futures.submit(lambda: retention_facts(session, select.topics_with_offsets(selected) | counted))
-    consumer_offsets = log.result()
-    group_listing = groups.result()
-    if with_groups and not consumer_offsets.partitions:
-        hidden = request.without_consumer_offsets
-        missing = consumer_offsets_missing(consumer_offsets.missing, group_listing.groups, hidden=hidden)
-        consumer_offsets = ConsumerOffsetsLog(missing=missing, hidden=hidden and missing is None)
-    if group_listing.incomplete is None:
-        group_listing = replace(group_listing, incomplete=consumer_offsets.hides_groups)
+    consumer_offsets, group_listing = log.result(), groups.result()
+    if with_groups:
+        consumer_offsets, group_listing = consumer_offsets.judge(group_listing, hidden=request.without_consumer_offsets)
     return Listings(
         topics=topics,
         groups=group_listing,

@@ -10,7 +10,7 @@ from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.group_listing import GroupListing
 from reconciler.kafka.groups import NO_COMMIT_YET
 from reconciler.kafka.silence import describe_silence
-from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC, RetentionFacts, TopicListing
+from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC, RetentionFacts, TopicListing, consumer_offsets_missing
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import (
@@ -64,6 +64,17 @@ class ConsumerOffsetsLog:
     records: int = 0
     skipped: int = 0
     malformed: int = 0
+
+    def judge(self, listing: GroupListing, *, hidden: bool) -> "tuple[ConsumerOffsetsLog, GroupListing]":
+        """Return the log, and the listing of groups with why it may be incomplete, as they judge each other.
+
+        `hidden`: the Cluster says that its server hides the topic. Brokers without the topic have no groups.
+        """
+        log = self
+        if not self.partitions:
+            missing = consumer_offsets_missing(self.missing, listing.groups, hidden=hidden)
+            log = ConsumerOffsetsLog(missing=missing, hidden=hidden and missing is None)
+        return log, listing if listing.incomplete is not None else replace(listing, incomplete=log.hides_groups)
 
     @property
     def hides_groups(self) -> Unknown | None:
@@ -202,7 +213,7 @@ def _readers(
                 topic_id = _origin(group, committed, of_group, log)
             else:
                 # Of other groups there are only commits for another topic id.
-                topic_id = next((origin.id for origin in of_group if origin.committed == committed), NOT_ASKED)
+                topic_id = next((origin.topic_id for origin in of_group if origin.committed == committed), NOT_ASKED)
             readers.append(ConsumerPosition(group, committed, topic_id=topic_id, pending=pending))
         elif isinstance(log_start, Unknown):
             reason = f"where {quoted(group)} would start reading is unknown, {log_start.reason}"
@@ -218,10 +229,10 @@ def _origin(
     unread = log.reason_for(group)
     if unread is not None or log.hidden:
         return unread  # None, as of a broker that writes no topic id
-    ids = {origin.id for origin in origins}
+    ids = {origin.topic_id for origin in origins}
     if len(ids) > 1:
         # With commits for an earlier topic of this name only the current one counts.
-        ids = {origin.id for origin in origins if origin.committed == committed}
+        ids = {origin.topic_id for origin in origins if origin.committed == committed}
     if len(ids) == 1:
         return ids.pop()
     return Unknown(f"the topic id that {quoted(group)} committed for: __consumer_offsets does not say")

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 NO_BROWSER = (
     "Chromium is needed to look at pages, and none was found on PATH: install it, for example with "
@@ -82,6 +83,25 @@ def print_pages(folder: Path, page: str) -> int:
     """Print a page as PDF, and return how many sheets it takes."""
     _run(folder, page, 800, 1_000, "", f"--print-to-pdf={folder / 'page.pdf'}", target="page.html")
     return len(re.findall(rb"/Type\s*/Page\b", (folder / "page.pdf").read_bytes()))
+
+
+def find_text(folder: Path, page: str, text: str) -> str:
+    """Return the markup of a page after a jump to its first `text`.
+
+    A text fragment reveals what it finds as the browser's own search does: HTML standard, "ancestor revealing
+    algorithm". No option of a headless browser types into its search.
+    """
+    words = quote(text).replace("-", "%2D")  # a dash would end the context of a text fragment
+    return _run(
+        folder,
+        page,
+        800,
+        1_000,
+        "",
+        "--dump-dom",
+        "--virtual-time-budget=10000",
+        target=f"page.html#:~:text={words}",
+    )
 
 
 def measure(folder: Path, page: str, script: str, *, width: int, fragment: str = "", dark: bool = False) -> Any:

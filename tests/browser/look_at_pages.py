@@ -16,7 +16,7 @@ from reconciler.model.plan import Plan
 from reconciler.report.markdown import write_markdown
 from reconciler.report.plan import plan_report
 from tests.browser import github_comment
-from tests.browser.chromium import measure, print_pages, take_picture
+from tests.browser.chromium import find_text, measure, print_pages, take_picture
 from tests.strategies import pages
 from tests.unit.companions.html.test_html import of_drift, of_plan, of_results, of_suggestions
 
@@ -103,7 +103,7 @@ def test_a_plan_fits_its_width(name: str, width: int, dark: bool, tmp_path: Path
 OTHERS: dict[str, Callable[[], str]] = {
     "results": lambda: of_results(pages.outcomes(pages.ordinary())),
     "drift": lambda: of_drift(pages.drifting()),
-    "suggest": lambda: of_suggestions(pages.shares()),
+    "suggest": lambda: of_suggestions(pages.suggested()),
 }
 
 
@@ -112,7 +112,7 @@ OTHERS: dict[str, Callable[[], str]] = {
 def test_other_documents_fit_their_width(name: str, width: int, tmp_path: Path) -> None:
     page = OTHERS[name]()
     assert measure(tmp_path, page, OVERFLOW, width=width)["width"] <= width
-    if width == DESK and name != "suggest":  # no scan made it: the docs have a picture of a whole report only
+    if width == DESK or name != "results":
         save_picture(tmp_path, f"report-{name}-{width}", page, width=width)
 
 
@@ -155,6 +155,16 @@ def test_all_folds_open_without_a_script(tmp_path: Path) -> None:
     assert seen["before"] > 0
     assert seen["unfolded"] == 0
     assert seen["after"] == seen["before"]
+
+
+def test_the_search_of_the_browser_opens_the_fold_that_it_finds_something_in(tmp_path: Path) -> None:
+    """The page hides folds in no way that the search does not see; all other folds stay closed."""
+    page = of_plan(pages.large(30, 2))
+    assert page.index("<details><summary>45 more") < page.index("stuck-039")
+    seen = find_text(tmp_path, page, "stuck-039")
+    assert '<details open=""><summary>45 more' in seen
+    assert seen.count('<details open=""') == 1
+    assert seen.count("<details") > 3
 
 
 def test_a_printed_page_has_no_closed_fold(tmp_path: Path) -> None:

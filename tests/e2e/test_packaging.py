@@ -138,9 +138,9 @@ def test_what_an_index_would_show_is_valid_and_its_links_lead_to_the_commit(tmp_
     )
     [wheel], [sdist] = tmp_path.glob("*.whl"), tmp_path.glob("*.tar.gz")
     with zipfile.ZipFile(wheel) as archive:
-        text = archive.read("kafka_reconciler-0.1.0.dist-info/METADATA")
+        text = archive.read(f"kafka_reconciler-{__version__}.dist-info/METADATA")
     with tarfile.open(sdist) as archive:
-        file = archive.extractfile("kafka_reconciler-0.1.0/PKG-INFO")
+        file = archive.extractfile(f"kafka_reconciler-{__version__}/PKG-INFO")
         assert file is not None
         assert file.read() == text
     metadata = Metadata.from_email(text, validate=True)

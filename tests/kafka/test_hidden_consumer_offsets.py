@@ -19,6 +19,8 @@ from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
 from reconciler.companions.sandbox.security import Security
+from reconciler.companions.sources.data_sources import KafkaGroupCommits
+from reconciler.errors import ScanFailed, UsageError
 from tests.build import head
 from tests.command import reconciler
 from tests.kafka.acls import Grant, grant
@@ -182,3 +184,21 @@ def test_hidden_consumer_offsets(secure_cluster: SandboxCluster, tmp_path: Path)
     assert applied.returncode == 0, applied.stdout + applied.stderr
     assert list_groups(secure_cluster) == {"billing", "at-the-end", "behind-a-transaction"}
     assert client.watermarks(servers, "clicks", 0)[0] == 15
+
+
+def test_the_data_source_says_that_groups_may_be_missing(secure_cluster: SandboxCluster) -> None:
+    """Without the option it fails: rows of some groups would read as those of all. With it they are all there is."""
+    servers = secure_cluster.bootstrap_servers
+    client.commit(servers, "reader", {("clicks", 0): 7})
+    assert secure_cluster.secure is not None
+    login = secure_cluster.secure.client("ci") | {"sasl.password": USERS["ci"]}
+    options = {"kafka.bootstrap.servers": secure_cluster.secure.bootstrap_servers, "groups": "reader"}
+    options |= {f"kafka.{name}": str(value) for name, value in login.items()}
+    with pytest.raises(ScanFailed, match="whether every group is listed is unknown"):
+        KafkaGroupCommits(options).partitions()
+    with pytest.raises(UsageError, match="consumerOffsets=hide: expected hidden"):
+        KafkaGroupCommits(options | {"consumerOffsets": "hide"}).partitions()
+    source = KafkaGroupCommits(options | {"consumerOffsets": "hidden"})
+    rows = [row for part in source.partitions() for batch in source.read(part) for row in batch.to_pylist()]
+    assert [(row["group"], row["committed"]) for row in rows if row["topic"]] == [("reader", 7)]
+    assert {row["error"] for row in rows} == {None}

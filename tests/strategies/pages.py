@@ -2,18 +2,21 @@
 
 from dataclasses import replace
 
+from reconciler.companions.suggest import rules
+from reconciler.companions.suggest.findings import Suggestions
 from reconciler.model.action import Mode
-from reconciler.model.description import RecordShare
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Decision, LimitVerdict, Plan, PolicyInfo, Satisfied, Source
+from reconciler.model.snapshot import GroupState, PartitionFacts
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import LagPolicy, Preconditions
 from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import drift
 from reconciler.plan.drift import DriftReport
+from tests.strategies import facts
 from tests.strategies.examples import blocked, election, plan, purge, removal, waiting
-from tests.strategies.facts import DAY, NOW_MS
+from tests.strategies.facts import DAY, HOUR, NOW_MS
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -51,7 +54,7 @@ def limits(**observed: float) -> tuple[LimitVerdict, ...]:
             limit=bound,
             observed=observed.get(limit, 0),
             passed=observed.get(limit, 0) <= bound,
-            message=f"{limit}: {observed.get(limit, 0)}, the limit is {bound}",
+            message=f"{limit}: {observed.get(limit, 0):g}, the limit is {bound}",
         )
         for limit, bound in bounds.items()
     )
@@ -214,11 +217,25 @@ def drifting() -> DriftReport:
     return replace(report, subjects=tuple(subjects))
 
 
-def shares() -> list[RecordShare]:
-    """Return suggestions for three topics, of which two are in a draft."""
-    draft = "RetentionFloor/read-by-billing"
-    return [
-        RecordShare(topic="orders", records=610_000, total=634_000, manifest=draft),
-        RecordShare(topic="clicks", records=18_400, total=345_000, manifest=draft),
-        RecordShare(topic="counts-repartition", records=97_000, total=249_000),
-    ]
+def suggested() -> Suggestions:
+    """Return what `suggest` finds on a small cluster of which one plan may touch two topics."""
+
+    def partition(topic: str, number: int, end: int, read: int, **more: object) -> PartitionFacts:
+        readers = (facts.reader("billing", read), facts.reader("old-etl", read // 8))
+        return facts.partition(number, topic=topic, at={DAY: end // 2}, end=end, readers=readers, **more)
+
+    sizes = {"orders": (210_000, 203_000), "clicks": (115_000, 6_100), "payments": (83_000, 32_000)}
+    snapshot = facts.snapshot(
+        *(partition(topic, number, *size) for topic, size in sizes.items() for number in range(3)),
+        partition("shipments", 0, 9_000, 4_000, leader=2),
+        facts.partition(0, topic="clicks-raw", at={DAY: 100_000}, end=400_000),
+        *(facts.topic(topic, 3, records=3 * end) for topic, (end, _read) in sizes.items()),
+        facts.partition(0, topic="_schemas", at={DAY: 0}, end=340),
+        facts.topic("shipments", records=9_000),
+        facts.topic("clicks-raw", records=400_000, consumers=frozenset()),
+        facts.topic("_schemas", records=340, cleanup_policy=frozenset({"compact"})),
+        facts.group("billing", idle=HOUR, state=GroupState.STABLE),
+        facts.group("old-etl", idle=6 * DAY),
+        facts.group("load-test", idle=120 * DAY),
+    )
+    return rules.suggest(snapshot, cluster=facts.cluster(limits={"topics": 2}))

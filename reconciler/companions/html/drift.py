@@ -1,12 +1,13 @@
 """Collects the figures of reports of drift: for how long what drifts, and how each policy stands."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from reconciler.companions.html.figures import ROWS_MAX, Bar, Chart, Figures, Row, Segment, Tile, cut_chart, slug
 from reconciler.model.names import count_by_sort, format_address
 from reconciler.plan.drift import BLOCKED, UNREAD, DriftReport, PolicyTally, Subject
+from reconciler.report.plan import format_counts
 from reconciler.report.tree import Severity, format_subjects, group_equal
 from reconciler.text import formatting
 from reconciler.text.phrase import escaped_name
@@ -15,6 +16,12 @@ _STYLES = {BLOCKED: ("blocked", Severity.WARNING), UNREAD: ("unread", Severity.W
 _WORDS = {BLOCKED: "blocked", UNREAD: "not read"}
 _CORRECTED = ("changed", Severity.CHANGE)
 """What an apply would correct."""
+_OVERDUE_LEGEND = (
+    ("changed", "an apply corrects it"),
+    ("blocked", "blocked"),
+    ("unread", "not read"),
+    ("deleted", "records or offsets that the correction removes at most"),
+)
 
 
 def drift_figures(reports: Sequence[DriftReport]) -> list[Figures]:
@@ -46,29 +53,55 @@ def _tiles(report: DriftReport) -> Iterator[Tile]:
 
 
 def _overdue_chart(report: DriftReport, rows_max: int) -> Chart:
-    """Draw for how long what each policy has of a topic drifts, the longest first, and what is blocked before the rest."""
+    """Draw for how long what each policy has of a topic drifts, and how much that is; the longest first.
+
+    A blocked subject has no bar of records: the plan does not hold how many a later action would remove.
+    """
 
     def age_ms(same: Sequence[Subject]) -> int:
         return max(0, report.observed_at_ms - min(subject.since_ms for subject in same))
 
+    def removed_max(same: Sequence[Subject]) -> Counter[str]:
+        return sum((Counter(subject.removed_max) for subject in same), Counter())
+
     subjects = [*report.subjects, *report.unread]
-    groups = list(group_equal(subjects, lambda s: (s.address.policy_address, s.address.name, s.sort)))
-    groups.sort(key=lambda same: (-age_ms(same), same[0].sort not in _STYLES, -len(same), same[0].address))
-    oldest, most = max(map(age_ms, groups), default=0), max(map(len, groups), default=0)
+
+    # A topic of a policy is one row for each cause, and so are the groups of a policy that drift since the same time.
+    def key(subject: Subject) -> Hashable:
+        address = subject.address
+        part = subject.since_ms if address.is_of_group else address.name
+        return address.policy_address, part, subject.sort, subject.code
+
+    groups = list(group_equal(subjects, key))
+    amounts = {same[0].address: removed_max(same) for same in groups}
+    oldest = max(map(age_ms, groups), default=0)
+    most = max((amount.total() for amount in amounts.values()), default=0)
+    groups.sort(
+        key=lambda same: (
+            -age_ms(same),
+            same[0].sort not in _STYLES,
+            -amounts[same[0].address].total(),
+            -len(same),
+            same[0].address,
+        )
+    )
 
     def row(same: Sequence[Subject]) -> Row:
         style, severity = _STYLES.get(same[0].sort, _CORRECTED)
         addresses = [subject.address for subject in same]
-        age = age_ms(same)
+        age, amount = age_ms(same), amounts[same[0].address]
         since = formatting.format_time(min(subject.since_ms for subject in same))
-        bars = (Bar(segments=(Segment(age, style),), total=oldest),) if oldest else ()
+        bars = [Bar(segments=(Segment(age, style),), total=oldest)] if oldest else []
+        if amount:
+            bars.append(Bar(segments=(Segment(amount.total(), "deleted"),), total=most))
         return Row(
             cells=(
                 format_subjects(addresses),
                 (f"for {formatting.approximate_duration(age)}, since {since}" if age else "seen for the first time",),
                 (f"{_WORDS[same[0].sort]} ({same[0].code})" if same[0].code else "",),
+                (f"at most {format_counts(amount)} to remove" if amount else "",),
             ),
-            bars=(*bars, Bar(segments=(Segment(len(same), style),), total=most)),
+            bars=tuple(bars),
             severities=frozenset({severity}),
             anchor=f"drift-{same[0].sort}-{slug(str(replace(same[0].address, partition=-1)))}",
             note=(escaped_name(format_address(same[0].address.policy_address)),),
@@ -78,12 +111,15 @@ def _overdue_chart(report: DriftReport, rows_max: int) -> Chart:
         groups,
         row,
         "lines",
-        lambda rest: [(sum(map(len, rest)), "partitions and groups")],
+        lambda rest: [
+            (sum(map(len, rest)), "partitions and groups"),
+            (sum(amounts[same[0].address].total() for same in rest), "records or offsets to remove at most"),
+        ],
         rows_max=rows_max,
         anchor="overdue",
-        heading="What drifts, and for how long",
-        intro="First bar: time since it was first reported. Second bar: partitions and groups." if oldest else "",
-        legend=(("changed", "an apply corrects it"), ("blocked", "blocked"), ("unread", "not read")),
+        heading="What drifts, for how long, and how much of it",
+        intro="One bar for the time since the first report, one for what the correction removes." if oldest else "",
+        legend=_OVERDUE_LEGEND if oldest or most else (),
     )
 
 

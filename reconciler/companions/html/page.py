@@ -70,7 +70,8 @@ _TILES = {
 class _Part:
     """A laid out section, and the severities of what it shows.
 
-    Without a heading, or with an error, it stands above the figures: it says what the document says.
+    Without a heading, or with an error, it stands above the figures: it says what the document says. A list of
+    changes only stands below them: the figures draw it.
     """
 
     text: Markup
@@ -119,7 +120,8 @@ def _document(report: Report, figures: Figures, number: int, total: int) -> dict
     anchors = {topic.anchor for topic in figures.topics[: len(rulers)]}
     charts, tables = _with_unique_anchors(figures.charts, anchors), _with_unique_anchors(figures.tables, anchors)
     severities = {severity for part in parts for severity in part.severities}
-    is_urgent = {part: not part.has_heading or Severity.ERROR in part.severities for part in parts}
+    is_list = {part: part.has_heading or part.severities == {Severity.CHANGE} for part in parts}
+    is_urgent = {part: not is_list[part] or Severity.ERROR in part.severities for part in parts}
     return {
         "prefix": prefix,
         "report": report,
@@ -308,4 +310,4 @@ def _text_of(style: str, text: str) -> str:
 
 
 def _arrow(text: str) -> str:
-    return text.replace("->", "→")
+    return text.replace("->", "→").replace(" %", "\N{NO-BREAK SPACE}%")

@@ -23,7 +23,7 @@ from reconciler.model.description import IdleGroup, LeaderMove, OffsetMove
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address, format_address, format_location, format_subject
 from reconciler.model.plan import Blocked, Decision, LimitVerdict, Plan, Skipped, section_of
-from reconciler.report.plan import count_subjects
+from reconciler.report.plan import count_subjects_of
 from reconciler.report.tree import NO_PAGES, Severity
 from reconciler.text import formatting
 from reconciler.text.escape import display_name, quoted
@@ -280,33 +280,31 @@ def _leaders_chart(moves: Sequence[LeaderMove]) -> Chart:
 
 
 def _groups_chart(groups: Sequence[IdleGroup], now_ms: int) -> Chart:
-    def idle_days(group: IdleGroup) -> float:
-        return -1 if group.idle_since_ms is None else max(0, now_ms - group.idle_since_ms) / formatting.DAY_MS
+    def idle_ms(group: IdleGroup) -> int:
+        return -1 if group.idle_since_ms is None else max(0, now_ms - group.idle_since_ms)
 
-    most = max((1.0, *map(idle_days, groups), *(group.required_ms / formatting.DAY_MS for group in groups)))
+    most = max((1, *map(idle_ms, groups), *(group.required_ms for group in groups)))
 
     def row(group: IdleGroup) -> Row:
-        days = idle_days(group)
+        ms = idle_ms(group)
         commits = formatting.count(group.commits, "committed offset")
-        idle = f"idle for {days:,.1f} days" if days >= 0 else "no evidence of being idle was asked for"
+        idle = (
+            f"idle for {formatting.approximate_duration(ms)}" if ms >= 0 else "no evidence of being idle was asked for"
+        )
         return Row(
             cells=((escaped_name(quoted(group.group)),), (f"{idle}; {commits}",)),
-            bars=(
-                Bar(
-                    segments=(Segment(max(days, 0), "deleted"),), total=most, mark=group.required_ms / formatting.DAY_MS
-                ),
-            ),
+            bars=(Bar(segments=(Segment(max(ms, 0), "deleted"),), total=most, mark=group.required_ms),),
             severities=frozenset({Severity.LOSS}),
             anchor=f"group-{slug(group.group)}",
         )
 
     return cut_chart(
-        sorted(groups, key=lambda group: (-idle_days(group), group.group)),
+        sorted(groups, key=lambda group: (-idle_ms(group), group.group)),
         row,
         "groups",
         lambda rest: [(sum(group.commits for group in rest), "committed offsets")],
         anchor="groups",
-        heading="Removed groups by days idle",
+        heading="Removed groups, the longest idle first",
         legend=(("deleted", "idle"), ("mark", "idleFor of the policy")),
     )
 
@@ -369,7 +367,7 @@ def _causes_table(causes: dict[tuple[str, str], list[Decision]], pages: Mapping[
             cells=(
                 (*((name(code, link=pages.get(code, "")), " ") if known else ()), *text),
                 ({"unread": "blocked, unread"}.get(section, section),),
-                (count_subjects(decision.address for decision in decisions),),
+                (count_subjects_of(decisions),),
                 (escaped_name(formatting.first_few(list(subjects))),),
             ),
             severities=_severities({_of_section(section): 1}),

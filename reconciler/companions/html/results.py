@@ -104,7 +104,12 @@ def _outcomes_chart(
         anchor=anchor,
         heading=heading,
         intro=f"Where something was not done: {len(undone):,} of {len(groups):,}.",
-        legend=(("exceeded", "failed"), ("blocked", "not done"), ("waiting", "nothing was to do"), ("good", "applied")),
+        legend=(
+            ("exceeded", "failed or not attempted"),
+            ("blocked", "not done"),
+            ("waiting", "nothing was to do"),
+            ("good", "applied"),
+        ),
     )
 
 

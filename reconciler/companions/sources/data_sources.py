@@ -108,8 +108,17 @@ class Options:
             groups = tuple(map(Selector, _words(values.get("groups", "*"))))
         with _of_option("instants_ms"):
             instants_ms = tuple(map(int, _words(values.get("instants_ms", ""))))
+        if (consumer_offsets := values.get("consumeroffsets")) not in (None, "hidden"):
+            raise UsageError(
+                f"consumerOffsets={consumer_offsets}: expected hidden, as in the Cluster, or no such option"
+            )
         of_topics = TopicRequest(topics=topics, offsets=True, instants_ms=instants_ms)
-        return cls(_connection(values), ScanRequest(topics=(of_topics,), groups=(GroupRequest(groups=groups),)))
+        request = ScanRequest(
+            topics=(of_topics,),
+            groups=(GroupRequest(groups=groups),),
+            without_consumer_offsets=consumer_offsets is not None,
+        )
+        return cls(_connection(values), request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,16 +279,16 @@ class KafkaGroupCommits(KafkaSource):
     """
 
     NAME = "kafka_group_commits"
-    OPTIONS = ("groups", *_TOPICS)
+    OPTIONS = ("groups", "consumerOffsets", *_TOPICS)
     SCHEMA = columns(
         "cluster_id! observed_at_ms! group! topic partition committed commits commit_topics fingerprint error"
     )
 
     def chunks(self, session: KafkaSession, options: Options, listing: TopicListing) -> list[Chunk]:
         # No broker lists the groups of a partition of the log without a leader, and none says so.
-        hidden = describe_log(session, listing).hides_groups
-        groups = list_groups(session, hidden=False)
-        _complete(groups if hidden is None or groups.incomplete is not None else replace(groups, incomplete=hidden))
+        log, hidden = describe_log(session, listing), options.request.without_consumer_offsets
+        _log, groups = log.judge(list_groups(session, hidden=False), hidden=hidden)
+        _complete(groups)
         (request,) = options.request.groups
         return commit_chunks(select.select_groups([replace(request, only=self.left.get("group"))], groups.groups))
 
@@ -321,7 +330,7 @@ class KafkaConsumerOffsets(KafkaSource):
         return log_chunks(sizes, log.leaders)
 
     def rows(self, session: KafkaSession, chunk: Chunk) -> Iterator[list[Row]]:
-        yield read_consumer_offsets(session, chunk.log)
+        yield from read_consumer_offsets(session, chunk.log).values()
 
 
 class KafkaCommitLog(KafkaConsumerOffsets):

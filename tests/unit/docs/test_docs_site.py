@@ -5,12 +5,14 @@
 
 import os
 import re
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
+from reconciler import __version__
 from tools import build_docs
 from tools.generate_docs import fill_navigation
 
@@ -116,8 +118,24 @@ def test_the_home_page_is_in_start() -> None:
 
 
 def test_each_version_in_the_changelog_has_a_date() -> None:
-    """`[Unreleased]` comes first; the workflow of a release refuses a version without a dated section."""
+    """`[Unreleased]` comes first, then the versions with their dates, the newest first.
+
+    The program carried the version of a dated section while `[Unreleased]` already had entries: its release
+    workflow would have accepted a tag of that version. The program is the next version as soon as there are entries.
+    """
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    first, *versions = re.findall(r"^## (.*)$", text, re.MULTILINE)
-    assert first == "[Unreleased]"
-    assert [version for version in versions if not re.fullmatch(r"\[\d+\.\d+\.\d+\] - 20\d\d-\d\d-\d\d", version)] == []
+    first, *released = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
+    assert first.startswith("[Unreleased]\n")
+    dated = [re.match(r"\[(\d+)\.(\d+)\.(\d+)\] - (20\d\d-\d\d-\d\d)\n", section) for section in released]
+    found = [(date.fromisoformat(match[4]), *map(int, match.group(1, 2, 3))) for match in dated if match]
+    assert len(found) == len(released)
+    assert found == sorted(set(found), reverse=True)
+    versions = [version for _, *version in found]
+    assert versions == sorted(versions, reverse=True)
+    now = [int(part) for part in __version__.split(".")]
+    assert now > versions[0] if "- " in first else now == versions[0]
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    """The wheel takes it from pyproject.toml, `--version` and plans from the package."""
+    assert f'\nversion = "{__version__}"\n' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")

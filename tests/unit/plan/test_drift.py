@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from reconciler.model.action import Mode
 from reconciler.model.names import NOWHERE, Address
-from reconciler.model.plan import Blocked, Decision, LimitVerdict, Plan, Satisfied, Skipped, Waiting
+from reconciler.model.plan import Blocked, Decision, LimitVerdict, Plan, PolicyInfo, Satisfied, Skipped, Waiting
 from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import drift
 from reconciler.plan.drift import BLOCKED, UNREAD, DriftReport
@@ -165,6 +165,17 @@ def test_an_unreachable_cluster_is_unread_and_keeps_its_drift() -> None:
     assert not unknown.in_sync
 
 
+def test_how_much_is_overdue_is_known_of_deletions_that_are_planned_now() -> None:
+    """Elections and groups have no such number, and what a broker hides has none any more: it is not zero."""
+    report = drift.report(plan_of(purge(partition=0), removal(), election(), blocked()))
+    assert [s.removed_max for s in report.subjects] == [None, None, None, {"record": 97_213}]
+    assert drift.parse(drift.dumps([report])) == (report,)
+    hidden = drift.unreachable_report(
+        "prod-eu", report.cluster_id, "no broker answered", observed_at_ms=NOW_MS, previous=[report]
+    )
+    assert {s.removed_max for s in hidden.unread} == {None}
+
+
 def full_report() -> DriftReport:
     verdict = LimitVerdict(id="groups", limit=1, observed=2, passed=False, message="2 groups, 1 is the limit")
     first = drift.report(plan_of(removal("a/b\u202e`\x7f"), now_ms=NOW_MS - HOUR))
@@ -199,7 +210,7 @@ def test_an_unchanged_cluster_gives_the_same_report_except_its_time() -> None:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (("1.2", "2.0"), "format_version"),
+        (("1.3", "2.0"), "format_version"),
         (('"in_sync": false', '"in_sync": true'), "in_sync"),
         (('"kind": "DriftReport"', '"kind": "Plan"'), "kind"),
         (('"sort":"group"', '"sort":"grupp"'), "sort"),
@@ -218,9 +229,9 @@ def test_a_damaged_drift_report_is_refused(change: tuple[str, str], complaint: s
 
 
 def test_a_newer_minor_version_is_read_and_other_json_is_refused() -> None:
-    """Unknown fields of 1.3 are ignored; a JSON list is not a report."""
+    """Unknown fields of 1.4 are ignored; a JSON list is not a report."""
     text = drift.dumps([drift.report(plan_of(removal()))])
-    newer_text = text.replace('"1.2"', '"1.3"').replace('"kind"', '"shade": 1, "kind"')
+    newer_text = text.replace('"1.3"', '"1.4"').replace('"kind"', '"shade": 1, "kind"')
     assert drift.parse(newer_text) == drift.parse(text)
     with pytest.raises(ValueError, match="expected an object"):
         drift.parse("[]")
@@ -232,7 +243,10 @@ def test_metrics_show_zero_for_policies_in_sync(tmp_path: Path) -> None:
     The oldest instant exists only during drift, and there is no metric of the process.
     """
     path = tmp_path / "reconciler.prom"
-    in_sync = replace(drift.report(plan_of(Satisfied(purge(partition=0).address))), cluster="quiet")
+    floor = purge(partition=0).address
+    owned = PolicyInfo(policy=floor.policy_address, owner="team-orders", reason=None)
+    in_sync = replace(drift.report(plan_of(Satisfied(floor), notes=(owned,))), cluster="quiet")
+    assert drift.parse(drift.dumps([in_sync])) == (in_sync,)
     drift_metrics([full_report(), in_sync]).write(path)
     samples = {
         (s.name, tuple(sorted(s.labels.items()))): s.value
@@ -248,7 +262,9 @@ def test_metrics_show_zero_for_policies_in_sync(tmp_path: Path) -> None:
     assert samples["reconciler_observed_timestamp_seconds", noisy] == NOW_MS / 1000
     assert samples["reconciler_drift_since_timestamp_seconds", noisy] == NOW_MS / 1000
     assert ("reconciler_drift_since_timestamp_seconds", labels) not in samples
-    policy = (("cluster", "quiet"), ("kind", "RetentionFloor"), ("policy", "orders-gdpr"))
+    policy = (("cluster", "quiet"), ("kind", "RetentionFloor"), ("owner", "team-orders"), ("policy", "orders-gdpr"))
     assert samples["reconciler_drift_subjects", policy] == 0
     assert samples["reconciler_subjects", (policy[0], ("decision", "satisfied"), *policy[1:])] == 1
+    unowned = (("cluster", "prod-eu"), ("kind", "GroupRemoval"), ("owner", ""), ("policy", "dead-etl"))
+    assert unowned in {labels for name, labels in samples if name == "reconciler_drift_subjects"}
     assert [p.name for p in tmp_path.iterdir()] == ["reconciler.prom"]

@@ -57,7 +57,7 @@ def test_in_sync_is_one_line_of_text_and_one_sentence_of_markdown() -> None:
 def test_the_command_names_the_manifests() -> None:
     """It once read `manifests/`, whatever the drift was found with."""
     text = write_lines(drift_report(report_of(partitions(1)), paths=["my folder"]))
-    assert [line.plain for line in text][-1].endswith(": reconciler plan --cluster prod-eu 'my folder'")
+    assert [line.plain for line in text][-1].endswith(": reconciler plan --full --cluster prod-eu 'my folder'")
 
 
 def test_the_text_of_an_unchanged_drift_has_no_offsets_and_no_times() -> None:

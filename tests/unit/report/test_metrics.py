@@ -159,20 +159,31 @@ def test_the_endpoint_serves_the_metrics_until_its_end(capsys: pytest.CaptureFix
         urllib.request.urlopen(address, timeout=10)
 
 
+@pytest.mark.parametrize("words", [["watch"], ["converge", "--every", "1s"]])
 def test_a_loop_writes_metrics_and_a_health_file_for_each_round(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A round that fails is a round, so that no supervisor starts the loop again because brokers are away."""
+    """A round that fails is a round, so that no supervisor starts the loop again because brokers are away.
+
+    It counts for the word that was typed: `converge --every` counted as watch.
+    """
     (tmp_path / "cluster.yaml").write_text(CLUSTER % "billing")
     health, metrics, seen = tmp_path / "run" / "health.json", tmp_path / "m.prom", list[object]()
-    words = ["watch", str(tmp_path / "cluster.yaml"), "--health-file", str(health), "--metrics", str(metrics)]
+    typed, *_ = words = [
+        *words,
+        str(tmp_path / "cluster.yaml"),
+        "--health-file",
+        str(health),
+        "--metrics",
+        str(metrics),
+    ]
     health.parent.mkdir()
     health.write_text('{"at": "of an earlier process"}')
     code, _rounds = loop(words, monkeypatch, lambda: seen.append(json.loads(health.read_text())))
     assert code == ExitCode.ERROR
     assert [state["clusters"]["prod"]["exit_code"] for state in seen] == [1]  # type: ignore[index]
     assert not health.exists()
-    assert 'reconciler_runs_total{cluster="prod",command="watch",exit_code="1"} 2.0' in metrics.read_text()
+    assert f'reconciler_runs_total{{cluster="prod",command="{typed}",exit_code="1"}} 2.0' in metrics.read_text()
 
 
 def test_a_health_file_never_replaces_something_else(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_partitions_with_equal_outcomes_are_folded() -> None:
 
 
 def _texts(planned: Plan | ResultsHeader, outcomes: Sequence[Outcome]) -> tuple[str, list[str]]:
-    tree = results_report(planned, outcomes)
+    tree = results_report(planned if isinstance(planned, ResultsHeader) else report.header_of(planned), outcomes)
     return plain(tree.headline), [line.plain for line in write_lines(tree)]
 
 
@@ -75,7 +75,7 @@ def test_results_of_a_plan_that_blocks_are_never_everything() -> None:
     headline, lines = _texts(plan(*stuck, unread), [outcome_of()])
     assert headline == "prod-eu: every action is done; blocked in the plan: 16 partitions, 1 group"
     assert any(line.endswith("removed; blocked in the plan: 16 partitions, 1 group.") for line in lines)
-    assert lines[-1].startswith("Next: blocked in the plan: reconciler show PLAN")
+    assert lines[-1].startswith("Next: blocked in the plan: reconciler plan --cluster prod-eu says why")
 
 
 def test_results_without_actions_of_a_plan_that_blocks() -> None:
@@ -387,6 +387,9 @@ def test_the_journal_is_grouped_by_run() -> None:
     ]
     assert lines[0].endswith(f"plan sha256:{'1' * 64}, 1 not attempted")
     assert lines[4].endswith(f"plan sha256:{'2' * 64}, 1 without an outcome")
+    restored = replace(first, run_id="three", plan_digest=f"restore of sha256:{'3' * 64}")
+    (_title, _empty, heading, *_) = (line.plain for line in report.journal_text([restored]))
+    assert "Z, restore of sha256:3" in heading
 
 
 def entries_of(policy: str, *statuses: Status | None, run_id: str = "one") -> list[JournalEntry]:

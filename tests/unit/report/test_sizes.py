@@ -73,7 +73,7 @@ def test_an_issue_about_many_unread_policies_is_cut_and_counts_the_rest(number: 
     # 40 items of unread subjects and one that counts the others; then a warning for each policy
     assert items + cut_count(text) == 41 + number
     assert cut_count(text) > 0
-    assert "`reconciler plan --cluster prod-eu`" in text.splitlines()[-1]
+    assert "`reconciler plan --full --cluster prod-eu`" in text.splitlines()[-1]
 
 
 @pytest.mark.parametrize("number", [1, 2, 14, 15, 16, 50])

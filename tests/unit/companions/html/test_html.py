@@ -29,7 +29,8 @@ from reconciler.companions.html.offsets import RULERS_MAX, WORST
 from reconciler.companions.html.page import PAGE_BYTES, write_html
 from reconciler.companions.html.plan import plan_figures
 from reconciler.companions.html.results import results_figures
-from reconciler.model.description import RecordShare
+from reconciler.companions.suggest.findings import Suggestions
+from reconciler.companions.suggest.report import suggest_report
 from reconciler.model.names import Address, format_address, format_subject
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Blocked, Decision, Plan, Source
@@ -49,6 +50,7 @@ from tests.strategies import outcomes as ended
 from tests.strategies import pages
 from tests.strategies import plans as made
 from tests.strategies.examples import blocked, election, plan, purge, removal, satisfied
+from tests.strategies.facts import DAY
 from tests.unit.apply.test_results import HEADER
 
 ROOT = Path(__file__).parents[4]
@@ -151,9 +153,10 @@ def of_results(outcomes: list[Outcome]) -> str:
     return write_html(results_document(HEADER, outcomes, lambda: ""))
 
 
-def of_suggestions(shares: list[RecordShare]) -> str:
-    tree = Report(headline=("prod-eu: 31 findings",))
-    return write_html(Document(kind=SUGGESTIONS, trees=lambda _view: [tree], values=shares))
+def of_suggestions(found: Suggestions) -> str:
+    steps = ["reconciler plan first.yaml"]
+    tree = suggest_report(found, next_steps=steps)
+    return write_html(Document(kind=SUGGESTIONS, trees=lambda _view: [tree], values=found.removable_records))
 
 
 def of_drift(*reports: drift.DriftReport) -> str:
@@ -370,7 +373,7 @@ def test_bars_have_the_numbers_of_the_plan() -> None:
         ("broker 3 -> broker 1", "3 partitions"),
     ]
     groups = [(row.bars[0].segments[0].amount, row.bars[0].mark) for row in charts["groups"].rows]
-    assert groups == [(120.0, 7.0), (31.0, 7.0), (9.0, 7.0)]
+    assert groups == [(days * 86_400_000, 7 * DAY) for days in (120, 31, 9)]
     assert [row.cells[0][0].text for row in charts["limits"].rows][:2] == ["topics", "recordsPercentPerTopic"]  # type: ignore[union-attr]
 
 
@@ -507,8 +510,50 @@ def test_drift_shows_what_is_overdue_and_for_how_long() -> None:
         ("6 partitions of clicks", "for 3 d", ""),
         ("3 partitions of clicks", "for 3 d", ""),
     ]
-    assert words[-1] == ("counts-repartition[0]", "seen for the first time", "")
+    assert words[-1] == ('"console-consumer-7731", "old-etl"', "seen for the first time", "")
     assert chart.rows[3].bars[0].segments[0].amount / chart.rows[3].bars[0].total == 0.5
+
+
+def test_drift_shows_how_much_is_overdue_where_the_plan_knows_it() -> None:
+    """What is blocked, unread or elected has no number and no bar, which is not a zero; offsets are not records."""
+    gaps = purge("counts", 1, policy="orders-gdpr", before_offset=700, log_start=0, end=2_000, may_have_gaps=True)
+    unreadable = blocked("RetentionFloor/orders-gdpr/orders[9]", code="B103", unread=True)
+    report = drift.report(plan(*pages.ordinary().decisions, gaps, unreadable))
+    amounts = {s.address.partition: s.removed_max for s in report.subjects if s.address.name == "counts"}
+    assert amounts == {1: {"offset": 700}}
+    (chart, _policies) = drift_figures([report])[0].charts
+    known = {row.anchor: (plain(row.cells[3]), len(row.bars)) for row in chart.rows}
+    assert known["drift-records-RetentionFloor/clicks-7d/clicks"] == ("at most 284,778 records to remove", 1)
+    assert known["drift-records-RetentionFloor/orders-gdpr/counts"] == ("at most 700 offsets to remove", 1)
+    for unknown in ("blocked-RetentionFloor/orders-gdpr/orders", "unread-RetentionFloor/orders-gdpr/orders"):
+        assert known[f"drift-{unknown}"] == ("", 0)
+    elected = [words for anchor, words in known.items() if anchor.startswith("drift-leader-")]
+    assert set(elected) == {("", 0)}
+    later = replace(report, observed_at_ms=report.observed_at_ms + DAY)
+    assert {len(row.bars) for row in drift_figures([later])[0].charts[0].rows} == {1, 2}
+
+
+def test_drift_that_looks_alike_is_one_row() -> None:
+    """59 groups that drift since now were 59 rows without a bar. A row names the code of all its subjects."""
+    groups = [removal(f"tmp-{number}") for number in range(59)]
+    floors = [blocked(f"RetentionFloor/f/t[{number}]", code=code) for number, code in enumerate(("B204", "B217"))]
+    report = drift.report(plan(*groups, *floors))
+    dated = replace(report.subjects[0], since_ms=report.observed_at_ms - DAY)
+    (chart, _policies) = drift_figures([replace(report, subjects=(dated, *report.subjects[1:]))])[0].charts
+    assert [(plain(row.cells[0]).partition(",")[0], plain(row.cells[2])) for row in chart.rows] == [
+        ('"tmp-0"', ""),
+        ("t[0]", "blocked (B204)"),
+        ("t[1]", "blocked (B217)"),
+        ('"tmp-1"', ""),
+    ]
+    (undated, _policies) = drift_figures([replace(report, subjects=report.subjects[:3])])[0].charts
+    assert undated.legend == ()
+
+
+def test_a_count_has_no_decimals() -> None:
+    """Pictures of the docs said `topics: 100.0` and `idle for 120.0 days`; only shares in percent have decimals."""
+    for planned in (pages.ordinary(), pages.large()):
+        assert re.findall(r"\d\.0\b(?! %)", read(of_plan(planned)).text) == []
 
 
 def test_a_blocked_subject_of_drift_is_not_what_an_apply_corrects() -> None:
@@ -526,13 +571,13 @@ def test_an_old_drift_report_claims_nothing_about_what_is_in_sync() -> None:
 
 def test_suggestions_show_records_shares_and_their_sum() -> None:
     """Each topic is in one suggestion, so that the sum of all counts no record twice."""
-    page = read(of_suggestions(pages.shares()))
+    page = read(of_suggestions(pages.suggested()))
     for words in (
-        "at most 610,000 of 634,000 records (96.3 %)",
+        "at most 609,000 of 630,000 records (96.7 %)",
         "in RetentionFloor/read-by-billing",
         "in no draft yet",
-        "Taking all of 3 topics: at most 725,400 of 1,228,000 records (59.1 %).",
-        "The drafts have 2 topics: at most 628,400 of 979,000 records (64.2 %).",
+        "Taking all of 4 topics: at most 727,300 of 1,233,000 records (59.0 %).",
+        "The drafts have 2 topics: at most 705,000 of 879,000 records (80.3 %).",
     ):
         assert words in page.text
 
