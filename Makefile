@@ -61,7 +61,7 @@ test: java setup  ## all tests, with real brokers and real Spark, about 10 minut
 	$(PYTEST) -q -n $(WORKERS)
 
 test-long: java setup  ## the same, with many more repetitions of rare events, and beside Kafka Streams (needs a JDK), Spark and MirrorMaker: WORKERS=4
-	RECONCILER_TEST_LONG=1 $(PYTEST) -q -n $(WORKERS)
+	RECONCILER_TEST_LONG=1 $(PYTEST) -q -o timeout=3600 -n $(WORKERS)
 
 test-unit: setup  ## tests without network and Spark, under a minute
 	$(PYTEST) -q -n 2 tests/unit tests/properties tests/golden

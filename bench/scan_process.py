@@ -143,10 +143,10 @@ def measure_log_reader(servers: str, runs: int) -> dict[str, list[float]]:
     for _ in range(runs):
         with gc_paused():
             start, cpu_start = time.perf_counter(), time.process_time()
-            rows = read_consumer_offsets(session, partitions, origins={})
+            tables = read_consumer_offsets(session, partitions, origins={})
             seconds.append(time.perf_counter() - start)
             cpu_seconds.append(time.process_time() - cpu_start)
-        records.append(sum(row.get("records", 0) for row in rows))
+        records.append(sum(row["records"] for row in tables["runs"]))
     return {"log_s": seconds, "cpu_s": cpu_seconds, "records": records}
 
 

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -134,6 +134,11 @@ class SimulatedCluster:
     def read_ends(self, _session: object, _topic: str, numbers: Sequence[int]) -> dict[int, Watermarks]:
         return {number: Watermarks(0, self.log_records) for number in numbers}
 
+    def read_last_stable_offsets(
+        self, _session: object, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, self.log_records)
+
     def read_offsets(self, _session: object, requests: Sequence[OffsetsRequest]) -> list[dict[str, Any]]:
         offsets = {"log_start": 0, "last_stable_offset": RECORDS_PER_PARTITION, "high_watermark": RECORDS_PER_PARTITION}
         return [
@@ -168,18 +173,17 @@ class SimulatedCluster:
 
     def read_consumer_offsets(
         self, _session: object, partitions: Sequence[int], **_options: object
-    ) -> list[dict[str, Any]]:
+    ) -> dict[str, list[dict[str, Any]]]:
         counts = {"records": self.log_records, "skipped": 0, "garbled": 0, "error": None}
-        rows: list[dict[str, Any]] = [
-            {"log_partition": number, **counts, "log_offset": self.log_records} for number in partitions
-        ]
+        runs = [{"log_partition": number, **counts, "log_offset": self.log_records} for number in partitions]
+        rows: list[dict[str, Any]] = []
         for group, number in self.groups.items():
             if (of_group := log_partition(group, LOG_PARTITIONS)) in partitions:
                 days = 30 if number % 2 == 0 else 1
                 activity = {"last_activity_ms": NOW_MS - days * DAY_MS, "log_partition": of_group, "log_offset": number}
                 keys = {"seems": "consumer", "live": True, "commit_keys": self.commits_per_group}
                 rows.append({"group": group, **activity, **keys})
-        return rows
+        return {"runs": runs, "activity": rows}
 
 
 class Steps:
@@ -240,7 +244,14 @@ def measure(partitions: int, groups: int, commits: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="bench-simulated-") as folder, ExitStack() as stack:
         manifests = Path(folder) / "all.yaml"
         manifests.write_text(MANIFESTS % {"cluster_id": CLUSTER_ID, "servers": "127.0.0.1:9"}, encoding="utf-8")
-        for name in ("list_topics", "describe_topics", "list_groups", "retention_facts", "read_ends"):
+        for name in (
+            "list_topics",
+            "describe_topics",
+            "list_groups",
+            "retention_facts",
+            "read_ends",
+            "read_last_stable_offsets",
+        ):
             stack.enter_context(patch.object(scan_module, name, steps.without(getattr(cluster, name))))
         stack.enter_context(patch.object(pipeline, "look_up", steps.without(cluster.look_up)))
         for name in ("read_offsets", "read_consumption", "read_consumer_offsets"):

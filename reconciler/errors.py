@@ -65,10 +65,6 @@ class ProgramFailed(ReconcilerError):
     """A worker process met an exception of our own; the message names its type."""
 
 
-class GitHubUnavailable(ReconcilerError):
-    """GitHub's API gave no answer, or none that can be used; the message never holds the token."""
-
-
 class ScanFailed(ReconcilerError):
     """Spark could not start, or lost the whole scan. An unavailable broker is Unknown instead."""
 

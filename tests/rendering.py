@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
+from reconciler.apply.results import ResultsHeader
 from reconciler.journal.entry import JournalEntry
-from reconciler.model.names import Address
+from reconciler.model.names import Address, count_by_sort
 from reconciler.model.outcome import Outcome
 from reconciler.model.plan import Plan
 from reconciler.plan.diff import Comparison
 from reconciler.plan.drift import DriftReport
+from reconciler.plan.plan_file import digest
 from reconciler.report.annotations import write_annotations
 from reconciler.report.diff import diff_json, diff_report
 from reconciler.report.drift import drift_report
@@ -61,18 +63,34 @@ def drift_markdown(report: DriftReport) -> str:
     return write_markdown(drift_report(report))
 
 
+def header_of(plan: Plan) -> ResultsHeader:
+    """The header of the results of a run that has ended well."""
+    return ResultsHeader(
+        tool_version="0.1.0",
+        run_id="run-1",
+        plan_digest=digest(plan),
+        cluster=plan.cluster,
+        cluster_id=plan.cluster_id,
+        started_at_ms=plan.observed_at_ms,
+        finished_at_ms=plan.observed_at_ms,
+        interrupted=False,
+        exit_code=0,
+        blocked=+count_by_sort(decision.address for decision in plan.blocked),
+    )
+
+
 def results_text(
     plan: Plan, outcomes: Sequence[Outcome], *, width: int | None = None, duration_ms: int | None = None
 ) -> Iterator[Text]:
-    return write_lines(results_report(plan, outcomes, duration_ms=duration_ms), width=width)
+    return write_lines(results_report(header_of(plan), outcomes, duration_ms=duration_ms), width=width)
 
 
 def results_markdown(plan: Plan, outcomes: Sequence[Outcome], *, limit_chars: int = LIMIT_CHARS) -> str:
-    return write_markdown(results_report(plan, outcomes), limit_chars=limit_chars)
+    return write_markdown(results_report(header_of(plan), outcomes), limit_chars=limit_chars)
 
 
 def results_github(plan: Plan, outcomes: Sequence[Outcome]) -> str:
-    return write_annotations(results_report(plan, outcomes))
+    return write_annotations(results_report(header_of(plan), outcomes))
 
 
 def explain(plan: Plan, address: Address, *, width: int | None = None) -> Iterator[Text]:

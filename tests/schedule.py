@@ -32,6 +32,7 @@ SECONDS_WITH_BROKERS: Mapping[str, float] = {
     "tests/e2e/test_exit_codes.py": 85,
     "tests/e2e/test_metadata_of_commits.py": 80,
     "tests/e2e/test_pending_and_shared.py": 80,
+    "tests/e2e/test_object_store.py": 120,  # only in `make test-long`
     "tests/e2e/test_records_and_times.py": 60,
     "tests/faults/test_witness.py": 50,
     "tests/kafka/test_gateway_faults.py": 75,
@@ -41,6 +42,8 @@ SECONDS_WITH_BROKERS: Mapping[str, float] = {
     "tests/e2e/test_restore_group.py": 44,
     "tests/e2e/test_readers_and_records.py": 40,
     "tests/e2e/test_connection_attacks.py": 30,
+    "tests/e2e/test_library.py": 30,
+    "tests/e2e/test_scan_command.py": 25,
     "tests/e2e/test_workflows.py": 40,
     "tests/e2e/test_interrupts.py": 35,
     "tests/e2e/test_apply_trusts_manifests.py": 33,
@@ -59,7 +62,8 @@ A wrong number costs time only.
 """
 
 SECONDS_WITHOUT: Mapping[str, float] = {
-    "tests/spark/test_engines.py": 220,
+    "tests/e2e/test_readers_that_crash.py": 300,  # only in `make test-long`
+    "tests/spark/test_engines.py": 240,
     "tests/spark/test_spark_process.py": 200,
     "tests/spark/test_sources.py": 150,
     "tests/e2e/test_offline_install.py": 110,
@@ -69,6 +73,7 @@ SECONDS_WITHOUT: Mapping[str, float] = {
     "tests/spark/test_incomplete.py": 110,
     "tests/kafka/test_doctor.py": 100,
     "tests/e2e/test_shares_and_waits.py": 70,
+    "tests/kafka/test_hidden_consumer_offsets.py": 60,
     "tests/kafka/test_tls_sasl.py": 55,
     "tests/e2e/test_docs_walk.py": 60,
     "tests/e2e/test_recipes.py": 54,

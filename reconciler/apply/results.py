@@ -12,7 +12,7 @@ from typing import Literal
 
 from reconciler.atomic_file import write_file
 from reconciler.codec import Codec, Schema, compare, document, is_newer
-from reconciler.errors import UsageError
+from reconciler.errors import ExitCode, UsageError
 from reconciler.model.bounds import OMIT_DEFAULT, InstantMs, Int64, Total
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
@@ -21,7 +21,6 @@ from reconciler.text.validation import error_reason
 
 FORMAT_VERSION = "2.0"
 SCHEMA_ID = "urn:kafka-reconciler:schema:results:2"
-EXIT_PARTLY = 5
 _UNDONE = {Status.FAILED: 1, Status.NOT_ATTEMPTED: 1, Status.BLOCKED: 3, Status.STALE: 4}
 """Exit code of a run that wrote nothing, by the worst status, the worst first."""
 
@@ -92,7 +91,7 @@ def exit_code(outcomes: Collection[Outcome]) -> int:
     statuses = {Status.STALE if outcome.held else outcome.status for outcome in outcomes}
     undone = [code for status, code in _UNDONE.items() if status in statuses]
     if undone and any(map(may_have_written, outcomes)):
-        return EXIT_PARTLY
+        return ExitCode.PARTLY
     return undone[0] if undone else 0
 
 

@@ -1,16 +1,11 @@
-"""`reconciler converge` and `watch`: plan and apply policies in `mode: continuous`, once or in a loop.
-
-A run acts on manifests only as somebody wrote them. A loop has a last set, which stays in force until
-changed manifests are released, are one commit, or have read the same for a while.
-"""
+"""`reconciler converge` and `watch`: plan and apply policies in `mode: continuous`, once or in a loop."""
 
 import math
 import os
 import random
 import time
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from itertools import chain, count
 from pathlib import Path
 from typing import Annotated
@@ -22,27 +17,19 @@ from reconciler.apply.results import may_have_written
 from reconciler.cli import common, console, loading
 from reconciler.cli.apply import show_applied
 from reconciler.cli.health import Health, served
+from reconciler.cli.in_force import ManifestsInForce
 from reconciler.cli.loading import Paths
 from reconciler.cli.settings import Settings, accepts_settings, parse_duration
 from reconciler.cli.signals import SignalState, handle_signals
 from reconciler.clock import wall_clock_ms
-from reconciler.errors import (
-    ExitCode,
-    JournalUnavailable,
-    ManifestsInvalid,
-    PlanUnusable,
-    ReconcilerError,
-    UsageError,
-)
-from reconciler.journal.release import manifests_hash
-from reconciler.manifest import files, git
-from reconciler.manifest.files import ClusterManifests, ManifestSet
+from reconciler.errors import ExitCode, ManifestsInvalid, ReconcilerError, UsageError
+from reconciler.manifest import files
+from reconciler.manifest.files import ManifestSet
 from reconciler.model.action import Mode
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
 from reconciler.model.plan import Plan, Waiting
 from reconciler.pipeline import ApplyResult
-from reconciler.policies.cluster import Cluster
 from reconciler.report.document import PLAN
 from reconciler.report.metrics import MeasuredRun
 from reconciler.report.plan import plan_document
@@ -50,8 +37,6 @@ from reconciler.text import formatting
 
 PAUSED = "RECONCILER_PAUSED"
 """The variable with which an operator stops `converge` and `watch` without a merge."""
-SETTLED_S = 30.0
-"""How long changed manifests outside of a commit read the same before they come into force."""
 _SLICE_S = 0.2
 _LEAST_S = 1.0
 """Shortest time between two rounds."""
@@ -111,7 +96,7 @@ def _converge(
     reading: ManifestSet | ReconcilerError = (loaded := loading.load(paths, settings))
     paths = paths or [files.DEFAULT_FOLDER]
     clusters = [
-        _Cluster(manifests, settings, paths, reviewed, None if every is None else {})
+        _Cluster(manifests, settings, paths, reviewed, last_purges=None if every is None else {})
         for manifests in loading.selected(loaded, settings)
     ]
     if len(clusters) > 1 and settings.output_file:
@@ -192,23 +177,14 @@ def _due_s(plan: Plan) -> float:
 
 
 @dataclass
-class _Cluster:
-    """One cluster: the manifests that rounds act on, and changed ones that they do not follow yet.
+class _Cluster(ManifestsInForce):
+    """One cluster of the loop, with how its last round ended.
 
-    `known`: the manifests that were loaded first, later those in force. `in_force`: the last ones that were
-    there before and after a scan. `seen`: the hash of changed ones, and since when they read the same.
-    `waits`: why those are not in force. `blocked`: what the last round could not do, and `rank`: the lower,
-    the worse. `last_purges`: of the rounds of a loop, as in `run.Run`.
+    `last_purges`: of the rounds of a loop, as in `run.Run`. `blocked`: what the last round could not do,
+    and `rank`: the lower, the worse.
     """
 
-    known: ClusterManifests
-    settings: Settings
-    paths: list[Path]
-    reviewed: bool
-    last_purges: dict[TopicPartition, int] | None
-    in_force: ClusterManifests | None = None
-    seen: tuple[str, float] | None = None
-    waits: str = ""
+    last_purges: dict[TopicPartition, int] | None = None
     last_purge: str = "no purge yet"
     blocked: str = ""
     rank: int = 0
@@ -233,17 +209,7 @@ class _Cluster:
         Adds the exit code to `codes`; 1 if only a fact could not be read. Counts what was done.
         """
         self.rank, self.blocked = 0, "this round failed"
-        manifests = self._select(reading, signals, codes)
-
-        def confirm() -> None:
-            # A folder that somebody writes while it is read would otherwise count as written.
-            if files.read_contents(self.paths) != getattr(reading, "contents", None):
-                raise PlanUnusable(
-                    "the manifests changed while the cluster was read: nothing was done; run again when they are complete"
-                )
-            if isinstance(reading, ManifestSet) and any(manifests is part for part in reading.by_cluster):
-                self.in_force = self.known = manifests
-                self.seen = None
+        manifests = self.select(reading, signals, codes)
 
         def on_plan(plan: Plan) -> None:
             has_unknown_facts = plan.incomplete or any(decision.unread for decision in plan.blocked)
@@ -254,7 +220,7 @@ class _Cluster:
                 console.emit(self.settings, plan_document(plan))
 
         with common.open_run(self.settings, manifests, signals, self.last_purges) as run:
-            applied = pipeline.converge(run, on_plan=on_plan, confirm=confirm)
+            applied = pipeline.converge(run, on_plan=on_plan, confirm=partial(self.confirm, manifests, reading))
         unwritten: set[int] = set()
         for verdict in applied.refused:
             console.print_error(verdict.message, code=verdict.id, exit_code=ExitCode.REFUSED)
@@ -268,101 +234,6 @@ class _Cluster:
         self.rank, self.blocked = 1 if refused else 2 if blocked else 3, f"{limits}{blocked:,} blocked"
         self.has_written = self.has_written or any(map(may_have_written, applied.outcomes))
         return applied.plan
-
-    def _select(
-        self, reading: ManifestSet | ReconcilerError, signals: SignalState, codes: set[int]
-    ) -> ClusterManifests:
-        """Return what this round acts on. Raises ReconcilerError where there is nothing."""
-        name, waits, self.waits = self.known.cluster.metadata.name, self.waits, ""
-        if self.reviewed and self.in_force is not None and not self._is_released(self.in_force, signals):
-            self.in_force = None
-        if isinstance(reading, ManifestsInvalid):
-            self.seen = "", time.monotonic()
-            return _select_valid(name, self.in_force, reading, codes)
-        try:
-            if isinstance(reading, ReconcilerError):
-                raise reading
-            present = reading.for_cluster(name)
-        except UsageError as error:
-            raise UsageError(
-                f"{error}: nothing is done until it is back; start watch again for another cluster"
-            ) from None
-        reason = self._reason_to_wait(present, signals)
-        if not reason:
-            return present
-        if self.in_force is None:
-            raise PlanUnusable(f"the manifests of {name} are not in force yet: {reason}; nothing was done")
-        self.waits = reason
-        if reason != waits:
-            console.print_stderr(
-                f"{name}: the changed manifests are not in force yet: {reason}; until then only policies that are the "
-                "same act, with what either set protects, and what the changed ones select is left alone"
-            )
-        return self.in_force.while_pending(present)
-
-    def _reason_to_wait(self, present: ClusterManifests, signals: SignalState) -> str:
-        """Return why the manifests may not be as somebody wrote them; empty: they are."""
-        present_hash = manifests_hash(present.files)
-        if self.in_force is not None and manifests_hash(self.in_force.files) == present_hash:
-            self.seen = None
-            return ""
-        if self.reviewed:
-            return "" if self._is_released(present, signals) else _describe_unreleased(present.cluster)
-        if lock := git.find_lock([*self.paths, *(Path(file.path) for file in present.files)]):
-            self.seen = None  # what is read now is not a reading of what somebody wrote
-            return f"git is changing the checkout ({lock} is there; if no git runs, remove it)"
-        is_first, now_s = self.in_force is None, time.monotonic()
-        if self.seen is None or self.seen[0] != present_hash:
-            # About the first reading of all, the second one decides, after the scan.
-            self.seen = present_hash, -math.inf if is_first and self.seen is None else now_s
-        source = git.git_source(present.files, self.paths)
-        by_time = is_first or source.commit is None
-        settled = source.commit is not None and not source.dirty
-        settled = settled or (by_time and now_s - self.seen[1] >= SETTLED_S)
-        with suppress(JournalUnavailable):  # such a journal releases nothing
-            settled = settled or self._is_released(present, signals)
-        if settled:
-            return ""
-        if by_time:
-            return f"they have not read the same for {SETTLED_S:.0f} s"
-        return "git calls them changed (git status); commit them, or release them with apply --release"
-
-    def _is_released(self, manifests: ClusterManifests, signals: SignalState) -> bool:
-        """Return whether the newest release is of these manifests, by the journal of those in force."""
-        with common.open_run(self.settings, self.in_force or manifests, signals) as run:
-            return pipeline.newest_release(run) == manifests_hash(manifests.files)
-
-
-def _select_valid(
-    name: str, in_force: ClusterManifests | None, error: ManifestsInvalid, codes: set[int]
-) -> ClusterManifests:
-    """Return the last set with what is protected now, if that can be read."""
-    declared = [cluster for cluster in error.clusters if cluster.metadata.name == name]
-    if not declared or in_force is None:
-        raise ReconcilerError(
-            f"the manifests are invalid now, and what Cluster/{name} protects cannot be read: nothing is done until "
-            "it can be read"
-            if in_force
-            else "the manifests are invalid now: nothing is done until they are valid"
-        )
-    console.print_error(
-        f"{name}: the manifests are invalid now: the last valid ones stay in force, with what Cluster/{name} "
-        "protects now",
-        code=type(error).__name__,
-    )
-    codes.add(error.exit_code)
-    # A Cluster that is declared twice is invalid, also under two names, and either one may protect more.
-    same_id = (cluster for cluster in error.clusters if cluster.spec.cluster_id == in_force.cluster.spec.cluster_id)
-    return reduce(ClusterManifests.with_protections, chain(declared, same_id), in_force)
-
-
-def _describe_unreleased(cluster: Cluster) -> str:
-    topic = cluster.spec.journal.topic
-    place = f"the topic {topic}" if topic else "a file, which a fresh checkout does not have"
-    return (
-        f"not released: the newest release in the journal of {cluster.address}, {place}, is not of these manifests; "
-        "merge them with a review, and let `apply --release` of their plan release them"
-    )
 
 
 def _describe_purge(applied: ApplyResult) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +19,7 @@ from reconciler.codec import document, read_kind
 from reconciler.errors import ExitCode, PlanUnusable, ReconcilerError, Refused, UsageError
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.names import format_subject
-from reconciler.model.plan import Decision, Plan
+from reconciler.model.plan import Plan
 from reconciler.plan import drift as drift_reports
 from reconciler.plan import limits, plan_file
 from reconciler.plan.diff import compare
@@ -29,7 +29,7 @@ from reconciler.references import CONNECTION
 from reconciler.report.diff import diff_document
 from reconciler.report.document import DIFF, EXPLANATION, PLAN, Document, Rendered
 from reconciler.report.drift import drift_document
-from reconciler.report.plan import count_subjects, explain_report, plan_document
+from reconciler.report.plan import count_subjects_of, explain_report, plan_document
 from reconciler.report.results import results_document
 from reconciler.text.escape import display_name
 from reconciler.text.formatting import format_duration, format_time, until
@@ -56,7 +56,7 @@ def exit_code(plan: Plan, *, detailed: bool, fail_on: Collection[str] = ()) -> E
     if unread and len(unread) == len(plan.decisions):
         first = f"{format_subject(unread[0].address)}: {unread[0].reason}"
         console.print_error(
-            f"none of {_count(unread)} could be read, the first: {first}; `reconciler doctor` says more"
+            f"none of {count_subjects_of(unread)} could be read, the first: {first}; `reconciler doctor` says more"
         )
         return ExitCode.ERROR
     return ExitCode.ACTIONS if detailed and plan.actions else ExitCode.DONE
@@ -65,13 +65,9 @@ def exit_code(plan: Plan, *, detailed: bool, fail_on: Collection[str] = ()) -> E
 def describe_findings(plan: Plan) -> dict[str, str]:
     """Return for each of FINDINGS what the plan has of it; empty: nothing."""
     blocked = plan.blocked
-    first = f"{_count(blocked)} blocked, the first: {format_subject(blocked[0].address)}" if blocked else ""
+    first = f"{count_subjects_of(blocked)} blocked, the first: {format_subject(blocked[0].address)}" if blocked else ""
     policies = ", ".join(str(warning.policy) for warning in plan.unmatched)
     return {"blocked": first, "unknown": " ".join(plan.incomplete), "unmatched": policies}
-
-
-def _count(decisions: Iterable[Decision]) -> str:
-    return count_subjects(decision.address for decision in decisions)
 
 
 @accepts_settings(PLAN)

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from reconciler.kafka.connect import Connection, tls_context
+from reconciler.kafka.connect import Connection, open_socket, tls_context
 from reconciler.kafka.futures import Deadline
 from reconciler.model.snapshot import Cause, Unknown
 from reconciler.text.redact import redact
@@ -93,14 +93,10 @@ def find_controllers(connection: Connection, deadline: Deadline) -> str | None:
 
 
 def _ask(connection: Connection, address: str, deadline: Deadline) -> ApiVersions | Unknown:
-    host, _, port = address.rpartition(":")
     try:
-        context = tls_context(connection.properties)
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=deadline.request_timeout_s) as raw:
-            stream = raw if context is None else context.wrap_socket(raw, server_hostname=host.strip("[]"))
-            with stream:
-                stream.sendall(_request())
-                return _parse(_read(stream, struct.unpack(">i", _read(stream, 4))[0]))
+        with open_socket(address, deadline.request_timeout_s, tls_context(connection.properties)) as stream:
+            stream.sendall(_request())
+            return _parse(_read(stream, struct.unpack(">i", _read(stream, 4))[0]))
     except (OSError, ValueError, struct.error) as error:
         return Unknown(f"the API versions of {address}: {redact(str(error))}", Cause.NO_ANSWER)
 

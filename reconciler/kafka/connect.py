@@ -283,9 +283,19 @@ def accepts(addresses: Sequence[str], patience_s: float) -> bool:
 
 
 def connect_once(address: str, patience_s: float) -> None:
-    """Open a TCP connection and close it. Raises OSError, and TimeoutError where nothing answers at all."""
+    """Open a TCP connection and close it. Raises as `open_socket`."""
+    open_socket(address, patience_s, None).close()
+
+
+def open_socket(address: str, patience_s: float, context: ssl.SSLContext | None) -> socket.socket:
+    """Connect to HOST:PORT, with TLS in a context, whose host name is checked.
+
+    Raises OSError, TimeoutError where nothing answers at all, and ValueError for a nonsensical address.
+    """
     host, _, port = address.rpartition(":")
-    socket.create_connection((host.strip("[]"), int(port)), timeout=patience_s).close()
+    host = host.strip("[]")
+    raw = socket.create_connection((host, int(port)), timeout=patience_s)
+    return raw if context is None else context.wrap_socket(raw, server_hostname=host)
 
 
 def request_metadata(client: AdminClient, connection: Connection, *, deadline: Deadline | None = None) -> None:
@@ -340,11 +350,8 @@ def _diagnose_certificate(connection: Connection) -> tuple[str, str] | None:
     if context is None:
         return None
     for server in connection.bootstrap_servers:
-        host, _, port = server.rpartition(":")
-        host = host.strip("[]")
         try:
-            with socket.create_connection((host, int(port)), timeout=limit_s) as raw:
-                context.wrap_socket(raw, server_hostname=host).close()
+            open_socket(server, limit_s, context).close()
         except ssl.SSLCertVerificationError as error:
             reason, next_step = _PROBLEMS.get(error.verify_code, _UNTRUSTED)
             reason = redact(reason.format(server, error.verify_message.rstrip(".")))

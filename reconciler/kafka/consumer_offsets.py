@@ -66,40 +66,38 @@ def read_consumer_offsets(
     pending_of: Collection[str] = (),
     starts: Mapping[int, int] | None = None,
     limit_s: float | None = None,
-) -> list[dict[str, Any]]:
-    """Everything that these partitions of the log say, reduced per group, in five shapes of rows.
+) -> dict[str, list[dict[str, Any]]]:
+    """Everything that these partitions of the log say, reduced per group, as the rows of five tables.
 
-    Group and topic: a topic id of the group's commits on the partition, with the newest offset
-    committed under it (`topic_id` None: by a value version without ids). Those with `log_partition`:
-    the newest commit of a group, if its record lies at or above the offset in `last_stable_offsets`, on topics of
-    `pending_of`. Group only: its newest activity, where its newest record is, the type that its records
-    suggest, whether any of its keys is still set, the number of set commit keys, of members if it is a
-    Streams group, and the topics that a share group may read. Neither: one partition of the log, with its
-    numbers of records, skipped (unknown key types) and malformed ones (`garbled`), its end, or an error.
+    `runs`: a partition of the log, with its numbers of records, skipped (unknown key types) and
+    malformed ones (`garbled`), its end, or an error. `activity`: a group's newest activity, where its
+    newest record is, the type that its records suggest, whether any of its keys is still set, the number
+    of set commit keys, of members if it is a Streams group, and the topics that a share group may read.
+    `origins`: a topic id of a group's commits on a partition, with the newest offset committed under it
+    (`topic_id` None: by a value version without ids). `commits`: a newest commit of a group of
+    `with_commits`, with its metadata. `pending`: a newest commit on topics of `pending_of`, if its record
+    lies at or above the offset in `last_stable_offsets`.
 
     Never raises for a broker that is away. `origins`: by topic, the groups of whose commits the topic
     ids are needed; None: of all. `topic_ids`: the present ones of some topics, whose commits of every group
-    that are for another id have a row, too. `with_commits`: groups whose newest commits each have a row with
-    the `id` of their topic and their metadata. `starts`: where to begin instead of the log start.
+    that are for another id are in the table, too. `starts`: where to begin instead of the log start.
     `limit_s`: as of `read_records`.
     """
     logs, ends, errors = _reduce(
         session, partitions, starts=starts or {}, with_commits=frozenset(with_commits), limit_s=limit_s
     )
-    rows: list[dict[str, Any]] = []
+    tables: dict[str, list[dict[str, Any]]] = {"runs": [], "activity": [], "origins": [], "commits": [], "pending": []}
     for number, log in logs.items():
+        at = {"log_partition": number}
         counts = {"records": log.records, "skipped": log.skipped, "garbled": log.malformed}
-        rows.append(
-            {"log_partition": number, **counts, **error_columns(errors.get(number)), "log_offset": ends.get(number)}
-        )
-        rows += ({"log_partition": number, **activity} for activity in log.activities())
-        rows += log.origins(origins)
-        rows += log.outdated(topic_ids or {})
-        rows += log.commits()
+        tables["runs"].append({**at, **counts, **error_columns(errors.get(number)), "log_offset": ends.get(number)})
+        tables["activity"] += ({**at, **activity} for activity in log.activities())
+        tables["origins"] += (*log.origins(origins), *log.outdated(topic_ids or {}))
+        tables["commits"] += log.commits()
         if last_stable_offsets is not None and number in last_stable_offsets:
             pending = log.pending(last_stable_offsets[number], frozenset(pending_of))
-            rows += ({"log_partition": number, **commit} for commit in pending)
-    return rows
+            tables["pending"] += ({**at, **commit} for commit in pending)
+    return tables
 
 
 def read_newest_records(session: KafkaSession, starts: Mapping[int, int]) -> dict[int, dict[str, int] | Unknown]:
@@ -318,7 +316,7 @@ class Reduction:
                 if value is state.value:
                     row = _origin(state.key, topic_id, value)
                     texts = [base64.b64encode(metadata).decode() for metadata in state.metadata[row["committed"]]]
-                    yield {**row, "id": row["topic_id"], "metadata_base64": texts[0] if len(texts) == 1 else None}
+                    yield {**row, "metadata_base64": texts[0] if len(texts) == 1 else None}
 
 
 def _origin(key: RecordKey, topic_id: bytes, value: bytes) -> dict[str, Any]:

@@ -91,13 +91,17 @@ ends those of all groups of a client together: one silent coordinator must not m
 
 
 def ask_for_positions(
-    session: KafkaSession, groups: tuple[Sequence[str], PartitionsByGroup], deadline: Deadline
+    session: KafkaSession,
+    groups: tuple[Sequence[str], PartitionsByGroup],
+    deadline: Deadline,
+    *,
+    clients: int = _READING_CLIENTS,
 ) -> tuple[dict[str, Members], Fetched]:
-    """Return members of the first groups, positions of the second. For a worker process."""
-    described, fetched = _call(session, groups, _READING_CLIENTS, deadline)
+    """Return members of the first groups, positions of the second. For a process whose crash is survived."""
+    described, fetched = _call(session, groups, clients, deadline)
     return described, parse_each(
         fetched,
-        lambda future: (parse_positions(future), future.done() and is_final(future)),
+        lambda future: (_parse_positions(future), future.done() and is_final(future)),
         lambda failure: (failure, True),
     )
 
@@ -152,8 +156,11 @@ def _call(
     readers = _spread(session, requested, clients, deadline)
     fetched: dict[str, Future[Any]] = {}
     for client, part in readers:
-        partitions = {group: requested[group] for group in part}
-        fetched |= send_offset_fetches(client, partitions, deadline.request_timeout_s)
+        for group in part:
+            partitions = requested[group]
+            names = None if partitions is None else [ClientPartition(p.topic, p.partition) for p in partitions]
+            request = [ConsumerGroupTopicPartitions(group, names)]
+            fetched |= client.list_consumer_group_offsets(request, request_timeout=deadline.request_timeout_s)
     wait_all([client for client, _ in readers], fetched.values(), deadline)
     return members, fetched
 
@@ -184,54 +191,32 @@ def _spread(
 
 def _clients(session: KafkaSession, groups: int, clients_max: int, deadline: Deadline) -> list[AdminClient]:
     count = min(clients_max, -(-groups // _GROUPS_PER_CLIENT))
+    if clients_max == 1:  # of one of many tasks, which must not wait for connections to brokers that are away
+        return [session.reader()] * count
     return session.clients("coordinators", count, connect.coordinator_settings(), deadline=deadline)
 
 
 def _parse_members(future: Future[Any]) -> Members:
-    return _parse_state(future), parse_member_topics(future), is_settled(future)
-
-
-def _parse_state(future: Future[Any]) -> GroupState | Unknown:
-    """The state of a group. One that does not exist is DEAD, as brokers say it."""
+    """Return what a description says. A group that does not exist is DEAD, as brokers say it, and has no members."""
     if failed_with(future, {KafkaError.GROUP_ID_NOT_FOUND}):
-        return GroupState.DEAD
-    failure = failure_of(future, right="DESCRIBE on the group", prefix="the group could not be described: ")
-    return STATES.get(future.result().state, GroupState.UNKNOWN) if failure is None else failure
-
-
-def parse_member_topics(future: Future[Any]) -> frozenset[str] | Unknown:
-    """The topics whose partitions members have. A group that does not exist has no members."""
-    if failed_with(future, {KafkaError.GROUP_ID_NOT_FOUND}):
-        return frozenset()
-    failure = failure_of(future, right="DESCRIBE on the group", prefix="the group's members could not be read: ")
-    if failure is not None:
-        return failure
+        return GroupState.DEAD, frozenset(), True
+    state, topics = (
+        failure_of(future, right="DESCRIBE on the group", prefix=f"{what}: ")
+        for what in ("the group could not be described", "the group's members could not be read")
+    )
+    if state is not None and topics is not None:
+        return state, topics, future.done() and is_final(future)
     description = future.result()
+    present = STATES.get(description.state, GroupState.UNKNOWN)
     if description.state not in _SETTLED_STATES:
-        return REBALANCING
+        return present, REBALANCING, False
     # A member of the new protocol (KIP-848) also has partitions that it is to get.
     assignments = (getattr(member, name, None) for member in description.members for name in _ASSIGNMENTS)
-    return frozenset(
-        partition.topic for assignment in assignments if assignment for partition in assignment.topic_partitions
-    )
+    partitions = (partition for assignment in assignments if assignment for partition in assignment.topic_partitions)
+    return present, frozenset(partition.topic for partition in partitions), True
 
 
-def is_settled(future: Future[Any]) -> bool:
-    """Whether a description is final, and of a group that is not rebalancing."""
-    return future.done() and is_final(future) and parse_member_topics(future) != REBALANCING
-
-
-def send_offset_fetches(client: AdminClient, requested: PartitionsByGroup, timeout_s: float) -> dict[str, Future[Any]]:
-    """Send one request per group without waiting. For a process whose crash is survived."""
-    futures: dict[str, Future[Any]] = {}
-    for group, partitions in requested.items():
-        names = None if partitions is None else [ClientPartition(p.topic, p.partition) for p in partitions]
-        request = [ConsumerGroupTopicPartitions(group, names)]
-        futures |= client.list_consumer_group_offsets(request, request_timeout=timeout_s)
-    return futures
-
-
-def parse_positions(future: Future[Any]) -> Positions | Unknown:
+def _parse_positions(future: Future[Any]) -> Positions | Unknown:
     """The positions in the answer for a group. Offsets below zero that do not mean "no commit" are Unknown."""
     failure = failure_of(
         future, right="READ or DESCRIBE on the group", prefix="the group's commits could not be read: "
@@ -268,7 +253,7 @@ def select_commits(read: Positions | Unknown) -> list[Commit] | Unknown:
 
 def _parse_commits(future: Future[Any]) -> tuple[FullCommit, ...] | Unknown:
     """All commits of a group, sorted; one that is Unknown makes all Unknown."""
-    commits = select_commits(parse_positions(future))
+    commits = select_commits(_parse_positions(future))
     if isinstance(commits, Unknown):
         return commits
     epochs = {(answer.topic, answer.partition): answer.leader_epoch for answer in future.result().topic_partitions}

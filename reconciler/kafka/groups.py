@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from confluent_kafka.admin import AdminClient
-
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka.consumer_offsets import read_consumer_offsets
 from reconciler.kafka.consumer_offsets_layout import log_partition
@@ -30,14 +28,10 @@ from reconciler.kafka.coordinators import (
     Positions,
     ask_for_commits,
     ask_for_positions,
-    is_settled,
     open_clients,
-    parse_member_topics,
-    parse_positions,
     select_commits,
-    send_offset_fetches,
 )
-from reconciler.kafka.futures import Deadline, batched, error_columns, is_final, parse_each, submit
+from reconciler.kafka.futures import Deadline, batched, error_columns, submit
 from reconciler.kafka.group_listing import list_all_groups, list_groups, with_members
 from reconciler.kafka.offsets import read_last_stable_offsets
 from reconciler.kafka.session import KafkaSession
@@ -242,7 +236,7 @@ def read_consumers(
             for topic, of_topic in consumption.by_topic(commits).items():
                 commits[topic][group] = of_topic
     starts = {number: min(end, log_starts.get(number, 0)) for number, end in last_stable_offsets.items()}
-    rows = read_consumer_offsets(
+    tables = read_consumer_offsets(
         session,
         list(last_stable_offsets),
         origins={},
@@ -250,31 +244,23 @@ def read_consumers(
         pending_of=topics,
         starts=starts,
     )
+    for row in tables["runs"]:
+        if row["error"] is not None:
+            number = row["log_partition"]
+            reason = f"{CONSUMER_OFFSETS_TOPIC}[{number}] was not read from {starts[number]} to its end: {row['error']}"
+            incomplete = Unknown(reason, Cause.NO_ANSWER if row["unanswered"] else Cause.OTHER)
     pending: dict[tuple[str, TopicPartition], PendingCommit] = {}
-    subscriptions: dict[str, frozenset[str] | None] = {}
-    log_ends: dict[int, int] = {}
-    for row in rows:
-        number = row["log_partition"]
-        if "group" not in row:
-            if row["error"] is not None:
-                reason = (
-                    f"{CONSUMER_OFFSETS_TOPIC}[{number}] was not read from {starts[number]} to its end: {row['error']}"
-                )
-                incomplete = Unknown(reason, Cause.NO_ANSWER if row["unanswered"] else Cause.OTHER)
-            else:
-                log_ends[number] = row["log_offset"]
-        elif "topic" in row:
-            commits[row["topic"]].setdefault(row["group"], {})
-            at = TopicPartition(row["topic"], row["partition"])
-            pending[row["group"], at] = PendingCommit(row["committed"], number)
-        elif "may_read" in row:
-            subscriptions[row["group"]] = None if row["may_read"] is None else frozenset(row["may_read"])
+    for row in tables["pending"]:
+        commits[row["topic"]].setdefault(row["group"], {})
+        at = TopicPartition(row["topic"], row["partition"])
+        pending[row["group"], at] = PendingCommit(row["committed"], row["log_partition"])
+    may_read = {row["group"]: row["may_read"] for row in tables["activity"] if "may_read" in row}
     return Consumers(
         groups=groups,
         commits=commits,
         pending=pending,
-        subscriptions=subscriptions,
-        log_ends=log_ends,
+        subscriptions={group: None if of is None else frozenset(of) for group, of in may_read.items()},
+        log_ends={row["log_partition"]: row["log_offset"] for row in tables["runs"] if row["error"] is None},
         incomplete=incomplete,
     )
 
@@ -313,7 +299,7 @@ def read_consumption(
     with_members = frozenset(with_members)
     for part in batched(groups, _GROUPS_IN_FLIGHT):
         members = [group for group in part if group in with_members]
-        positions, topics = (_read_isolated if isolated else _read_in_process)(session, part, members)
+        positions, topics = _read(session, part, members, isolated=isolated)
         yield {
             group: Consumption(
                 select_commits(positions.get(group, NAMELESS)),
@@ -387,27 +373,7 @@ _Read = tuple[dict[str, Positions | Unknown], dict[str, frozenset[str] | Unknown
 """Positions, and topics of members, by group."""
 
 
-def _read_in_process(session: KafkaSession, groups: Sequence[str], members: Sequence[str]) -> _Read:
-    rebalance_deadline = Deadline.after(_REBALANCE_S)
-
-    def describe(client: AdminClient, pending: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
-        return dict(client.describe_consumer_groups(list(pending), request_timeout=limit_s))
-
-    def fetch_offsets(client: AdminClient, pending: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:
-        return send_offset_fetches(client, dict.fromkeys(pending), limit_s)
-
-    # Members first, and no later answers: one that leaves in between has committed before the commits are read.
-    described = session.read(
-        [group for group in members if group],
-        describe,
-        is_final=lambda future: is_settled(future) or (rebalance_deadline.passed and is_final(future)),
-    )
-    topics = parse_each(described, parse_member_topics, lambda failure: failure)
-    fetched = session.read([group for group in groups if group], fetch_offsets)
-    return parse_each(fetched, parse_positions, lambda failure: failure), topics
-
-
-def _read_isolated(session: KafkaSession, groups: Sequence[str], members: Sequence[str]) -> _Read:
+def _read(session: KafkaSession, groups: Sequence[str], members: Sequence[str], *, isolated: bool) -> _Read:
     """Read all groups, then failed ones per coordinator: a moving one fails no others."""
     positions: dict[str, Positions | Unknown] = {group: NO_ANSWER if group else NAMELESS for group in groups}
     topics: dict[str, frozenset[str] | Unknown] = {group: NO_ANSWER if group else NAMELESS for group in members}
@@ -418,7 +384,10 @@ def _read_isolated(session: KafkaSession, groups: Sequence[str], members: Sequen
         for part in parts:
             limit_s = max(0.1, min(deadline.remaining_s, session.timeout_s / 3))
             request = ([group for group in part if group in topics], dict.fromkeys(part))
-            answer = session.call_worker(ask_for_positions, request, timeout_s=limit_s, tries=_TRIES)
+            if isolated:
+                answer = session.call_worker(ask_for_positions, request, timeout_s=limit_s, tries=_TRIES)
+            else:  # one client: a scan has many tasks at a time
+                answer = ask_for_positions(session, request, Deadline.after(limit_s), clients=1)
             described, fetched = ({}, {}) if answer is None else answer
             positions |= {group: read for group, (read, _is_final) in fetched.items()}
             topics |= {group: member_topics for group, (_state, member_topics, _is_settled) in described.items()}

@@ -38,37 +38,23 @@ class SizeChange:
 class OffsetMove:
     """How the log start of one partition moves, for a picture of its offsets.
 
-    `last_stable_offset`, `high_watermark`: the ends of the log. `positions`: (group, committed offset) of
-    the groups that stand below `new_start`. `required`: groups that must have read up to it. `limits`:
-    ids of those that bound the share of the topic that is removed. `noun`: what is counted, records or offsets.
-    `gaps`: offsets from `new_start` up that may hold no record.
+    `last_stable_offset`, `high_watermark`: the ends of the log. `removed`: the most records that go.
+    `records`: what a share is taken of. `skips`: (group, committed offset, records that it skips at most) of
+    the groups that stand below `new_start`, those that skip most first. `required`: groups that must have
+    read up to it. `limits`: ids of those that bound the share of the topic that is removed. `noun`: what is
+    counted, records or offsets.
     """
 
     log_start: int
     new_start: int
     last_stable_offset: int
     high_watermark: int
-    positions: tuple[tuple[str, int], ...] = ()
-    required: tuple[str, ...] = ()
-    limits: tuple[str, ...] = ()
-    noun: str = "record"
-    gaps: int = 0
-
-    @property
-    def removed(self) -> int:
-        """The most records that are removed."""
-        return self.new_start - self.log_start
-
-    @property
-    def records(self) -> int:
-        """What a share is taken of: offsets up to the last stable one, without those that may hold no record."""
-        return self.last_stable_offset - self.log_start - self.gaps
-
-    @property
-    def skips(self) -> list[tuple[str, int, int]]:
-        """(group, committed offset, records that it skips at most), those that skip most first."""
-        skips = [(g, committed, self.new_start - max(committed, self.log_start)) for g, committed in self.positions]
-        return sorted(skips, key=lambda skip: (-skip[2], skip[0]))
+    removed: int
+    records: int
+    skips: tuple[tuple[str, int, int], ...]
+    required: tuple[str, ...]
+    limits: tuple[str, ...]
+    noun: str
 
 
 @dataclass(frozen=True, slots=True)

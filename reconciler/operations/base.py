@@ -4,7 +4,7 @@ The planner, the limits, the review and the reports call these methods and know 
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -110,13 +110,23 @@ class Operation(Sendable):
     """The same in words: `records below the floor are still there`."""
 
     @property
-    def is_foldable(self) -> bool:
-        """Whether a report may only count the action in its topic: never, but for a FoldableOperation."""
-        return False
+    def fold_key(self) -> Hashable:
+        """What the actions of its policy have in common that a report may describe in one line: nothing.
+
+        An operation that says another one, such as the topic, has a `describe_many`, too.
+        """
+        return self.address
 
     @abstractmethod
     def describe(self) -> Description:
         """Describe the action for any report."""
+
+    @classmethod
+    def describe_many(cls, actions: Sequence[Any]) -> Description:
+        """Describe actions of one `fold_key`, one or many, in one line below HEADING."""
+        (action,) = actions
+        description: Description = action.describe()
+        return description
 
     @classmethod
     def count_effects(cls, addresses: Collection[Address]) -> str:
@@ -161,27 +171,6 @@ class Operation(Sendable):
     def within(self, saved: Self) -> Self:
         """Return this action, which `restrict_to` has bounded, under the conditions that `saved` was reviewed with."""
         return self
-
-
-class FoldableOperation(Operation):
-    """An operation whose actions of one topic a report may describe in one item.
-
-    `FOLDS_TOPICS`: also those of all topics of one policy.
-    """
-
-    __slots__ = ()
-
-    FOLDS_TOPICS: ClassVar[bool] = False
-
-    @property
-    @abstractmethod
-    def is_foldable(self) -> bool:
-        """Whether a report may only count the action in its topic."""
-
-    @classmethod
-    @abstractmethod
-    def describe_many(cls, actions: Sequence[Any]) -> Description:
-        """Describe foldable actions, one or many, in one line below HEADING."""
 
 
 def beyond_review(reason: str) -> BlockReason:

@@ -304,7 +304,7 @@ class DeleteGroup(Operation):
             if action.seen.type is GroupType.STREAMS and groups[action.group].listed is True:
                 # No call describes it. The log told type and state to the plan, and a record since then is found.
                 groups[action.group] = replace(groups[action.group], type=action.seen.type, state=action.seen.state)
-        return Observation.before_request(now_ms=context.clock(), groups=groups)
+        return Observation.before_request(read_at_ms=context.clock(), groups=groups)
 
     def prepare(self, attempt: Attempt[Any], observation: Observation) -> Attempt[Any]:
         offsets = observation.snapshot.groups[self.group].offsets
@@ -322,7 +322,7 @@ class DeleteGroup(Operation):
         removed = [group for group, response in responses.items() if response.code == "NONE"]
         names, hidden = [action.group for action in actions], _has_streams(actions)
         groups = context.gateway.read_groups(names, removed=removed, hidden=hidden)
-        return Observation.before_request(now_ms=context.clock(), groups=groups)
+        return Observation.before_request(read_at_ms=context.clock(), groups=groups)
 
     def effect(self, observation: Observation) -> Effect:
         facts = observation.snapshot.groups[self.group]

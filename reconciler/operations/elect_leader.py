@@ -18,7 +18,7 @@ from reconciler.model.outcome import Status
 from reconciler.model.ports import Election, Gateway, ItemResult
 from reconciler.model.snapshot import ClusterSnapshot, PartitionFacts, Unknown
 from reconciler.operations.attempt import Attempt
-from reconciler.operations.base import DAY_MS, NO_LIMITS, FoldableOperation, Limit, LimitUsage, beyond_review
+from reconciler.operations.base import DAY_MS, NO_LIMITS, Limit, LimitUsage, Operation, beyond_review
 from reconciler.operations.error_meanings import ErrorMeaning, ErrorTable, Response, ResponseAction, Right
 from reconciler.operations.observation import Observation, RecheckFailure
 from reconciler.operations.sendable import Effect, RunContext
@@ -63,7 +63,7 @@ UNCLEAN_ELECTIONS = Limit(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ElectLeader(FoldableOperation):
+class ElectLeader(Operation):
     """Elect the preferred leader, or any live replica of a leaderless partition.
 
     `leader_wanted`: the first replica; None for an unclean election, which alone is irreversible.
@@ -72,7 +72,6 @@ class ElectLeader(FoldableOperation):
     OPERATION: ClassVar[str] = "elect_leader"
     TITLE: ClassVar[str] = "election"
     HEADING: ClassVar[str] = "leaders elected"
-    FOLDS_TOPICS: ClassVar[bool] = True
     FIELD_WORDS: ClassVar[Mapping[str, str]] = {
         "request.election": "kind of election",
         "approved.topic_id": "topic id",
@@ -143,8 +142,8 @@ class ElectLeader(FoldableOperation):
     DRIFT_TEXT: ClassVar[str] = "the preferred replica does not lead"
 
     @property
-    def is_foldable(self) -> bool:
-        return not self.irreversible  # each one that is loses data without bound: none is hidden in a sum
+    def fold_key(self) -> Address | None:
+        return self.address if self.irreversible else None  # loss without bound is never hidden in a sum
 
     def describe(self) -> Description:
         unclean = ", unclean" if self.irreversible else ""
@@ -255,7 +254,7 @@ class ElectLeader(FoldableOperation):
     def observe(cls, actions: Sequence["ElectLeader"], context: RunContext) -> Observation:
         read_at_ms = context.clock()
         partitions = context.gateway.read_partitions([action.partition for action in actions], offsets=False)
-        return Observation.before_request(now_ms=context.clock(), read_at_ms=read_at_ms, partitions=partitions)
+        return Observation.before_request(read_at_ms=read_at_ms, partitions=partitions)
 
     @classmethod
     def call_gateway(cls, actions: Sequence["ElectLeader"], gateway: Gateway) -> Mapping[TopicPartition, ItemResult]:
@@ -284,7 +283,7 @@ class ElectLeader(FoldableOperation):
             context.sleep(_POLL_MS / 1000)
             partitions.update(context.gateway.read_partitions(pending, offsets=False))
             pending = missing(pending)
-        return Observation.before_request(now_ms=context.clock(), partitions=partitions)
+        return Observation.before_request(read_at_ms=context.clock(), partitions=partitions)
 
     def effect(self, observation: Observation) -> Effect:
         facts = observation.snapshot.partitions.get(self.partition)

@@ -37,8 +37,7 @@ class Observation:
     """
 
     snapshot: ClusterSnapshot
-    now_ms: int
-    read_at_ms: int = 0
+    read_at_ms: int
     removed_groups: Collection[str] = ()
     positions: Mapping[tuple[str, TopicPartition], int | Unknown | None] = field(default_factory=dict)
     _excluders: dict[tuple[str, ...], tuple[GroupExcluder, UnknownConsumers]] = field(default_factory=dict)
@@ -47,8 +46,7 @@ class Observation:
     def before_request(
         cls,
         *,
-        now_ms: int,
-        read_at_ms: int | None = None,
+        read_at_ms: int,
         partitions: Mapping[TopicPartition, PartitionFacts | None] | None = None,
         groups: Mapping[str, GroupFacts] | None = None,
         groups_incomplete: Unknown | None = None,
@@ -59,7 +57,7 @@ class Observation:
         """Return the facts right before a request. A partition that is None is provably gone."""
         snapshot = ClusterSnapshot(
             cluster_id="",
-            observed_at_ms=now_ms,
+            observed_at_ms=read_at_ms,
             brokers=(),
             topics={},
             groups=groups or {},
@@ -70,8 +68,7 @@ class Observation:
         )
         return cls(
             snapshot=snapshot,
-            now_ms=now_ms,
-            read_at_ms=now_ms if read_at_ms is None else read_at_ms,
+            read_at_ms=read_at_ms,
             removed_groups=removed_groups,
             positions=positions or {},
         )

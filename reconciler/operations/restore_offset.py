@@ -113,7 +113,7 @@ class RestoreOffset(Sendable):
         cls, actions: Sequence["RestoreOffset"], _responses: Mapping[TopicPartition, Response], context: RunContext
     ) -> Observation:
         positions = context.gateway.read_positions({actions[0].group: [action.subject for action in actions]})
-        return Observation.before_request(now_ms=context.clock(), positions=positions)
+        return Observation.before_request(read_at_ms=context.clock(), positions=positions)
 
     def effect(self, observation: Observation) -> Effect:
         position = observation.positions.get((self.group, self.subject), NOT_ASKED)
@@ -158,5 +158,4 @@ def observe_restore(
         groups={} if isinstance(groups, Unknown) else groups,
         groups_incomplete=groups if isinstance(groups, Unknown) else None,
         positions=gateway.read_positions({group: partitions}) if has_sent else {},
-        now_ms=clock(),
     )

@@ -61,7 +61,7 @@ def scan_request(saved: Plan, policies: Iterable[Policy], now_ms: int) -> ScanRe
     topics, groups = defaultdict[str, set[int]](set), set[str]()
     for action in saved.actions:
         address, at = action.address, action.address.policy_address
-        if address.name in selected.get(at, ()) and _claims(by_address[at], address):
+        if address.name in selected.get(at, ()) and by_address[at].claims(address):
             continue
         if address.is_of_group:
             groups.add(address.name)
@@ -148,14 +148,9 @@ def _decision(
     return Outcome(action=action, status=status, detail=detail, held=held)
 
 
-def _claims(policy: Policy, address: Address) -> bool:
-    claimed = policy.claimed_partitions(address.name)
-    return claimed is None or address.partition in claimed
-
-
 def _undecided(action: Operation, policy: Policy, snapshot: ClusterSnapshot) -> tuple[Status, str]:
     """Return why the planner decides nothing about the subject of an action, and how the action ends."""
-    if not (policy.select_among({action.address.name}) and _claims(policy, action.address)):
+    if not (policy.select_among({action.address.name}) and policy.claims(action.address)):
         return Status.BLOCKED, f"{policy.address} ({policy.declared_at}) does not select it any more"
     what = policy.SUBJECTS
     incomplete = snapshot.groups_incomplete if what == "groups" else snapshot.topics_incomplete

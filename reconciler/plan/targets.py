@@ -168,10 +168,7 @@ def _subjects(text: str, policy: Policy) -> Iterator[Address]:
 def _selects(policy: Policy, address: Address) -> bool:
     if not address.is_of_group and not TOPIC.fullmatch(address.name):
         return False
-    if address.name not in policy.select_among({address.name}):
-        return False
-    claimed = policy.claimed_partitions(address.name)
-    return address.partition < 0 or claimed is None or address.partition in claimed
+    return bool(policy.select_among({address.name})) and (address.partition < 0 or policy.claims(address))
 
 
 def _short_texts(address: Address) -> Iterator[str]:

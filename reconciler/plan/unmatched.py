@@ -17,7 +17,7 @@ from reconciler.policies.base import Selection
 from reconciler.policies.cluster import Cluster
 from reconciler.policies.external_reader import ExternalReader
 from reconciler.text.escape import quoted
-from reconciler.text.formatting import count
+from reconciler.text.formatting import count, first_few
 from reconciler.text.suggest import NAMES_MAX, did_you_mean, question
 
 _CITED_MAX = 3
@@ -75,7 +75,7 @@ def unmatched_guards(manifest: Cluster | Policy | ExternalReader, snapshot: Clus
         ]
         if empty:
             hints = [(selector.text, _similar_selector(selector, names)) for selector in empty]
-            cited = _cite([_cite_similar(text, near) for text, near in hints])
+            cited = first_few([_cite_similar(text, near) for text, near in hints])
             yield Unmatched(
                 policy=manifest.address,
                 declared_at=manifest.declared_at,
@@ -98,7 +98,7 @@ def unmatched_readers(
         named = position.topics if isinstance(position, ExternalPosition) else frozenset[str]()
         unlisted = sorted(topic for topic in named & snapshot.topics.keys() if not reader.request.selects(topic))
         if unlisted:
-            reason = f"its position names more topics than its manifest, and they count, too: {_cite(unlisted)}"
+            reason = f"its position names more topics than its manifest, and they count, too: {first_few(unlisted)}"
             yield _warning(reader, reason, "add them to topics: while the position cannot be read, only these are held")
         of_reader = [s for s in waiting if any(reader.request.selects(topic) or topic in named for topic in s.subjects)]
         if of_reader and not any(selection.policy.waits_for_consumers for selection in of_reader):
@@ -107,7 +107,7 @@ def unmatched_readers(
     syncs = [topic for topic in undeclared_syncs(snapshot) if topic not in (cluster.metadata.expect_none or ())]
     if syncs and any(selection.subjects for selection in waiting):
         reason = (
-            f"MirrorMaker 2 reads topics of this cluster, and no ExternalReader holds their records: {_cite(syncs)}"
+            f"MirrorMaker 2 reads topics of this cluster, and no ExternalReader holds their records: {first_few(syncs)}"
         )
         next_step = "declare it (reconciler suggest drafts one), or write the topic under metadata.expectNone"
         yield _warning(cluster, reason, next_step)
@@ -122,7 +122,7 @@ def _nothing_selected(selection: Selection, names: Collection[str]) -> str:
     policy = selection.policy
     if selection.matched:
         return ""
-    cited = _cite([quoted(selector.text) for selector in policy.selectors])
+    cited = first_few([quoted(selector.text) for selector in policy.selectors])
     if not names:
         return f"it selects nothing: the cluster lists no {policy.SUBJECTS}"
     if any(selector.matches(name) for selector in policy.selectors for name in names):
@@ -148,7 +148,7 @@ def _misspelt(selection: Selection, names: Collection[str]) -> str:
         similar += [(pattern.text, near) for pattern in patterns if (near := _similar_selector(pattern, others))]
     if not similar:
         return ""
-    cited = _cite([_cite_similar(name, near) for name, near in similar])
+    cited = first_few([_cite_similar(name, near) for name, near in similar])
     return f"the cluster has no group {cited}"
 
 
@@ -195,8 +195,3 @@ def _correct(literal: re.Match[str], names: Iterable[str]) -> str | None:
 
 def _cite_similar(name: str, near: str | None) -> str:
     return quoted(name) + (f" ({question(near, quote=quoted)})" if near else "")
-
-
-def _cite(texts: Sequence[str]) -> str:
-    more = f" and {len(texts) - _CITED_MAX:,} more" if len(texts) > _CITED_MAX else ""
-    return ", ".join(texts[:_CITED_MAX]) + more

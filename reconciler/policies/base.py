@@ -269,6 +269,11 @@ class Policy(Envelope, ABC):
         """Return the partition numbers it claims of a topic; None: all of them, or a group."""
         return None
 
+    def claims(self, address: Address) -> bool:
+        """Whether it claims this partition of a topic that it selects."""
+        claimed = self.claimed_partitions(address.name)
+        return claimed is None or address.partition in claimed
+
     def without_actions(self, suffix: str = "") -> Self:
         """Return a copy that no run without a review carries out. `suffix`: of its name."""
         return self.with_suffix(suffix).model_copy(update={"mode": Mode.MERGE})

@@ -11,7 +11,7 @@ from reconciler.operations.base import Operation
 from reconciler.plan.diff import ActionDiff, Comparison, DecisionChange, Difference
 from reconciler.plan.plan_file import SavedPlan, action_row, digest
 from reconciler.report.document import DIFF, Document
-from reconciler.report.plan import fold_key, notice_items
+from reconciler.report.plan import notice_items
 from reconciler.report.tree import CAUSES_MAX, Item, Items, Report, Section, Severity, group_equal
 from reconciler.text import formatting
 from reconciler.text.escape import display_name
@@ -100,7 +100,7 @@ def _fold(entries: Iterable[ActionDiff]) -> Iterator[list[ActionDiff]]:
     """Yield what a plan shows as one line, and what differs in the same values."""
 
     def line(entry: ActionDiff) -> Hashable:
-        return entry.address.policy_address, fold_key(entry.latest)
+        return entry.address.policy_address, entry.latest.fold_key
 
     for _line, same in groupby(entries, key=line):
         yield from group_equal(same, lambda entry: tuple(difference.path for difference in entry.differences))

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, cast
 
@@ -40,7 +41,7 @@ from reconciler.model.plan import (
     Waiting,
     section_of,
 )
-from reconciler.operations.base import NO_LIMITS, FoldableOperation, Operation
+from reconciler.operations.base import NO_LIMITS, Operation
 from reconciler.plan.plan_file import digest, lines
 from reconciler.policies.cluster import CONNECTION
 from reconciler.report.document import PLAN, Document, View
@@ -177,8 +178,8 @@ def _tally(decisions: Sequence[Decision], observed: Mapping[str, float] = NO_LIM
         yield Item(label="Changes", text=("none",))
     blocked, waiting = [*by_state["blocked"], *by_state[_UNREAD]], by_state["waiting"]
     if blocked:
-        unread = f" (unread: {_count_decisions(by_state[_UNREAD])})" if by_state[_UNREAD] else ""
-        yield _total("Blocked", blocked, f"{_count_decisions(blocked)}{unread}", severity=Severity.WARNING)
+        unread = f" (unread: {count_subjects_of(by_state[_UNREAD])})" if by_state[_UNREAD] else ""
+        yield _total("Blocked", blocked, f"{count_subjects_of(blocked)}{unread}", severity=Severity.WARNING)
     for label, same_state in (("Waiting", waiting), ("Skipped", by_state["skipped"])):
         if same_state:
             yield _total(label, same_state, severity=Severity.QUIET)
@@ -203,7 +204,8 @@ def effects_of(actions: Sequence[Operation], observed: Mapping[str, float] = NO_
             yield operation.count_effects(addresses), operation.total_loss(members, observed)
 
 
-def _count_decisions(decisions: Iterable[Decision]) -> str:
+def count_subjects_of(decisions: Iterable[Decision]) -> str:
+    """Count the subjects of decisions, each once."""
     return count_subjects(decision.address for decision in decisions)
 
 
@@ -293,7 +295,7 @@ def _sections(plan: Plan, *, full: bool, pages: dict[str, str]) -> Iterator[Sect
         decisions = by_state[state]
         is_blocked = label in ("Blocked", "Unread")
         yield Section(
-            heading=(f"{_HEADINGS.get(label, label)}: {_count_decisions(decisions)}",),
+            heading=(f"{_HEADINGS.get(label, label)}: {count_subjects_of(decisions)}",),
             items=notice_items(decisions, label, plan.observed_at_ms, pages=pages, releases=releases, full=full),
             severity=Severity.WARNING if is_blocked else Severity.PLAIN,
             open_items=OPEN_ITEMS if is_blocked else 0,
@@ -413,7 +415,7 @@ class _Releases:
         held_by = same[0].held_by
         if not held_by or not self.removed.issuperset(held_by) or any(d.held_by != held_by for d in same):
             return ()
-        names, subjects = formatting.first_few([quoted(group) for group in held_by]), _count_decisions(same)
+        names, subjects = formatting.first_few([quoted(group) for group in held_by]), count_subjects_of(same)
         return (
             "removing ",
             escaped_name(names),
@@ -431,7 +433,7 @@ def _policies(plan: Plan, actions: Sequence[Operation], releases: _Releases, *, 
     heading: Phrase = (f"{undo}: {first.HEADING or f'{first.TITLE}s'}",)
     for policy, members in groupby(actions, key=lambda action: action.address.policy_address):
         of_policy = list(members)
-        entries = [[action] for action in of_policy] if full else list(group_equal(of_policy, fold_key))
+        entries = list(group_equal(of_policy, attrgetter("address" if full else "fold_key")))
         yield Section(
             heading=heading,
             subject=(escaped_name(format_address(policy)),),
@@ -446,20 +448,11 @@ def _policies(plan: Plan, actions: Sequence[Operation], releases: _Releases, *, 
         heading = ()
 
 
-def fold_key(action: Operation) -> Hashable:
-    """Return what actions of one line have in common: their topic, or that they are foldable at all."""
-    if not action.is_foldable or not isinstance(action, FoldableOperation):
-        return action.address
-    return "" if action.FOLDS_TOPICS else action.address.name
-
-
 def _action_item(actions: Sequence[Operation], *, releases: _Releases, full: bool) -> Item:
     """The item of one action in full, or of all that are folded into one line."""
     first = actions[0]
-    if not full and first.is_foldable and isinstance(first, FoldableOperation):
-        description = type(first).describe_many(actions)
-    else:
-        description = first.describe()
+    stands_alone = full or first.fold_key == first.address
+    description = first.describe() if stands_alone else type(first).describe_many(actions)
     children = [Item(text=text) for text in description.notes if full]
     children += [Item(text=text, severity=Severity.LOSS) for text in description.risks]
     children += [Item(text=text, severity=Severity.WARNING) for text in description.unknowns]

@@ -10,9 +10,9 @@ from reconciler.apply.results import ResultRow, ResultsHeader, as_row, may_have_
 from reconciler.journal.cloud_events import dump_event
 from reconciler.journal.entry import Event, JournalEntry, dump
 from reconciler.journal.release import Approval, Release, ReviewedTree
-from reconciler.model.names import Address, count_by_sort, format_address, format_subject
+from reconciler.model.names import Address, format_address, format_subject
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import NEXT, Plan
+from reconciler.model.plan import NEXT
 from reconciler.operations.base import Operation
 from reconciler.policies.cluster import Cluster
 from reconciler.report.document import JOURNAL, RESULTS, Document, Rendered, View
@@ -83,13 +83,13 @@ def results_document(
 
 
 def results_report(
-    plan: Plan | ResultsHeader,
+    header: ResultsHeader,
     outcomes: Sequence[Outcome | ResultRow],
     *,
     duration_ms: int | None = None,
     with_run: bool = False,
 ) -> Report:
-    """The report of what became of `plan`: what was not done by cause, the rest as counts.
+    """The report of what became of a plan: what was not done by cause, the rest as counts.
 
     `with_run`: it says which run this was, and by whom, as a page in an archive has to.
     """
@@ -98,19 +98,17 @@ def results_report(
     present = {status: row for status, row in _STATUSES.items() if tally[status]}
     counts = {status: f"{tally[status]:,} {label.lower()}" for status, (label, _, _) in present.items()}
     undone = [counts[status] for status, (_, _, step) in present.items() if step]
-    blocked = format_counts(
-        plan.blocked or {} if isinstance(plan, ResultsHeader) else count_by_sort(d.address for d in plan.blocked)
-    )
+    blocked = format_counts(header.blocked or {})
     not_asked = f"; blocked in the plan: {blocked}" if blocked else ""
     headline = ", ".join(undone) or (
         "every action is done" if present else "no actions" if blocked else "nothing to do"
     )
-    command = escape_name(f"reconciler plan --cluster {shlex.quote(plan.cluster)}")
+    command = escape_name(f"reconciler plan --cluster {shlex.quote(header.cluster)}")
     took = "" if duration_ms is None else f"; took {formatting.approximate_duration(duration_ms)}"
     return Report(
-        title=f"apply on {plan.cluster}",
-        headline=(name(plan.cluster), f": {headline}{not_asked}"),
-        opening=(("Cluster ", name(plan.cluster), " (", name(plan.cluster_id), ")"),),
+        title=f"apply on {header.cluster}",
+        headline=(name(header.cluster), f": {headline}{not_asked}"),
+        opening=(("Cluster ", name(header.cluster), " (", name(header.cluster_id), ")"),),
         summary=(
             strong("Result:"),
             f" {', '.join(reversed(counts.values())) or 'nothing to do'}{_loss(rows)}{took}{not_asked}.",
@@ -124,7 +122,7 @@ def results_report(
             ),
             *([("blocked in the plan: ", escaped_name(command), " says why, and what to do")] * bool(blocked)),
         ),
-        footer=tuple(_run_line(plan)) if with_run else (),
+        footer=(_run_line(header),) if with_run else (),
         remainder=("in the results file of the run's artifact",),
     )
 
@@ -138,13 +136,12 @@ def _loss(rows: Sequence[ResultRow]) -> str:
     return f"; at most {formatting.count(removed, 'record')} removed{twice if shared else ''}" if removed else ""
 
 
-def _run_line(plan: Plan | ResultsHeader) -> Iterator[Phrase]:
-    """Yield run, author, commit and plan of a results file."""
-    if isinstance(plan, ResultsHeader):
-        author: Phrase = (" by ", sentence(plan.who)) if plan.who else ()
-        commit: Phrase = (", commit ", name(plan.commit[:7])) if plan.commit else ()
-        ended = formatting.format_time(plan.finished_at_ms)
-        yield ("Run ", name(plan.run_id), *author, f", ended {ended}", *commit, ", plan ", _digest(plan.plan_digest))
+def _run_line(header: ResultsHeader) -> Phrase:
+    """Return run, author, commit and plan of a results file."""
+    author: Phrase = (" by ", sentence(header.who)) if header.who else ()
+    commit: Phrase = (", commit ", name(header.commit[:7])) if header.commit else ()
+    ended = formatting.format_time(header.finished_at_ms)
+    return ("Run ", name(header.run_id), *author, f", ended {ended}", *commit, ", plan ", _digest(header.plan_digest))
 
 
 def _items(outcomes: Sequence[ResultRow]) -> Iterator[Item]:

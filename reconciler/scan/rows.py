@@ -53,7 +53,7 @@ class CommitOrigin(NamedTuple):
 
     group: str
     committed: int
-    id: str | None
+    topic_id: str | None
 
 
 _PENDING = ("committed", "log_partition")

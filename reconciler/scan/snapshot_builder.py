@@ -213,7 +213,7 @@ def _readers(
                 topic_id = _origin(group, committed, of_group, log)
             else:
                 # Of other groups there are only commits for another topic id.
-                topic_id = next((origin.id for origin in of_group if origin.committed == committed), NOT_ASKED)
+                topic_id = next((origin.topic_id for origin in of_group if origin.committed == committed), NOT_ASKED)
             readers.append(ConsumerPosition(group, committed, topic_id=topic_id, pending=pending))
         elif isinstance(log_start, Unknown):
             reason = f"where {quoted(group)} would start reading is unknown, {log_start.reason}"
@@ -229,10 +229,10 @@ def _origin(
     unread = log.reason_for(group)
     if unread is not None or log.hidden:
         return unread  # None, as of a broker that writes no topic id
-    ids = {origin.id for origin in origins}
+    ids = {origin.topic_id for origin in origins}
     if len(ids) > 1:
         # With commits for an earlier topic of this name only the current one counts.
-        ids = {origin.id for origin in origins if origin.committed == committed}
+        ids = {origin.topic_id for origin in origins if origin.committed == committed}
     if len(ids) == 1:
         return ids.pop()
     return Unknown(f"the topic id that {quoted(group)} committed for: __consumer_offsets does not say")

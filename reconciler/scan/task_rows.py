@@ -45,8 +45,8 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     "activity": columns("group! last_activity_ms log_partition! log_offset seems live commit_keys members may_read"),
     # The newest commit of a group on a partition, if its record lies above the last stable offset of the log.
     "pending": columns("group! topic! partition! committed log_partition!"),
-    "origins": columns("topic! partition! group! committed id"),
-    "commits": columns("group! topic! partition! committed! id metadata_base64"),
+    "origins": columns("topic! partition! group! committed topic_id"),
+    "commits": columns("group! topic! partition! committed! topic_id metadata_base64"),
     # What was read: partitions, groups and commits in numbers, partitions of `__consumer_offsets` one by one.
     "runs": columns("name! number! error unanswered records skipped garbled log_offset"),
 }
@@ -267,7 +267,7 @@ def requested(task: ScanTask, group: str, topic: str, committed: Mapping[int, in
 
 
 def _read_log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) -> Answer:
-    rows = read_consumer_offsets(
+    tables = read_consumer_offsets(
         session,
         partitions,
         origins=task.named,
@@ -277,25 +277,8 @@ def _read_log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) 
         pending_of=task.readers,
         limit_s=task.log_limit_s,
     )
-    activity, origins, commits, pending, runs = [], [], [], [], []
-    for row in rows:
-        if "group" not in row:
-            runs.append({**row, "name": "consumer_offsets", "number": row["log_partition"]})
-        elif "id" in row:
-            commits.append(row)
-        elif "topic" in row and "log_partition" in row:
-            pending.append(row)
-        elif "topic" in row:
-            origins.append({**row, "id": row["topic_id"]})
-        else:
-            activity.append(row)
-    return {
-        "activity": _batch("activity", activity),
-        "origins": _batch("origins", origins),
-        "commits": _batch("commits", commits),
-        "pending": _batch("pending", pending),
-        "runs": _batch("runs", runs),
-    }
+    runs = [{**row, "name": "consumer_offsets", "number": row["log_partition"]} for row in tables["runs"]]
+    return {table: _batch(table, rows) for table, rows in {**tables, "runs": runs}.items()}
 
 
 def _batch(table: str, rows: Iterable[Mapping[str, Any]]) -> pa.RecordBatch:

@@ -1,4 +1,4 @@
-"""Runs each bench that needs brokers or Spark at a small size, on the shared brokers.
+"""Runs each bench that needs brokers or Spark at a small size, on the shared brokers, in `make test-long`.
 
 The tests do not check the measurements. Scans run in this process, with a warm session, and plans
 without Spark run as processes. The tests omit the phases that measure sessions, and those that
@@ -19,8 +19,14 @@ from reconciler.companions.sandbox.client import admin_client
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.scan.engine_choice import Engine
 from tests import kafka_client
+from tests.repeats import LONG
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark]
+pytestmark = [
+    pytest.mark.brokers,
+    pytest.mark.spark,
+    # `make check` types the benches against the program that they call.
+    pytest.mark.skipif(not LONG, reason="measures nothing that the program does: `make test-long` runs it"),
+]
 
 WARM_PHASES = ("scan", "units", "log")
 

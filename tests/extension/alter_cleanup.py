@@ -117,11 +117,11 @@ class AlterCleanup(Operation):
     def observe(cls, actions: Sequence["AlterCleanup"], context: RunContext) -> Observation:
         gateway: Any = context.gateway
         topics = gateway.read_cleanup([action.topic for action in actions])
-        now_ms = context.clock()
+        read_at_ms = context.clock()
         snapshot = ClusterSnapshot(
-            cluster_id="", observed_at_ms=now_ms, brokers=(), topics=topics, groups={}, partitions={}
+            cluster_id="", observed_at_ms=read_at_ms, brokers=(), topics=topics, groups={}, partitions={}
         )
-        return Observation(snapshot=snapshot, now_ms=now_ms, read_at_ms=now_ms)
+        return Observation(snapshot=snapshot, read_at_ms=read_at_ms)
 
     @classmethod
     def call_gateway(cls, actions: Sequence["AlterCleanup"], gateway: Any) -> Mapping[str, ItemResult]:

@@ -215,7 +215,7 @@ def main(folder: Path) -> None:
     for tree in (
         plan_report(first_plan),
         diff_report(comparison),
-        results_report(first_plan, outcomes),
+        results_report(header, outcomes),
         drift_report(report),
         explain_report(first_plan, first_plan.actions[0].address),
         journal_report(entries, "prod"),

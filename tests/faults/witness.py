@@ -22,7 +22,7 @@ PartitionKey = tuple[str, int]
 SESSION_MS = 45_000
 """Longer than any fault: a member that its coordinator removes has no protection left."""
 COMMIT_EVERY_S = 0.3
-READ_TO_END_S = 90
+READ_TO_END_S = 300
 STALLED_S = 20
 """After so long without progress a consumer is restarted, as its operator would: the client library may
 stop to fetch a partition after its leader was away. Lost records stay lost.

@@ -125,30 +125,30 @@ def test_decoder_agrees_with_kafkas_own_tool(cluster: SandboxCluster, connection
     assert {group for group, _ in expected} == set(groups)
     assert len(expected) == len(groups) * PARTITIONS
     numbers = sorted(client.partition_states(servers, CONSUMER_OFFSETS_TOPIC))
-    rows = read_consumer_offsets(KafkaSession(connection), numbers)
-    origins = [row for row in rows if row.get("topic") == unique]
+    tables = read_consumer_offsets(KafkaSession(connection), numbers)
+    origins = [row for row in tables["origins"] if row["topic"] == unique]
     assert {(row["group"], row["partition"]): row["committed"] for row in origins} == expected
     # Brokers write no topic id with a transactional commit.
     ids = {row["topic_id"] for row in origins if row["group"] != transactional}
     assert len(ids) == 1
     assert None not in ids
-    activity_rows = {row["group"]: row for row in rows if row.get("group") in groups and "topic" not in row}
+    activity_rows = {row["group"]: row for row in tables["activity"] if row["group"] in groups}
     assert {group: activity_rows[group]["seems"] for group in groups} == {
         group: "consumer" if group == consumer_protocol else "classic" for group in groups
     }
     assert all(
         activity_rows[group]["last_activity_ms"] >= start_ms - 1 and activity_rows[group]["live"] for group in groups
     )
-    assert [row["error"] for row in rows if "group" not in row] == [None] * len(numbers)
+    assert [row["error"] for row in tables["runs"]] == [None] * len(numbers)
 
 
 def activities(connection: Connection, servers: str) -> dict[str, int]:
     """Newest activity by group, after a complete read of the log."""
-    rows = read_consumer_offsets(
+    tables = read_consumer_offsets(
         KafkaSession(connection), sorted(client.partition_states(servers, CONSUMER_OFFSETS_TOPIC))
     )
-    assert all(row.get("error") is None for row in rows)
-    return {row["group"]: row["last_activity_ms"] for row in rows if "last_activity_ms" in row}
+    assert all(row["error"] is None for row in tables["runs"])
+    return {row["group"]: row["last_activity_ms"] for row in tables["activity"]}
 
 
 def test_an_aborted_commit_counts_as_activity(cluster: SandboxCluster, connection: Connection, unique: str) -> None:

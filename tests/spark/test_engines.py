@@ -302,6 +302,61 @@ def test_the_light_client_agrees(
     assert scan_with(cluster, topic, connect.address, python=light_client) == expected
 
 
+SOURCES = """
+import sys
+from pyspark.sql import SparkSession
+from reconciler.spark import register
+address, servers, topic = sys.argv[1:]
+session = SparkSession.builder.remote(address).create()
+session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+register(session)
+for name in ("kafka_partitions", "kafka_group_commits", "kafka_consumer_offsets"):
+    frame = session.read.format(name).option("kafka.bootstrap.servers", servers).load()
+    columns = ["topic", "partition", "last_stable_offset" if name == "kafka_partitions" else "committed"]
+    print(name, *map(tuple, frame.where(f"topic = '{topic}' and partition = 1").select(*columns).collect()))
+try:
+    session.read.format("kafka_partitions").options(topic="x").load().count()
+except Exception as error:
+    print("did you mean topics?" in str(error))
+session.stop()
+"""
+"""Registers the data sources with a session of Connect, and reads each of them with a filter."""
+
+
+@pytest.mark.parametrize("is_light", [False, True])
+def test_data_sources_work_over_connect(
+    is_light: bool,
+    cluster: SandboxCluster,
+    topic: str,
+    connect: ConnectServer,
+    light_client: str,
+    tmp_path: Path,
+) -> None:
+    """Both clients register and read all sources: the server plans and reads them, with the code that they send.
+
+    Its workers cannot import this program.
+    """
+    before = len(connect.python.imports())
+    program = tmp_path / "sources.py"  # the light client does not run in `python -c`
+    program.write_text(SOURCES)
+    python = light_client if is_light else sys.executable
+    result = subprocess.run(
+        [python, str(program), connect.address, cluster.bootstrap_servers, topic],
+        capture_output=True,
+        text=True,
+        env=without_spark_variables(),
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert result.stdout.splitlines() == [
+        f"kafka_partitions ('{topic}', 1, 8)",
+        f"kafka_group_commits ('{topic}', 1, 1)",
+        f"kafka_consumer_offsets ('{topic}', 1, 1)",
+        "True",
+    ], result.stderr
+    assert_code_was_sent(connect.python.imports()[before:], connect.python)
+
+
 def test_a_connect_session_of_its_own_has_workers_of_its_own(connect: ConnectServer) -> None:
     """So that the workers that commands share are those of the session that they share."""
     before = len(connect.python.imports())

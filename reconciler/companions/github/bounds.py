@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from reconciler.companions.github.api import Hidden, documented_form
+from reconciler.companions.github.api import GitHub
 from reconciler.companions.github.workflow_run import WorkflowRun, annotate
 from reconciler.errors import Refused
 from reconciler.text.escape import display_name
@@ -210,7 +210,7 @@ class Finder:
 
     def find(self) -> tuple[list[Bound], str]:
         """Return what bounds each cluster, and the number of the merged pull request; empty: a run by hand."""
-        with documented_form():
+        with GitHub.documented_form():
             return self._of_digest() if self.run.name == "workflow_dispatch" else self._of_merge()
 
     def _of_digest(self) -> tuple[list[Bound], str]:
@@ -254,13 +254,8 @@ class Finder:
 
     def _approved(self, number: int, head: str) -> datetime | None:
         for submitted, login in approvals(self.run.github.get_all(f"pulls/{number}/reviews"), head):
-            try:
-                permission = self.run.github.get(f"collaborators/{login}/permission")
-            except Hidden as error:
-                if error.status != 404:
-                    raise
-                continue  # no collaborator any more
-            if may_write(permission):
+            permission = self.run.github.find(f"collaborators/{login}/permission")
+            if permission is not None and may_write(permission):  # None: no collaborator any more
                 return submitted
         return None
 
@@ -288,12 +283,8 @@ class Finder:
         github, branch = self.run.github, self.run.branch
         run: Answer = github.get(f"actions/runs/{number}")
         tip = github.get(f"git/ref/heads/{quote(branch)}")["object"]["sha"]
-        try:
-            comparison = github.get(f"compare/{run['head_sha']}...{tip}")
-        except Hidden as error:
-            if error.status != 404:
-                raise
-            comparison = {"status": "unknown"}  # a commit that the repository has not, such as a fork's
+        # The repository need not have the commit, such as a fork's.
+        comparison = github.find(f"compare/{run['head_sha']}...{tip}") or {"status": "unknown"}
         if is_run_of(run, comparison, workflow=workflow, events=events, branch=branch, repository=github.repository):
             return run
         repository = (run["head_repository"] or {}).get("full_name")

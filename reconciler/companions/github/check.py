@@ -8,6 +8,7 @@ from pathlib import Path
 
 from reconciler.cli import console, loading
 from reconciler.cli.settings import Settings
+from reconciler.companions.code_host import CodeHostUnavailable
 from reconciler.companions.github.api import GitHub
 from reconciler.companions.github.protection import (
     UNREVIEWED,
@@ -17,7 +18,7 @@ from reconciler.companions.github.protection import (
     check_environment,
     check_repository,
 )
-from reconciler.errors import ExitCode, GitHubUnavailable
+from reconciler.errors import ExitCode
 from reconciler.manifest.files import DEFAULT_FOLDER, ClusterManifests
 from reconciler.model.action import Mode
 from reconciler.references import REFERENCE
@@ -41,8 +42,8 @@ def check_github(settings: Settings, paths: Sequence[Path] | None, repository: s
         return ExitCode.ERROR if any(finding.state is State.GAP for finding in findings) else ExitCode.DONE
     try:
         findings = check_environment(api, environment, unreviewed=unreviewed)
-    except GitHubUnavailable as error:
-        findings = [ProtectionFinding(state=State.UNKNOWN, subject=f"environment {environment}", text=str(error))]
+    except CodeHostUnavailable as error:
+        findings = [ProtectionFinding(State.UNKNOWN, f"environment {environment}", str(error))]
     failed = [finding for finding in findings if finding.state in (State.GAP, State.UNKNOWN)]
     if failed and settings.output is Format.TEXT:
         reasons = "; ".join(dict.fromkeys(f"{finding.subject}: {finding.text}" for finding in failed))

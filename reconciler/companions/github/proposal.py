@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from reconciler.companions.github.api import documented_form
+from reconciler.companions.github.api import GitHub
 from reconciler.companions.github.workflow_run import WorkflowRun, annotate
 
 NOTHING_CHANGES = "no manifests change"
@@ -14,7 +14,7 @@ _DESCRIPTION_MAX = 140
 """Characters of a status on GitHub."""
 
 
-@documented_form()
+@GitHub.documented_form()
 def find_proposal(run: WorkflowRun, pause: Callable[[], None]) -> Mapping[str, str]:
     """Return `number`, `merge`, and `plan: yes` or the `verdict` of the pull request that `validate.yml` checked.
 

@@ -16,8 +16,8 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-from reconciler.companions.github.api import GitHub, Hidden, documented_form
-from reconciler.errors import GitHubUnavailable
+from reconciler.companions.code_host import Hidden
+from reconciler.companions.github.api import GitHub, GitHubUnavailable
 
 UNREVIEWED = "RECONCILER_UNREVIEWED"
 """The variable with the clusters, separated by commas, to which an operator applies without
@@ -40,7 +40,7 @@ class State(StrEnum):
     NOTE = "note"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ProtectionFinding:
     """One fact about the repository. `command`: the call that mends it; empty: nothing to mend."""
 
@@ -73,7 +73,9 @@ def check_environment(github: GitHub, name: str, *, unreviewed: Collection[str] 
     """
     match = _ENVIRONMENT.fullmatch(name)
     role, cluster = (match[1], match[2]) if match else ("apply", name)
-    return _guarded(_environment(github, name, reviewed=role in _REVIEWED_ROLES, accepted=cluster in unreviewed))
+    subject = f"environment {name}"
+    reviewed, accepted = role in _REVIEWED_ROLES, cluster in unreviewed
+    return _guarded(subject, _environment(github, name, subject, reviewed=reviewed, accepted=accepted))
 
 
 def check_repository(
@@ -86,56 +88,58 @@ def check_repository(
     for cluster in clusters:
         for name in cluster.environments:
             findings += check_environment(github, name, unreviewed=unreviewed)
-            findings += _guarded(_variables(github, name, cluster.variables))
+            subject = f"secrets of environment {name}"
+            findings += _guarded(subject, _variables(github, name, subject, cluster.variables))
     names = {name for cluster in clusters for name in cluster.variables}
-    return [
-        *findings,
-        *_guarded(_shared_secrets(github, names)),
-        *_guarded(_branch(github)),
-        *_guarded(_owners(github, folder)),
-    ]
+    for level, path in (("repository", "actions/secrets"), ("organization", "actions/organization-secrets")):
+        subject = f"secrets of the {level}"
+        findings += _guarded(subject, _shared_secrets(github, level, path, subject, names))
+    with GitHub.documented_form():
+        findings += _branch(github)
+    return [*findings, *_guarded("CODEOWNERS", _owners(github, folder, "CODEOWNERS"))]
 
 
-def _guarded(findings: Iterator[ProtectionFinding]) -> Sequence[ProtectionFinding]:
-    """Return the findings.
+def _guarded(subject: str, findings: Iterator[ProtectionFinding]) -> Sequence[ProtectionFinding]:
+    """Return the findings, up to the first fact that the token may not see: that is the last one.
 
     Raises GitHubUnavailable for an answer of another form than GitHub documents.
     """
-    with documented_form():
-        return list(findings)
+    found: list[ProtectionFinding] = []
+    with GitHub.documented_form():
+        try:
+            found.extend(findings)
+        except Hidden as error:
+            found.append(_unseen(subject, error))
+    return found
 
 
-def _environment(github: GitHub, name: str, *, reviewed: bool, accepted: bool) -> Iterator[ProtectionFinding]:
-    subject, path = f"environment {name}", f"environments/{quote(name, safe='')}"
+def _environment(
+    github: GitHub, name: str, subject: str, *, reviewed: bool, accepted: bool
+) -> Iterator[ProtectionFinding]:
+    path = f"environments/{quote(name, safe='')}"
     _ = github.default_branch  # of a repository that the token may not see, every path is 404
-    try:
-        present = github.get(path)
-    except Hidden as error:
-        if error.status != 404:
-            yield _unseen(subject, error)
-            return
+    if (present := github.find(path)) is None:
         command = _put_environment(github, path, {}, reviewed=reviewed and not accepted)
-        yield ProtectionFinding(state=State.GAP, subject=subject, text="does not exist", command=command)
+        yield ProtectionFinding(State.GAP, subject, "does not exist", command)
         yield _no_rule(github, subject, path)
         return
     rules = [rule for rule in present["protection_rules"] if rule["type"] == "required_reviewers" and rule["reviewers"]]
     mend = _put_environment(github, path, present, reviewed=reviewed and not accepted)
     if reviewed and not rules and accepted:
-        yield ProtectionFinding(
-            state=State.NOTE, subject=subject, text=f"has no required reviewers, and {UNREVIEWED} accepts it"
-        )
+        yield ProtectionFinding(State.NOTE, subject, f"has no required reviewers, and {UNREVIEWED} accepts it")
     elif reviewed and not rules:
         text = "has no required reviewers: a run goes on without an approval"
-        yield ProtectionFinding(state=State.GAP, subject=subject, text=text, command=mend)
+        yield ProtectionFinding(State.GAP, subject, text, mend)
     elif reviewed:
-        yield ProtectionFinding(state=State.OK, subject=subject, text="has required reviewers")
+        yield ProtectionFinding(State.OK, subject, "has required reviewers")
         if not all(rule.get("prevent_self_review") for rule in rules):
             text = "does not prevent self-review: who starts a run may approve it"
-            yield ProtectionFinding(state=State.NOTE, subject=subject, text=text, command=mend)
+            yield ProtectionFinding(State.NOTE, subject, text, mend)
         if present.get("can_admins_bypass"):
             text = "administrators may bypass the approval (Settings, Environments: allow administrators to bypass)"
-            yield ProtectionFinding(state=State.NOTE, subject=subject, text=text)
-    yield from _branch_rule(github, subject, path, present.get("deployment_branch_policy"), mend)
+            yield ProtectionFinding(State.NOTE, subject, text)
+    policy = present.get("deployment_branch_policy")
+    yield from _guarded(f"branch rule of {subject}", _branch_rule(github, subject, path, policy, mend))
 
 
 def _branch_rule(github: GitHub, subject: str, path: str, policy: Any, mend: str) -> Iterator[ProtectionFinding]:
@@ -143,12 +147,8 @@ def _branch_rule(github: GitHub, subject: str, path: str, policy: Any, mend: str
     if not policy or not policy["custom_branch_policies"]:
         allowed = "every protected branch" if policy else "every branch"
         text = f"{allowed} may use it and read its secrets, expected only {branch}"
-        yield ProtectionFinding(state=State.GAP, subject=subject, text=text, command=mend)
-    try:
-        rows = github.get_all(f"{path}/deployment-branch-policies", "branch_policies") if policy else []
-    except Hidden as error:
-        yield _unseen(f"branch rule of {subject}", error)
-        return
+        yield ProtectionFinding(State.GAP, subject, text, mend)
+    rows = github.get_all(f"{path}/deployment-branch-policies", "branch_policies") if policy else []
     names = {row["name"] for row in rows if row.get("type", "branch") == "branch"}
     others = [row for row in rows if row["name"] != branch or row.get("type", "branch") != "branch"]
     if branch not in names:
@@ -156,16 +156,16 @@ def _branch_rule(github: GitHub, subject: str, path: str, policy: Any, mend: str
     for row in others:
         remove = github.call("DELETE", f"{path}/deployment-branch-policies/{int(row['id'])}")
         text = f"the {row.get('type', 'branch')} rule {row['name']} may use it, too, expected only {branch}"
-        yield ProtectionFinding(state=State.GAP, subject=subject, text=text, command=remove)
+        yield ProtectionFinding(State.GAP, subject, text, remove)
     if names == {branch} and not others and policy["custom_branch_policies"]:
-        yield ProtectionFinding(state=State.OK, subject=subject, text=f"only {branch} may use it")
+        yield ProtectionFinding(State.OK, subject, f"only {branch} may use it")
 
 
 def _no_rule(github: GitHub, subject: str, path: str) -> ProtectionFinding:
     branch = github.default_branch
     words = (f"-f name={shlex.quote(branch)}", "-f type=branch")
     command = github.call("POST", f"{path}/deployment-branch-policies", *words)
-    return ProtectionFinding(state=State.GAP, subject=subject, text=f"no rule allows {branch}", command=command)
+    return ProtectionFinding(State.GAP, subject, f"no rule allows {branch}", command)
 
 
 def _put_environment(github: GitHub, path: str, present: Mapping[str, Any], *, reviewed: bool) -> str:
@@ -185,40 +185,32 @@ def _put_environment(github: GitHub, path: str, present: Mapping[str, Any], *, r
     return github.call("PUT", path, *words)
 
 
-def _variables(github: GitHub, environment: str, names: Collection[str]) -> Iterator[ProtectionFinding]:
+def _variables(github: GitHub, environment: str, subject: str, names: Collection[str]) -> Iterator[ProtectionFinding]:
     """Yield where an environment lacks a variable that the connection reads."""
-    path, subject = f"environments/{quote(environment, safe='')}", f"secrets of environment {environment}"
-    try:
-        there = {row["name"] for kind in ("secrets", "variables") for row in github.get_all(f"{path}/{kind}", kind)}
-    except Hidden as error:
-        yield _unseen(subject, error)
-        return
+    path = f"environments/{quote(environment, safe='')}"
+    there = {row["name"] for kind in ("secrets", "variables") for row in github.get_all(f"{path}/{kind}", kind)}
     for name in sorted(set(names) - there):
         command = f"gh secret set {name} --repo {shlex.quote(github.repository)} --env {shlex.quote(environment)}"
-        yield ProtectionFinding(state=State.GAP, subject=subject, text=f"{name} is not set there", command=command)
+        yield ProtectionFinding(State.GAP, subject, f"{name} is not set there", command)
     if there >= set(names):
-        yield ProtectionFinding(state=State.OK, subject=subject, text="all that the connection reads is set there")
+        yield ProtectionFinding(State.OK, subject, "all that the connection reads is set there")
 
 
-def _shared_secrets(github: GitHub, names: Collection[str]) -> Iterator[ProtectionFinding]:
+def _shared_secrets(
+    github: GitHub, level: str, path: str, subject: str, names: Collection[str]
+) -> Iterator[ProtectionFinding]:
     """Yield which of the secrets every workflow of every branch may read."""
-    for level, path in (("repository", "actions/secrets"), ("organization", "actions/organization-secrets")):
-        subject = f"secrets of the {level}"
-        try:
-            shared = sorted({row["name"] for row in github.get_all(path, "secrets")} & set(names))
-        except Hidden as error:
-            yield _unseen(subject, error)
-            continue
-        for name in shared:
-            command = (
-                github.call("DELETE", f"{path}/{name}")
-                if level == "repository"
-                else f"gh secret delete {name} --org {github.repository.partition('/')[0]}"
-            )
-            text = f"{name} is there, so every workflow on every branch reads it: set it in the environments only"
-            yield ProtectionFinding(state=State.GAP, subject=subject, text=text, command=command)
-        if not shared:
-            yield ProtectionFinding(state=State.OK, subject=subject, text="none of them belongs to a connection")
+    shared = sorted({row["name"] for row in github.get_all(path, "secrets")} & set(names))
+    for name in shared:
+        command = (
+            github.call("DELETE", f"{path}/{name}")
+            if level == "repository"
+            else f"gh secret delete {name} --org {github.repository.partition('/')[0]}"
+        )
+        text = f"{name} is there, so every workflow on every branch reads it: set it in the environments only"
+        yield ProtectionFinding(State.GAP, subject, text, command)
+    if not shared:
+        yield ProtectionFinding(State.OK, subject, "none of them belongs to a connection")
 
 
 def _branch(github: GitHub) -> Iterator[ProtectionFinding]:
@@ -257,36 +249,30 @@ def _branch(github: GitHub) -> Iterator[ProtectionFinding]:
     }
     for text, holds in expected.items():
         if holds:
-            yield ProtectionFinding(state=State.OK, subject=subject, text=text)
+            yield ProtectionFinding(State.OK, subject, text)
         elif hidden is not None:
-            yield ProtectionFinding(state=State.UNKNOWN, subject=subject, text=f"whether it {text}: {_reason(hidden)}")
+            yield ProtectionFinding(State.UNKNOWN, subject, f"whether it {text}: {_reason(hidden)}")
         else:
-            yield ProtectionFinding(
-                state=State.GAP, subject=subject, text=f"nothing {text}", command=_post_ruleset(github)
-            )
+            yield ProtectionFinding(State.GAP, subject, f"nothing {text}", _post_ruleset(github))
     if protection and not (protection.get("enforce_admins") or {}).get("enabled"):
         command = github.call("POST", f"branches/{path}/protection/enforce_admins")
-        yield ProtectionFinding(
-            state=State.NOTE, subject=subject, text="administrators may merge without all that", command=command
-        )
+        yield ProtectionFinding(State.NOTE, subject, "administrators may merge without all that", command)
     for number in sorted({int(rule["ruleset_id"]) for rule in rules if "ruleset_id" in rule}):
-        yield _bypass(github, number)
+        subject = f"ruleset {number}"
+        yield from _guarded(subject, _bypass(github, f"rulesets/{number}", subject))
 
 
-def _bypass(github: GitHub, number: int) -> ProtectionFinding:
-    """Return how many may bypass a ruleset. GitHub tells only a token that may change the ruleset."""
-    path, subject = f"rulesets/{number}", f"ruleset {number}"
-    try:
-        actors = github.get(path).get("bypass_actors")
-    except Hidden as error:
-        return _unseen(subject, error)
+def _bypass(github: GitHub, path: str, subject: str) -> Iterator[ProtectionFinding]:
+    """Yield how many may bypass a ruleset. GitHub tells only a token that may change the ruleset."""
+    actors = github.get(path).get("bypass_actors")
     if actors is None:
         text = "who may bypass it cannot be seen with this token, which may not change the ruleset"
-        return ProtectionFinding(state=State.UNKNOWN, subject=subject, text=text)
-    if not actors:
-        return ProtectionFinding(state=State.OK, subject=subject, text="nothing may bypass it")
-    text = f"{len(actors)} roles, teams, apps or keys may bypass it"
-    return ProtectionFinding(state=State.NOTE, subject=subject, text=text, command=github.call("GET", path))
+        yield ProtectionFinding(State.UNKNOWN, subject, text)
+    elif not actors:
+        yield ProtectionFinding(State.OK, subject, "nothing may bypass it")
+    else:
+        text = f"{len(actors)} roles, teams, apps or keys may bypass it"
+        yield ProtectionFinding(State.NOTE, subject, text, github.call("GET", path))
 
 
 def _post_ruleset(github: GitHub) -> str:
@@ -312,25 +298,17 @@ def _post_ruleset(github: GitHub) -> str:
     return github.call("POST", "rulesets", f"--input - <<< {shlex.quote(json.dumps(ruleset))}")
 
 
-def _owners(github: GitHub, folder: str) -> Iterator[ProtectionFinding]:
+def _owners(github: GitHub, folder: str, subject: str) -> Iterator[ProtectionFinding]:
     """Yield whether code owners review the manifests, the workflows and the list of owners itself.
 
     The files of the default branch need an owner, and so do files that a pull request may add.
     """
-    subject = "CODEOWNERS"
-    for path in _OWNERS_FILES:
-        try:
-            text = base64.b64decode(github.get(f"contents/{path}")["content"]).decode("utf-8", "replace")
-        except Hidden as error:
-            if error.status != 404:
-                yield _unseen(subject, error)
-                return
-            continue
-        except binascii.Error:
-            raise GitHubUnavailable(f"{path} did not arrive as base64") from None
-        break
-    else:
-        path, text = _OWNERS_FILES[0], ""
+    found = ((path, file) for path in _OWNERS_FILES if (file := github.find(f"contents/{path}")) is not None)
+    path, file = next(found, (_OWNERS_FILES[0], {"content": ""}))
+    try:
+        text = base64.b64decode(file["content"]).decode("utf-8", "replace")
+    except binascii.Error:
+        raise GitHubUnavailable(f"{path} did not arrive as base64") from None
     samples = {
         f"/{folder}/": (f"{folder}/a.yaml", f"{folder}/prod/a.yaml"),
         "/.github/": (".github/workflows/apply.yml", ".github/actions/a/action.yml"),
@@ -347,7 +325,7 @@ def _owners(github: GitHub, folder: str) -> Iterator[ProtectionFinding]:
         reason = (
             f"GitHub lists only {count:,} entries of {github.default_branch}: owners of other files were not checked"
         )
-        yield ProtectionFinding(state=State.UNKNOWN, subject=subject, text=reason)
+        yield ProtectionFinding(State.UNKNOWN, subject, reason)
     reviewed = (f"{folder}/", ".github/workflows/")
     files = [row["path"] for row in listing["tree"] if row["type"] != "tree" and row["path"].startswith(reviewed)]
     for parent in sorted({f"/{PurePosixPath(name).parent}/" for name in files if not _has_owner(text, name)}):
@@ -357,11 +335,9 @@ def _owners(github: GitHub, folder: str) -> Iterator[ProtectionFinding]:
         lines = " ".join(shlex.quote(f"{pattern} @OWNER/TEAM") for pattern in lacking)
         what = f"{path} names no owner of {', '.join(lacking)}" if text else "there is no such file"
         command = f"printf '%s\\n' {lines} >> {path}"
-        yield ProtectionFinding(
-            state=State.GAP, subject=subject, text=f"{what}: add the lines in a pull request", command=command
-        )
+        yield ProtectionFinding(State.GAP, subject, f"{what}: add the lines in a pull request", command)
     else:
-        yield ProtectionFinding(state=State.OK, subject=subject, text=f"{path} covers {', '.join(samples)}")
+        yield ProtectionFinding(State.OK, subject, f"{path} covers {', '.join(samples)}")
     try:
         errors = github.get("codeowners/errors")["errors"] if text else []
     except Hidden as error:
@@ -369,9 +345,7 @@ def _owners(github: GitHub, folder: str) -> Iterator[ProtectionFinding]:
         return
     if errors:
         text = f"{path} has {len(errors)} errors, and GitHub ignores such lines"
-        yield ProtectionFinding(
-            state=State.GAP, subject=subject, text=text, command=github.call("GET", "codeowners/errors")
-        )
+        yield ProtectionFinding(State.GAP, subject, text, github.call("GET", "codeowners/errors"))
 
 
 def _has_owner(text: str, name: str) -> bool:
@@ -397,7 +371,7 @@ def _pattern(pattern: str) -> str:
 
 
 def _unseen(subject: str, error: Hidden) -> ProtectionFinding:
-    return ProtectionFinding(state=State.UNKNOWN, subject=subject, text=_reason(error))
+    return ProtectionFinding(State.UNKNOWN, subject, _reason(error))
 
 
 def _reason(error: Hidden) -> str:

@@ -11,19 +11,19 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
 from reconciler.cli import app, console, loading
 from reconciler.cli.loading import Paths
 from reconciler.cli.settings import SPARK, Settings, accepts_settings
+from reconciler.companions import code_host
 from reconciler.companions.github import posts, proposal
-from reconciler.companions.github.api import documented_form
 from reconciler.companions.github.bounds import Finder
 from reconciler.companions.github.check import unreviewed_clusters
 from reconciler.companions.github.workflow_run import WorkflowRun, annotate, answer, needs
-from reconciler.errors import ExitCode, PlanUnusable, ReconcilerError, Refused
+from reconciler.errors import ExitCode, PlanUnusable, Refused
 from reconciler.operations import OPERATIONS, Operation
 from reconciler.plan import plan_file
 from reconciler.plan.plan_file import SavedPlan
@@ -34,12 +34,17 @@ github = app.Application(
     add_completion=False,
     no_args_is_help=True,
 )
+
+
+def _step(command: Callable[..., int | None]) -> Callable[..., int | None]:
+    """Make a function a command of the group, with the common options."""
+    return github.command()(accepts_settings(None, without=SPARK)(command))
+
+
 Folder = Annotated[Path, typer.Argument(help="The folder of the downloaded artifacts.")]
-Item = TypeVar("Item")
 
 
-@github.command()
-@accepts_settings(None, without=SPARK)
+@_step
 def bounds(settings: Settings, paths: Paths = None) -> None:
     """Find the reviewed plan that bounds each cluster in this run of apply.yml.
 
@@ -53,8 +58,7 @@ def bounds(settings: Settings, paths: Paths = None) -> None:
     answer(plans=list(map(asdict, plans)), number=number)
 
 
-@github.command()
-@accepts_settings(None, without=SPARK)
+@_step
 def agenda(settings: Settings, folder: Folder) -> None:
     """List the jobs that ask for an approval, of the last attempt of each cluster.
 
@@ -99,15 +103,14 @@ def plan_jobs(plan: SavedPlan) -> Iterator[dict[str, str]]:
         yield job("elect", "Elect leaders on", elections)
 
 
-@github.command()
-@accepts_settings(None, without=SPARK)
+@_step
 def approvers(settings: Settings, environment: Annotated[str, typer.Argument(help="Of the job.")]) -> None:
     """Name who approved: the reviewers of the environment, and who started this run with a digest.
 
     Output: approver, the logins.
     """
     run = WorkflowRun.of(settings.timeout)
-    with documented_form():
+    with run.github.documented_form():
         logins = {
             row["user"]["login"]
             for row in run.github.get(f"actions/runs/{run.id}/approvals")
@@ -116,8 +119,7 @@ def approvers(settings: Settings, environment: Annotated[str, typer.Argument(hel
     answer(approver=",".join(sorted(logins | ({run.actor} if "digest" in run.inputs else set()))))
 
 
-@github.command()
-@accepts_settings(None, without=SPARK)
+@_step
 def pull(settings: Settings) -> None:
     """Find the pull request that a run of plan.yml plans, and what its merge holds.
 
@@ -126,8 +128,7 @@ def pull(settings: Settings) -> None:
     answer(**proposal.find_proposal(WorkflowRun.of(settings.timeout), partial(time.sleep, settings.timeout / 3)))
 
 
-@github.command()
-@accepts_settings(None, without=SPARK)
+@_step
 def clusters(settings: Settings, proposed: Annotated[Path, typer.Argument(help="Manifests of the merge.")]) -> None:
     """List the clusters that a pull request plans, and judge those that the default branch does not have.
 
@@ -153,8 +154,7 @@ def clusters(settings: Settings, proposed: Annotated[Path, typer.Argument(help="
     answer(clusters=sorted(before & after), removed=",".join(sorted(before - after)))
 
 
-@github.command()
-@accepts_settings(None, without=SPARK)
+@_step
 def gate(settings: Settings) -> None:
     """Report the required check `reconciler` on the head of the pull request, or of the merge queue."""
     run = WorkflowRun.of(settings.timeout)
@@ -163,39 +163,22 @@ def gate(settings: Settings) -> None:
     run.github.send("POST", f"statuses/{head}", context="reconciler", state=state, target_url=run.url, description=text)
 
 
-@github.command()
-@accepts_settings(None, without=SPARK)
+@_step
 def plan_comments(settings: Settings, folder: Folder) -> int:
     """Keep one comment per cluster on the pull request, edited in place."""
     run, jobs = WorkflowRun.of(settings.timeout), needs()
-
-    def keep(cluster: str) -> None:
-        file = folder / cluster / "plan.md"
-        body = (
-            file.read_text(encoding="utf-8")
-            if file.exists()
-            else f"No plan for `{cluster}`: [the run]({run.url}) says why. Nothing can be applied from this state."
-        )
-        posts.keep_comment(run.github, jobs["find"]["outputs"]["number"], f"<!-- reconciler plan {cluster} -->", body)
-
-    return _each(json.loads(jobs["clusters"]["outputs"]["clusters"]), keep)
+    clusters = json.loads(jobs["clusters"]["outputs"]["clusters"])
+    return code_host.keep_plan_comments(run.github, jobs["find"]["outputs"]["number"], clusters, folder, run.url)
 
 
-@github.command()
-@accepts_settings(None, without=SPARK)
+@_step
 def result_comments(settings: Settings, folder: Folder) -> int:
     """Post the results of each job that applied to the merged pull request."""
     run, number = WorkflowRun.of(settings.timeout), needs()["reviewed"]["outputs"]["number"]
-
-    def post(file: Path) -> None:
-        body = f"{file.read_text(encoding='utf-8')}\n\n<sub>[The run]({run.url})</sub>\n"
-        run.github.send("POST", f"issues/{number}/comments", body=body)
-
-    return _each(sorted(folder.glob("*/*/results.md")), post)
+    return code_host.post_result_comments(run.github, number, folder, run.url)
 
 
-@github.command()
-@accepts_settings(None, without=SPARK)
+@_step
 def drift_issues(settings: Settings, folder: Folder) -> int:
     """Keep one issue per cluster: open it on drift, edit it, close it in sync."""
     run = WorkflowRun.of(settings.timeout)
@@ -215,11 +198,10 @@ def drift_issues(settings: Settings, folder: Folder) -> int:
         else:
             console.print_stderr(f"{cluster}: too little could be seen, so its issue stays as it is")
 
-    return _each(json.loads(needs()["clusters"]["outputs"]["clusters"]), keep)
+    return code_host.report_each(run.github, json.loads(needs()["clusters"]["outputs"]["clusters"]), keep)
 
 
-@github.command()
-@accepts_settings(None, without=SPARK)
+@_step
 def red_issue(settings: Settings, title: Annotated[str, typer.Argument(help="Title of the issue.")]) -> None:
     """Keep one open issue while a workflow fails, and close it after a green run."""
     run, marker = WorkflowRun.of(settings.timeout), f"<!-- {title} -->"
@@ -242,16 +224,3 @@ def _annotated(title: str) -> Iterator[None]:
     except Refused as error:
         annotate("error", title, str(error))
         raise typer.Exit(error.exit_code) from error
-
-
-def _each(items: Iterable[Item], report: Callable[[Item], None]) -> int:
-    """Report each item; the failure of one stops no other."""
-    codes = [int(ExitCode.DONE)]
-    for item in items:
-        try:
-            with documented_form():
-                report(item)
-        except (ReconcilerError, OSError) as error:
-            console.print_error(f"{item}: {error}")
-            codes.append(ExitCode.ERROR)
-    return max(codes)

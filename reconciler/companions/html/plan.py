@@ -23,7 +23,7 @@ from reconciler.model.description import IdleGroup, LeaderMove, OffsetMove
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address, format_address, format_location, format_subject
 from reconciler.model.plan import Blocked, Decision, LimitVerdict, Plan, Skipped, section_of
-from reconciler.report.plan import count_subjects
+from reconciler.report.plan import count_subjects_of
 from reconciler.report.tree import NO_PAGES, Severity
 from reconciler.text import formatting
 from reconciler.text.escape import display_name, quoted
@@ -367,7 +367,7 @@ def _causes_table(causes: dict[tuple[str, str], list[Decision]], pages: Mapping[
             cells=(
                 (*((name(code, link=pages.get(code, "")), " ") if known else ()), *text),
                 ({"unread": "blocked, unread"}.get(section, section),),
-                (count_subjects(decision.address for decision in decisions),),
+                (count_subjects_of(decisions),),
                 (escaped_name(formatting.first_few(list(subjects))),),
             ),
             severities=_severities({_of_section(section): 1}),

@@ -330,7 +330,7 @@ class KafkaConsumerOffsets(KafkaSource):
         return log_chunks(sizes, log.leaders)
 
     def rows(self, session: KafkaSession, chunk: Chunk) -> Iterator[list[Row]]:
-        yield read_consumer_offsets(session, chunk.log)
+        yield from read_consumer_offsets(session, chunk.log).values()
 
 
 class KafkaCommitLog(KafkaConsumerOffsets):

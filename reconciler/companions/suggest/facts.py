@@ -3,12 +3,13 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from reconciler.model.block_reason import BlockReason, known
 from reconciler.model.names import TopicPartition
+from reconciler.model.scan_request import ExternalReaderRequest
 from reconciler.model.snapshot import (
     NOT_ASKED,
     ClusterSnapshot,
@@ -19,13 +20,28 @@ from reconciler.model.snapshot import (
     TopicFacts,
     Unknown,
 )
-from reconciler.operations.consumers import UnknownConsumers, unknown_consumers, verified_positions
+from reconciler.operations.consumers import (
+    UnknownConsumers,
+    external_names,
+    external_positions,
+    unknown_consumers,
+    verified_positions,
+)
 from reconciler.operations.idle_groups import state_elsewhere, topics_of_streams
 from reconciler.operations.touchable import check_records_deletable
 from reconciler.policies import Policy
 from reconciler.policies.cluster import Cluster
 from reconciler.policies.fields import TOPIC_TEXT
 from reconciler.text.escape import display_name
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What an external reader has not read of a partition. `records`: at most, for not every offset has one."""
+
+    records: int
+    partition: TopicPartition
+    position: ConsumerPosition
 
 
 @dataclass
@@ -157,6 +173,29 @@ class ClusterFacts:
                     records = min(least, facts.last_stable_offset) - max(reader.committed, facts.log_start)
                     held[reader.group][partition.topic] += max(0, records)
         return {group: Counter({t: n for t, n in by_topic.items() if n}) for group, by_topic in held.items()}
+
+    def held_by(self, reader: ExternalReaderRequest) -> Mapping[str, Sequence[Held] | Unknown]:
+        """Return what a declared reader has not read of each purgeable topic, the most on a partition first.
+
+        It counts whether or not a group has read it: a floor of any rule waits for the reader.
+        """
+        alone = replace(self.snapshot, external={reader: self.snapshot.external[reader]})
+        return {topic: self._held_by(alone, topic) for topic in self.purgeable if external_names(alone, topic)}
+
+    def _held_by(self, alone: ClusterSnapshot, topic: str) -> Sequence[Held] | Unknown:
+        facts, held = self.purgeable[topic], list[Held]()
+        if isinstance(facts, BlockReason):
+            return Unknown(facts.reason)
+        assert isinstance(facts.partitions, int)
+        for partition in (TopicPartition(topic, number) for number in range(facts.partitions)):
+            of_partition = self.snapshot.partitions.get(partition)
+            offsets = () if of_partition is None else _offsets_and_readers(of_partition)[1:4]
+            if not offsets or any(isinstance(offset, Unknown) for offset in offsets):
+                return Unknown(f"not all offsets could be read{self._reason(partition)}")
+            log_start, end, high_watermark = offsets
+            (position,) = external_positions(alone, partition, log_start, high_watermark)
+            held.append(Held(max(0, end - max(position.committed, log_start)), partition, position))
+        return sorted((of for of in held if of.records), key=lambda of: (-of.records, of.partition))
 
     def works(self, group: str) -> bool:
         """Whether the group has members now, as far as that is known."""

@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from reconciler.companions.suggest.cluster_rules import find_limits, find_protections
-from reconciler.companions.suggest.facts import ClusterFacts, is_changelog, is_repartition
+from reconciler.companions.suggest.facts import ClusterFacts, Held, is_changelog, is_repartition
 from reconciler.companions.suggest.findings import (
     NAMES_MAX,
     Collector,
@@ -39,6 +39,7 @@ from reconciler.model.selector import Selector
 from reconciler.model.snapshot import (
     NOT_ASKED,
     ClusterSnapshot,
+    ExternalPosition,
     TopicFacts,
     Unknown,
 )
@@ -65,7 +66,9 @@ OWNER = "TODO"
 _LONG_IDLE_MS = 30 * DAY_MS
 _HELD_SHARE = 0.1
 """A group that holds back a smaller share of a topic is not behind, but at work."""
-_UNSEEN = "consumers without commits in Kafka, such as Spark, Flink and MirrorMaker 2, are invisible"
+_UNSEEN = (
+    "consumers without commits in Kafka, such as Spark and Flink, are invisible unless an ExternalReader names them"
+)
 
 
 _M = TypeVar("_M", Policy, ExternalReader)
@@ -281,8 +284,7 @@ class _Analysis:
 
     def _add_lagging_group(self, collector: Collector, group: str, topic: str, records: int, total: int) -> None:
         others = [name for name in self._active_readers(topic) if name != group]
-        share = f" ({percent(min(100.0, 100 * records / total))})" if total else ""
-        held, works = f"{count(records, 'record')}{share} of {display_name(topic)}", self.facts.works(group)
+        held, works = f"{_share(records, total)} of {display_name(topic)}", self.facts.works(group)
         outlook = "it may catch up by itself" if works else "it may be one that works once in a while"
         collector.add(
             group,
@@ -366,8 +368,7 @@ class _Analysis:
             return
         facts = self.facts.snapshot.topics[topic]
         assert isinstance(facts.records, int)
-        share = f" ({percent(min(100.0, 100 * records / facts.records))})" if facts.records else ""
-        size = f"{count(records, purges[0].noun)}{share} on {count(len(purges), 'partition')}"
+        size = f"{_share(records, facts.records, purges[0].noun)} on {count(len(purges), 'partition')}"
         readers = self.facts.readers[topic]
         waits_for = [] if isinstance(readers, Unknown) else sorted(readers & self.leaving)
         evidence = [f"{size} {_have(records)} been read by {_groups(groups)}"]
@@ -428,33 +429,73 @@ class _Analysis:
     # --- readers
 
     def _external_readers(self, collector: Collector) -> None:
-        """Add the mirrors whose syncs were read and that no manifest declares: these requests name no topic."""
-        snapshot = self.facts.snapshot
-        undeclared = [(reader, position) for reader, position in snapshot.external.items() if not reader.topics]
-        for reader, position in undeclared:
+        """Add what declared readers hold back, and the mirrors that no manifest declares: these name no topic."""
+        for reader, position in self.facts.snapshot.external.items():
             if isinstance(position, Unknown):
-                collector.cannot_tell(position.reason, display_name(reader.at))
-                continue
-            topics = sorted(position.topics & snapshot.topics.keys())
-            if not topics or collector.is_ignored(reader.at):
-                continue
-            identifier = collector.add(
-                reader.at,
-                title="declare the mirror, so that floors wait for it",
-                confidence=Confidence.HIGH,
-                evidence=(
-                    f"it has offset syncs of {count(len(topics), 'topic')} here: {first_few(topics)}",
-                    f"the newest one was written at {format_time(position.written_at_ms)}",
-                ),
-                counter_evidence=(
-                    "a sync may be offset.lag.max records behind the mirror",
-                    "topics that it mirrors later have to be added, and a mirror that is gone holds them for ever",
-                ),
-                partitions=len(position.offsets),
-            )
-            spec = {"topics": topics[:NAMES_MAX], "position": {reader.kind.value: reader.at}}
-            name = _manifest_name(reader.at)
-            self.readers.append((self._manifest(ExternalReader, name, spec), [identifier]))
+                collector.cannot_tell(position.reason, display_name(reader.name if reader.topics else reader.at))
+            elif reader.topics:
+                for topic, held in self.facts.held_by(reader).items():
+                    self._add_declared(collector, reader.name, topic, held)
+            else:
+                self._add_mirror(collector, reader, position)
+
+    def _add_declared(self, collector: Collector, reader: str, topic: str, held: Sequence[Held] | Unknown) -> None:
+        """Add what a reader holds back of a topic, by whichever rule a floor would delete it."""
+        if isinstance(held, Unknown):
+            collector.cannot_tell(held.reason, f"{display_name(reader)} on {display_name(topic)}")
+            return
+        total, records = self.facts.snapshot.topics[topic].records, sum(of.records for of in held)
+        assert isinstance(total, int)
+        if not records or records < total * _HELD_SHARE or collector.is_ignored(reader, topic):
+            return
+        partition, last = held[0].partition, held[0].position
+        assert last.written_at_ms is not None
+        if last.foreign_commit is not None:
+            where = f"its position {last.foreign_commit:,} on {partition} is above the end, so it counts as at {last.committed:,}"
+        elif last.without_commit:
+            where = f"it has no position on {partition}, so it counts as at {last.committed:,}"
+        else:
+            where = f"it is at {last.committed:,} on {partition}"
+        more = f" ({count(len(held) - 1, 'more partition')} behind)" if len(held) > 1 else ""
+        is_old = self.facts.snapshot.observed_at_ms - last.written_at_ms >= self.idle_for_ms
+        collector.add(
+            reader,
+            topic,
+            title=f"let it catch up on {display_name(topic)}, or ask its owner",
+            confidence=Confidence.HIGH if is_old else Confidence.MEDIUM,
+            evidence=(
+                f"{where}{more}, and has not moved since {format_time(last.written_at_ms)}",
+                f"block and clamp keep up to {_share(records, total)} of {display_name(topic)} for it",
+            ),
+            counter_evidence=(
+                "it may be one that works once in a while",
+                "without its manifest, floors delete what it has not read: remove it only if the reader is gone",
+            ),
+            records=records,
+            partitions=len(held),
+        )
+
+    def _add_mirror(self, collector: Collector, reader: ExternalReaderRequest, position: ExternalPosition) -> None:
+        """Add a mirror whose syncs were read, with a draft that declares it."""
+        topics = sorted(position.topics & self.facts.snapshot.topics.keys())
+        if not topics or collector.is_ignored(reader.at):
+            return
+        identifier = collector.add(
+            reader.at,
+            title="declare the mirror, so that floors wait for it",
+            confidence=Confidence.HIGH,
+            evidence=(
+                f"it has offset syncs of {count(len(topics), 'topic')} here: {first_few(topics)}",
+                f"the newest one was written at {format_time(position.written_at_ms)}",
+            ),
+            counter_evidence=(
+                "a sync may be offset.lag.max records behind the mirror",
+                "topics that it mirrors later have to be added, and a mirror that is gone holds them for ever",
+            ),
+            partitions=len(position.offsets),
+        )
+        spec = {"topics": topics[:NAMES_MAX], "position": {reader.kind.value: reader.at}}
+        self.readers.append((self._manifest(ExternalReader, _manifest_name(reader.at), spec), [identifier]))
 
     # --- leaders
 
@@ -598,6 +639,11 @@ def _unread(decisions: Iterable[Decision]) -> Blocked | None:
 def _chunks(names: Sequence[str]) -> Iterator[Sequence[str]]:
     """Yield as many names at once as a manifest takes."""
     return (names[start : start + NAMES_MAX] for start in range(0, len(names), NAMES_MAX))
+
+
+def _share(records: int, total: int, noun: str = "record") -> str:
+    """Return `70 records (35 %)`; an upper bound of the records is never more than all."""
+    return count(records, noun) + (f" ({percent(min(100.0, 100 * records / total))})" if total else "")
 
 
 def _have(number: int) -> str:

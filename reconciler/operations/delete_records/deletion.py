@@ -11,7 +11,7 @@ from reconciler.model.bounds import OMIT_DEFAULT, Int32, NonEmpty
 from reconciler.model.names import TopicPartition
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, PartitionFacts, Unknown
-from reconciler.operations.base import FoldableOperation, Limit, LimitUsage
+from reconciler.operations.base import Limit, LimitUsage, Operation
 from reconciler.operations.consumers import GroupExcluder, group_excluder
 from reconciler.operations.elect_leader import observe_leadership
 from reconciler.text.escape import quoted
@@ -148,7 +148,7 @@ RECORDS_PERCENT = Limit("records_percent", 50, "share of the cluster's records r
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deletion(FoldableOperation):
+class Deletion(Operation):
     """What a record deletion removes, and its conditions.
 
     `consumed_by_named`: an `unreadBy` rule under `consumers: block` answers for these records, so the two

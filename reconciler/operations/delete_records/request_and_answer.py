@@ -76,7 +76,6 @@ class DeleteRecords(DeletionRule, DeletionTexts):
         # After the positions: a commit above an end that was read before it would seem to be none of this log.
         partitions = context.gateway.read_partitions([action.partition for action in actions], offsets=True)
         return Observation.before_request(
-            now_ms=context.clock(),
             read_at_ms=read_at_ms,
             partitions={
                 partition: facts
@@ -109,7 +108,7 @@ class DeleteRecords(DeletionRule, DeletionTexts):
         cls, actions: Sequence[DeletionRule], _responses: Mapping[TopicPartition, Response], context: RunContext
     ) -> Observation:
         partitions = context.gateway.read_partitions([action.partition for action in actions], offsets=True)
-        return Observation.before_request(now_ms=context.clock(), partitions=partitions)
+        return Observation.before_request(read_at_ms=context.clock(), partitions=partitions)
 
     def effect(self, observation: Observation) -> Effect:
         facts = observation.snapshot.partitions.get(self.partition)

@@ -52,18 +52,20 @@ class DeletionTexts(Deletion):
         return "offset" if self.may_have_gaps else "record"
 
     @property
-    def is_foldable(self) -> bool:
-        return True
+    def fold_key(self) -> str:
+        return self.partition.topic
 
     def figure(self) -> OffsetMove:
-        skipping = {group for group, _records in self.skips}
+        committed = {reader.group: reader.committed for reader in self.guard.accepted}
+        worst = sorted(self.skips, key=lambda skip: (-skip[1], skip[0]))
         return OffsetMove(
             log_start=self.seen.log_start,
             new_start=self.before_offset,
             last_stable_offset=self.seen.last_stable_offset,
             high_watermark=self.seen.high_watermark,
-            gaps=self.gaps_above,
-            positions=tuple((r.group, r.committed) for r in self.guard.accepted if r.group in skipping),
+            removed=self.records_max,
+            records=self.records_counted,
+            skips=tuple((group, committed[group], records) for group, records in worst),
             required=self.guard.named,
             limits=tuple(usage.limit.id for usage in self.limit_usage() if usage.bucket),
             noun=self.noun,

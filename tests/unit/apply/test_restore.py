@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError
 from reconciler.apply import restore, results
 from reconciler.apply.restore import Removal, find_removal
 from reconciler.apply.results import ResultsHeader, exit_code
-from reconciler.errors import JournalUnavailable, PlanUnusable
+from reconciler.errors import ExitCode, JournalUnavailable, PlanUnusable
 from reconciler.journal.entry import Event, JournalEntry, dump, parse
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
@@ -134,7 +134,7 @@ def test_an_unknown_topic_id_is_never_written(cluster: FakeCluster, restored: Re
     assert [action.subject for action in planned.writable] == [SECOND]
     outcomes = restored(planned)
     assert details(outcomes)[0] == (Status.BLOCKED, "the topic's id at the removal is not known")
-    assert exit_code(outcomes) == results.EXIT_PARTLY
+    assert exit_code(outcomes) == ExitCode.PARTLY
     assert cluster.groups[GROUP].commits == {SECOND: 60}
 
 
@@ -184,7 +184,7 @@ def test_an_offset_that_does_not_read_back_has_failed(
     assert outcomes[0].read_back == (None if possible else "no commit"), "of a try that ends it"
     assert words in outcomes[0].detail
     assert outcomes[1].status is Status.APPLIED
-    assert exit_code(outcomes) == results.EXIT_PARTLY
+    assert exit_code(outcomes) == ExitCode.PARTLY
 
 
 @pytest.mark.parametrize(("offset", "words"), [(50, "written back"), (55, "a consumer has gone on since")])

@@ -5,6 +5,7 @@ that need brokers.
 import importlib
 import socket
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -16,6 +17,7 @@ from bench.sizes import TOY
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
 from reconciler.companions.sandbox.config import render_properties
 from reconciler.companions.sandbox.ports import free_addresses
+from reconciler.kafka.session import KafkaSession
 from reconciler.manifest.files import load
 
 MODULES = sorted(path.stem for path in Path(results.__file__).parent.glob("*.py"))
@@ -51,8 +53,14 @@ def test_memory_of_an_apply_is_measured() -> None:
     assert [len(row) for row in rows] == [len(apply_memory.HEAD)] * (len(TOY.apply.memory) + 1)
 
 
-def test_the_steps_of_a_simulated_cluster_are_measured() -> None:
-    """The facts go through the program's own scan, plan and recheck, and nothing of them is unknown."""
+def test_the_steps_of_a_simulated_cluster_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The facts go through the program's own scan, plan and recheck, and no broker is asked: none is there."""
+
+    def no_client(*_arguments: object, **_options: object) -> NoReturn:
+        raise AssertionError("the simulated cluster asks a broker")
+
+    for name in ("client", "call_worker"):
+        monkeypatch.setattr(KafkaSession, name, no_client)
     figures = [(size, simulated.measure(*size)) for size in TOY.simulated.clusters]
     for (partitions, groups, _commits), of_size in figures:
         assert of_size["sizes"]["decisions"] >= partitions + groups

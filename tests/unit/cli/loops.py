@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.cli import converge
+from reconciler.cli import converge, in_force
 from reconciler.cli.app import run
 from reconciler.errors import ClusterUnreachable
 from reconciler.manifest.files import ClusterManifests
@@ -70,8 +70,10 @@ def loop(
         raise ClusterUnreachable("there are no brokers in this test")
 
     monkeypatch.setattr(converge.pipeline, "converge", converge_once)
-    # The module's clock only: other threads of this process go on sleeping.
-    monkeypatch.setattr(converge, "time", _Clock(changes, seconds))
+    # The clock of these modules only: other threads of this process go on sleeping.
+    clock = _Clock(changes, seconds)
+    for module in (converge, in_force):
+        monkeypatch.setattr(module, "time", clock)
     return run([*words, "--every", "1s", "--rounds", str(len(changes) + 1)]), rounds
 
 

@@ -211,7 +211,7 @@ def commits_of(*records: tuple[bytes, bytes | None, int], of: str = "g") -> set[
     """Partition, offset, topic id and metadata in base64 of each row of a requested group."""
     rows = list(reduce(*records, requested=of).commits())
     assert {(row["group"], row["topic"]) for row in rows} <= {(of, "t")}
-    return {(row["partition"], row["committed"], row["id"], row["metadata_base64"]) for row in rows}
+    return {(row["partition"], row["committed"], row["topic_id"], row["metadata_base64"]) for row in rows}
 
 
 def test_reduce_tells_the_topic_id_and_the_metadata_of_each_newest_commit() -> None:

@@ -365,7 +365,7 @@ def test_the_reviewed_position_of_a_group_stays_in_what_is_sent(committed: int |
         return
     action = only_purge(result)
     assert action.guard.accepted == (AcceptedLag("late", accepted),)
-    failure = action.recheck(Observation.before_request(now_ms=LATER_MS, partitions={facts.partition: facts}))
+    failure = action.recheck(Observation.before_request(read_at_ms=LATER_MS, partitions={facts.partition: facts}))
     assert (failure is not None) == (committed is None)
     assert failure is None or (failure.status, failure.detail) == (
         Status.STALE,

@@ -137,7 +137,7 @@ def test_what_was_not_sent_is_one_line_of_the_results() -> None:
     actions = [purge(partition=number) for number in NUMBERS]
     plan = examples.plan(*actions)
     outcomes = [Outcome(action=a, status=Status.NOT_ATTEMPTED, detail=SILENT_3.reason) for a in actions]
-    text = "\n".join(line.plain for line in write_lines(results_report(plan, outcomes)))
+    text = "\n".join(line.plain for line in write_lines(results_report(rendering.header_of(plan), outcomes)))
     assert text.count("did not answer") == 1
     assert "14 partitions of orders" in text
     assert "failed" not in text.lower()

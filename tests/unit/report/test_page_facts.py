@@ -18,7 +18,7 @@ from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import drift
 from reconciler.plan.diff import ActionDiff, DecisionChange, compare
-from reconciler.report.plan import count_subjects, fold_key
+from reconciler.report.plan import count_subjects
 from reconciler.text import escape, formatting
 from tests import rendering as render
 from tests.golden import report_facts
@@ -257,7 +257,7 @@ def diff_items(old: Plan, new: Plan) -> Iterator[tuple[DecisionChange, str, tupl
     alike: defaultdict[Any, list[ActionDiff]] = defaultdict(list)
     for entry in entries:
         paths = tuple(difference.path for difference in entry.differences)
-        alike[entry.change, entry.address.policy_address, fold_key(entry.latest), paths].append(entry)
+        alike[entry.change, entry.address.policy_address, entry.latest.fold_key, paths].append(entry)
     gone = Counter(policy for change, policy, *_line in alike if change is DecisionChange.GONE)
     for (change, policy, *_line), same in alike.items():
         entry = same[0]

@@ -64,7 +64,7 @@ def test_partitions_with_equal_outcomes_are_folded() -> None:
 
 
 def _texts(planned: Plan | ResultsHeader, outcomes: Sequence[Outcome]) -> tuple[str, list[str]]:
-    tree = results_report(planned, outcomes)
+    tree = results_report(planned if isinstance(planned, ResultsHeader) else report.header_of(planned), outcomes)
     return plain(tree.headline), [line.plain for line in write_lines(tree)]
 
 

@@ -607,7 +607,7 @@ def test_rows_keep_every_column_of_the_facts() -> None:
                 {"group": "h", **activity, "commit_keys": 3},
                 {"group": "s", **share},
             ],
-            origins=[{"topic": "t", "partition": 0, "group": "g", "committed": 7, "id": "id"}],
+            origins=[{"topic": "t", "partition": 0, "group": "g", "committed": 7, "topic_id": "id"}],
             runs=[run_row(0, error="lost") | {"unanswered": True}],
         ),
     ]

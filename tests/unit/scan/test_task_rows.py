@@ -110,7 +110,8 @@ def test_a_second_job_leaves_out_only_what_the_driver_would(
             ],
         ),
         "origins": table(
-            "origins", [{"topic": "t", "group": g, "partition": n, "committed": c, "id": "i"} for g, n, c in origins]
+            "origins",
+            [{"topic": "t", "group": g, "partition": n, "committed": c, "topic_id": "i"} for g, n, c in origins],
         ),
     }
     task = ScanTask(

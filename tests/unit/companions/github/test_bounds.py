@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from reconciler.companions.code_host import CodeHostUnavailable
 from reconciler.companions.github import bounds
 from reconciler.companions.github.bounds import Bound, Finder, RunAttempt, bound_of
-from reconciler.errors import GitHubUnavailable, Refused
+from reconciler.errors import Refused
 from tests.unit.companions.github.conftest import FORBIDDEN, NOT_FOUND, FakeApi, workflow_run
 
 MERGE, HEAD, TIP = "c" * 40, "a" * 40, "d" * 40
@@ -299,7 +300,7 @@ def test_an_approver_whose_permission_cannot_be_read_is_not_passed_over(api: Fak
     api.answers |= merge_answers(eu=41)
     api.answers["pulls/7/reviews"] = [review(hour=9), review("hidden", hour=11)]
     api.answers["collaborators/hidden/permission"] = FORBIDDEN
-    with pytest.raises(GitHubUnavailable, match="collaborators/hidden/permission"):
+    with pytest.raises(CodeHostUnavailable, match="collaborators/hidden/permission"):
         finder(api, "eu").find()
 
 
@@ -397,7 +398,7 @@ def test_what_cannot_be_read_bounds_nothing(api: FakeApi, broken: Any, event: di
         api.answers = {**answers, path: broken}
         try:
             [bound] = finder(api, "eu", event=event).find()[0]
-        except (GitHubUnavailable, Refused):
+        except (CodeHostUnavailable, Refused):
             continue
         assert bound.artifact == "", path
         assert bound.refusal, path

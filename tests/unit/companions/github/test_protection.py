@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from reconciler.cli.app import run
-from reconciler.companions.github.api import GitHub
+from reconciler.companions.github.api import GitHub, GitHubUnavailable
 from reconciler.companions.github.protection import (
     ClusterNeeds,
     ProtectionFinding,
@@ -22,7 +22,7 @@ from reconciler.companions.github.protection import (
     check_environment,
     check_repository,
 )
-from reconciler.errors import ExitCode, GitHubUnavailable, UsageError
+from reconciler.errors import ExitCode, UsageError
 from tests.unit.companions.github.conftest import FORBIDDEN, NOT_FOUND, TOKEN, FakeApi
 
 APPLY = "environments/reconciler-apply-prod"

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from reconciler.companions.github import posts
+from reconciler.companions.github.api import BOT, GitHubUnavailable, find_own
 from reconciler.companions.github.proposal import find_proposal, gate
 from reconciler.companions.github.steps import plan_jobs
 from reconciler.companions.github.workflow_run import WorkflowRun, answer
-from reconciler.errors import ExitCode, GitHubUnavailable
+from reconciler.errors import ExitCode
 from reconciler.plan import plan_file
 from tests.command import reconciler
 from tests.strategies.examples import election, plan, purge, removal
@@ -258,12 +258,12 @@ def test_only_a_comment_of_the_workflows_is_edited() -> None:
     rows = [
         {"id": 1, "user": {"login": "mallory"}, "body": "<!-- m -->"},
         {"id": 2, "user": None, "body": "<!-- m -->"},
-        {"id": 3, "user": {"login": posts.BOT}, "body": None},
-        {"id": 4, "user": {"login": posts.BOT}, "body": "text <!-- m -->"},
-        {"id": 5, "user": {"login": posts.BOT}, "body": "<!-- m -->\ntext"},
+        {"id": 3, "user": {"login": BOT}, "body": None},
+        {"id": 4, "user": {"login": BOT}, "body": "text <!-- m -->"},
+        {"id": 5, "user": {"login": BOT}, "body": "<!-- m -->\ntext"},
     ]
-    assert posts.find_own(rows, "<!-- m -->") == rows[4]
-    assert posts.find_own(rows[:4], "<!-- m -->") is None
+    assert find_own(rows, "<!-- m -->") == rows[4]
+    assert find_own(rows[:4], "<!-- m -->") is None
 
 
 def test_the_failure_of_one_comment_stops_no_other(api: FakeApi, tmp_path: Path, variables: dict[str, str]) -> None:
@@ -271,7 +271,7 @@ def test_the_failure_of_one_comment_stops_no_other(api: FakeApi, tmp_path: Path,
     for name in ("eu", "us"):
         (tmp_path / "comments" / name).mkdir(parents=True)
         (tmp_path / "comments" / name / "plan.md").write_text(f"plan of {name}")
-    own = {"user": {"login": posts.BOT}}
+    own = {"user": {"login": BOT}}
     api.answers["issues/7/comments"] = [
         {**own, "id": number, "body": f"<!-- reconciler plan {name} -->"} for number, name in enumerate(("eu", "us"))
     ]

@@ -10,6 +10,7 @@ from reconciler.model.action import Mode
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.snapshot import (
     ClusterSnapshot,
+    ConsumerPosition,
     ExternalPosition,
     GroupState,
     GroupType,
@@ -364,3 +365,86 @@ def test_a_mirror_that_cannot_be_read_is_named() -> None:
     section = suggest(mirrored(Unknown("the right READ is missing"))).of(FindingKind.EXTERNAL_READER)
     assert section.findings == ()
     assert section.unknown == ("mm2-offset-syncs.B.internal: the right READ is missing",)
+
+
+def declared(
+    position: ExternalPosition | Unknown, *given: PartitionFacts | facts.GroupFacts, policy: str = "delete"
+) -> ClusterSnapshot:
+    """A cluster with a reader that a manifest declares on `orders`, whose position was read."""
+    metadata = {"apiVersion": "reconciler/v1", "kind": "ExternalReader", "metadata": {"name": "lake"}}
+    spec = {"topics": ["orders"], "position": {"sparkCheckpoint": "s3://lake/orders"}}
+    lake = ExternalReader.model_validate({**metadata, "spec": spec})
+    partitions = sum(isinstance(of, PartitionFacts) for of in given)
+    orders = topic(partitions=partitions, records=100 * partitions, cleanup_policy=frozenset({policy}))
+    return replace(snapshot(*given, orders), external={lake.request: position})
+
+
+def held_by_lake(snap: ClusterSnapshot, **more: object) -> Finding:
+    (finding,) = suggest(snap, **more).of(FindingKind.EXTERNAL_READER).findings
+    return finding
+
+
+def at(*offsets: int, age: int = 0) -> ExternalPosition:
+    return ExternalPosition({TopicPartition("orders", n): offset for n, offset in enumerate(offsets)}, NOW_MS - age)
+
+
+def test_a_declared_reader_says_where_it_is_and_what_it_holds_back() -> None:
+    """The partition that it holds most, since when it has not moved, and the records of all partitions."""
+    finding = held_by_lake(declared(at(80, 30, age=5 * DAY), partition("orders"), partition("orders", 1)))
+    assert (finding.id, finding.records, finding.partitions) == ("external-reader/ExternalReader%2Flake/orders", 90, 2)
+    assert finding.evidence == (
+        "it is at 30 on orders[1] (1 more partition behind), and has not moved since 2026-11-16T10:00:00Z",
+        "block and clamp keep up to 90 records (45.0 %) of orders for it",
+    )
+    assert finding.confidence is Confidence.HIGH
+    assert finding.manifest is None, "its manifest is there already"
+    ignored = suggest(declared(at(30), partition("orders")), ignored=[finding.id])
+    assert ignored.of(FindingKind.EXTERNAL_READER).ignored == 1
+
+
+@pytest.mark.parametrize("readers", [(), (reader("billing", 100),), (reader("ExternalReader/lake", 30),)])
+def test_a_declared_reader_holds_records_whether_or_not_a_group_has_read_them(
+    readers: tuple[ConsumerPosition, ...],
+) -> None:
+    """No group at all, one at the end, and one of its name at its place: floors wait for the reader."""
+    snap = declared(at(30), partition("orders", readers=readers), *(group(of.group, idle=HOUR) for of in readers))
+    finding = held_by_lake(snap)
+    assert (finding.records, finding.confidence) == (70, Confidence.MEDIUM)
+    assert found(suggest(snap), FindingKind.LAGGING_GROUP) == {}
+
+
+@pytest.mark.parametrize(
+    ("offsets", "where"),
+    [
+        ((900,), "its position 900 on orders[0] is above the end, so it counts as at 0"),
+        ((), "it has no position on orders[0], so it counts as at 0"),
+    ],
+)
+def test_a_position_that_proves_nothing_holds_everything(offsets: tuple[int, ...], where: str) -> None:
+    """The checkpoint of another cluster, and a query before its first batch of a new partition."""
+    finding = held_by_lake(declared(at(*offsets), partition("orders")))
+    assert finding.evidence[0].startswith(where)
+    assert finding.records == 100
+
+
+def test_a_reader_at_its_work_and_topics_that_no_floor_touches_are_no_findings() -> None:
+    """Below a tenth of the topic, as for groups; compacted and protected topics lose nothing anyway."""
+    for snap, cluster in (
+        (declared(at(95), partition("orders")), facts.cluster()),
+        (declared(at(0), partition("orders"), policy="compact"), facts.cluster()),
+        (declared(at(0), partition("orders")), facts.cluster(protect={"topics": ["orders"]})),
+    ):
+        assert suggest(snap, cluster=cluster).of(FindingKind.EXTERNAL_READER).findings == ()
+
+
+def test_a_declared_reader_whose_position_is_not_known_is_named() -> None:
+    """Neither an unreadable position nor an unknown offset is a reader that holds nothing."""
+    for snap, reason in (
+        (declared(Unknown("no such bucket"), partition("orders")), "ExternalReader/lake: no such bucket"),
+        (
+            declared(at(10), partition("orders", last_stable_offset=LOST)),
+            f"ExternalReader/lake on orders: not all offsets could be read: {LOST.reason}",
+        ),
+    ):
+        section = suggest(snap).of(FindingKind.EXTERNAL_READER)
+        assert (section.findings, section.unknown) == ((), (reason,))

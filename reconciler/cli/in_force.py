@@ -1,0 +1,148 @@
+"""Which manifests a round of `converge` or `watch` acts on: only what somebody wrote as it is read.
+
+A loop has a last set, which stays in force until changed manifests are released, are one commit, or
+have read the same for a while.
+"""
+
+import math
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import reduce
+from itertools import chain
+from pathlib import Path
+
+from reconciler import pipeline
+from reconciler.cli import common, console
+from reconciler.cli.settings import Settings
+from reconciler.cli.signals import SignalState
+from reconciler.errors import JournalUnavailable, ManifestsInvalid, PlanUnusable, ReconcilerError, UsageError
+from reconciler.journal.release import manifests_hash
+from reconciler.manifest import files, git
+from reconciler.manifest.files import ClusterManifests, ManifestSet
+from reconciler.policies.cluster import Cluster
+
+SETTLED_S = 30.0
+"""How long changed manifests outside of a commit read the same before they come into force."""
+
+
+@dataclass
+class ManifestsInForce:
+    """The manifests of one cluster that rounds act on, and changed ones that they do not follow yet.
+
+    `known`: the manifests that were loaded first, later those in force. `reviewed`: only released ones
+    come into force. `in_force`: the last ones that were there before and after a scan. `seen`: the hash of
+    changed ones, and since when they read the same. `waits`: why those are not in force.
+    """
+
+    known: ClusterManifests
+    settings: Settings
+    paths: list[Path]
+    reviewed: bool
+    in_force: ClusterManifests | None = None
+    seen: tuple[str, float] | None = None
+    waits: str = ""
+
+    def select(self, reading: ManifestSet | ReconcilerError, signals: SignalState, codes: set[int]) -> ClusterManifests:
+        """Return what this round acts on. Raises ReconcilerError where there is nothing."""
+        name, waits, self.waits = self.known.cluster.metadata.name, self.waits, ""
+        if self.reviewed and self.in_force is not None and not self._is_released(self.in_force, signals):
+            self.in_force = None
+        if isinstance(reading, ManifestsInvalid):
+            self.seen = "", time.monotonic()
+            return _select_valid(name, self.in_force, reading, codes)
+        try:
+            if isinstance(reading, ReconcilerError):
+                raise reading
+            present = reading.for_cluster(name)
+        except UsageError as error:
+            raise UsageError(
+                f"{error}: nothing is done until it is back; start watch again for another cluster"
+            ) from None
+        reason = self._reason_to_wait(present, signals)
+        if not reason:
+            return present
+        if self.in_force is None:
+            raise PlanUnusable(f"the manifests of {name} are not in force yet: {reason}; nothing was done")
+        self.waits = reason
+        if reason != waits:
+            console.print_stderr(
+                f"{name}: the changed manifests are not in force yet: {reason}; until then only policies that are the "
+                "same act, with what either set protects, and what the changed ones select is left alone"
+            )
+        return self.in_force.while_pending(present)
+
+    def _reason_to_wait(self, present: ClusterManifests, signals: SignalState) -> str:
+        """Return why the manifests may not be as somebody wrote them; empty: they are."""
+        present_hash = manifests_hash(present.files)
+        if self.in_force is not None and manifests_hash(self.in_force.files) == present_hash:
+            self.seen = None
+            return ""
+        if self.reviewed:
+            return "" if self._is_released(present, signals) else _describe_unreleased(present.cluster)
+        if lock := git.find_lock([*self.paths, *(Path(file.path) for file in present.files)]):
+            self.seen = None  # what is read now is not a reading of what somebody wrote
+            return f"git is changing the checkout ({lock} is there; if no git runs, remove it)"
+        is_first, now_s = self.in_force is None, time.monotonic()
+        if self.seen is None or self.seen[0] != present_hash:
+            # About the first reading of all, the second one decides, after the scan.
+            self.seen = present_hash, -math.inf if is_first and self.seen is None else now_s
+        source = git.git_source(present.files, self.paths)
+        by_time = is_first or source.commit is None
+        settled = source.commit is not None and not source.dirty
+        settled = settled or (by_time and now_s - self.seen[1] >= SETTLED_S)
+        with suppress(JournalUnavailable):  # such a journal releases nothing
+            settled = settled or self._is_released(present, signals)
+        if settled:
+            return ""
+        if by_time:
+            return f"they have not read the same for {SETTLED_S:.0f} s"
+        return "git calls them changed (git status); commit them, or release them with apply --release"
+
+    def _is_released(self, manifests: ClusterManifests, signals: SignalState) -> bool:
+        """Return whether the newest release is of these manifests, by the journal of those in force."""
+        with common.open_run(self.settings, self.in_force or manifests, signals) as run:
+            return pipeline.newest_release(run) == manifests_hash(manifests.files)
+
+    def confirm(self, manifests: ClusterManifests, reading: ManifestSet | ReconcilerError) -> None:
+        """Bring what was selected of a reading into force. Raises PlanUnusable if it was not complete."""
+        # A folder that somebody writes while it is read would otherwise count as written.
+        if files.read_contents(self.paths) != getattr(reading, "contents", None):
+            raise PlanUnusable(
+                "the manifests changed while the cluster was read: nothing was done; run again when they are complete"
+            )
+        if isinstance(reading, ManifestSet) and any(manifests is part for part in reading.by_cluster):
+            self.in_force = self.known = manifests
+            self.seen = None
+
+
+def _select_valid(
+    name: str, in_force: ClusterManifests | None, error: ManifestsInvalid, codes: set[int]
+) -> ClusterManifests:
+    """Return the last set with what is protected now, if that can be read."""
+    declared = [cluster for cluster in error.clusters if cluster.metadata.name == name]
+    if not declared or in_force is None:
+        raise ReconcilerError(
+            f"the manifests are invalid now, and what Cluster/{name} protects cannot be read: nothing is done until "
+            "it can be read"
+            if in_force
+            else "the manifests are invalid now: nothing is done until they are valid"
+        )
+    console.print_error(
+        f"{name}: the manifests are invalid now: the last valid ones stay in force, with what Cluster/{name} "
+        "protects now",
+        code=type(error).__name__,
+    )
+    codes.add(error.exit_code)
+    # A Cluster that is declared twice is invalid, also under two names, and either one may protect more.
+    same_id = (cluster for cluster in error.clusters if cluster.spec.cluster_id == in_force.cluster.spec.cluster_id)
+    return reduce(ClusterManifests.with_protections, chain(declared, same_id), in_force)
+
+
+def _describe_unreleased(cluster: Cluster) -> str:
+    topic = cluster.spec.journal.topic
+    place = f"the topic {topic}" if topic else "a file, which a fresh checkout does not have"
+    return (
+        f"not released: the newest release in the journal of {cluster.address}, {place}, is not of these manifests; "
+        "merge them with a review, and let `apply --release` of their plan release them"
+    )
