@@ -114,7 +114,9 @@ def test_a_closed_port_and_an_unknown_name_are_known_at_once() -> None:
 
 def test_a_name_that_is_not_found_says_what_to_check() -> None:
     message = failure(["no-such-host.invalid:9092"], {})
-    assert message.endswith("; check the names in the Cluster's bootstrapServers (--bootstrap-server), and the DNS of this machine")
+    assert message.endswith(
+        "; check the names in the Cluster's bootstrapServers (--bootstrap-server), and the DNS of this machine"
+    )
 
 
 def test_a_silent_server_beside_a_closed_port_gets_the_whole_time() -> None:
