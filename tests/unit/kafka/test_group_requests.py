@@ -156,7 +156,7 @@ def test_a_silent_coordinator_does_not_hold_up_other_groups_beyond_the_deadline(
     monkeypatch.setattr(
         gateway_module, "wait", partial(_wait_for_requests, session := WaveSession(GROUPS, silent=silent))
     )
-    deadline = Deadline.after(1.0)
+    deadline = Deadline.after(2.0)
     results = _delete_in_worker(session, GROUPS, deadline)
     assert session.last_sent_s < deadline.at_s
     assert {group for group, result in results.items() if result.code == "NONE"} == set(GROUPS) - set(silent)
