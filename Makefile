@@ -55,15 +55,15 @@ check: setup  ## lint, format, types, import contracts, current schemas, docs si
 	$(BIN)/zizmor --offline --quiet --persona=auditor .github action.yml
 	$(BIN)/python -m tools.build_docs
 
-test: java setup  ## all tests, with real brokers and real Spark, about 10 minutes: WORKERS=4
-	@echo "test: all tests, with real brokers and real Spark, in $(WORKERS) parallel processes; about 10 minutes on two cores." >&2
+test: java setup  ## all tests, with real brokers and real Spark, about 20 minutes: WORKERS=4
+	@echo "test: all tests, with real brokers and real Spark, in $(WORKERS) parallel processes; about 20 minutes on two cores." >&2
 	@echo "test: a dot is a test that passed. The end shows each failure and the command that repeats the test." >&2
 	$(PYTEST) -q -n $(WORKERS)
 
 test-long: java setup  ## the same, with many more repetitions of rare events, and beside Kafka Streams (needs a JDK), Spark and MirrorMaker: WORKERS=4
 	RECONCILER_TEST_LONG=1 $(PYTEST) -q -o timeout=3600 -n $(WORKERS)
 
-test-unit: setup  ## tests without network and Spark, under a minute
+test-unit: setup  ## tests without network and Spark, about 3 minutes
 	$(PYTEST) -q -n 2 tests/unit tests/properties tests/golden
 
 test-spark: java setup  ## tests with real Spark

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -160,30 +160,45 @@ class SimulatedCluster:
         pairs = ((partition, lookup) for partition, lookups in asked.items() for lookup in lookups)
         return {(partition, lookup): RecordStamp(lookup.start, old_ms) for partition, lookup in pairs}
 
+    @staticmethod
+    def _committed(group: int) -> int:
+        return RECORDS_PER_PARTITION - int(group % 4 == 0)
+
     def read_consumption(
         self, _session: object, groups: Sequence[str], **_options: object
     ) -> Iterator[dict[str, Consumption]]:
         consumption: dict[str, Consumption] = {}
         for group in groups:
             number = self.groups[group]
-            topic, lag = self.topics[number % len(self.topics)], int(number % 4 == 0)
-            commits = [(topic, partition, RECORDS_PER_PARTITION - lag) for partition in range(self.commits_per_group)]
+            topic, committed = self.topics[number % len(self.topics)], self._committed(number)
+            commits = [(topic, partition, committed) for partition in range(self.commits_per_group)]
             consumption[group] = Consumption(commits, frozenset())
         yield consumption
 
     def read_consumer_offsets(
-        self, _session: object, partitions: Sequence[int], **_options: object
+        self,
+        _session: object,
+        partitions: Sequence[int],
+        *,
+        origins: Mapping[str, Collection[str]],
+        **_options: object,
     ) -> dict[str, list[dict[str, Any]]]:
         counts = {"records": self.log_records, "skipped": 0, "garbled": 0, "error": None}
         runs = [{"log_partition": number, **counts, "log_offset": self.log_records} for number in partitions]
         rows: list[dict[str, Any]] = []
+        commits: list[dict[str, Any]] = []
         for group, number in self.groups.items():
             if (of_group := log_partition(group, LOG_PARTITIONS)) in partitions:
                 days = 30 if number % 2 == 0 else 1
                 activity = {"last_activity_ms": NOW_MS - days * DAY_MS, "log_partition": of_group, "log_offset": number}
                 keys = {"seems": "consumer", "live": True, "commit_keys": self.commits_per_group}
                 rows.append({"group": group, **activity, **keys})
-        return {"runs": runs, "activity": rows}
+                topic = self.topics[number % len(self.topics)]
+                if group in origins.get(topic, ()):
+                    commit: dict[str, Any] = {"group": group, "topic": topic, "topic_id": f"{topic}-id"}
+                    commit["committed"] = self._committed(number)
+                    commits += [{**commit, "partition": at} for at in range(self.commits_per_group)]
+        return {"runs": runs, "activity": rows, "origins": commits}
 
 
 class Steps:

@@ -58,12 +58,12 @@ _FINAL = (
     (
         "Connection refused",
         _NOT_OPENED[0],
-        "check the ports in the Cluster's bootstrapServers, and that the brokers run",
+        "check the ports in the Cluster's bootstrapServers (--bootstrap-server), and that the brokers run",
     ),
     (
         "Failed to resolve(?!.*Temporary)",
         _NOT_OPENED[1],
-        "check the names in the Cluster's bootstrapServers, and the DNS of this machine",
+        "check the names in the Cluster's bootstrapServers (--bootstrap-server), and the DNS of this machine",
     ),
     ("SSL_HANDSHAKE: .*closed by peer", "the listener has no TLS", _LISTENER),
     (

@@ -166,8 +166,9 @@ class ElectLeader(Operation):
             of_topics: Phrase = (name(first.partition.topic),) if len(topics) == 1 else (count(len(topics), "topic"),)
             subject = (f"{len(actions):,} partitions of ", *of_topics)
             moves = sorted(Counter(action._move for action in actions).items(), key=lambda move: (-move[1], move[0]))
-            change = ", ".join(f"{number:,} {move}" for move, number in moves[:_MOVES_MAX])
-            if omitted := moves[_MOVES_MAX:]:
+            shown = _MOVES_MAX if len(moves) > _MOVES_MAX + 1 else len(moves)  # one is as short as its count
+            change = ", ".join(f"{number:,} {move}" for move, number in moves[:shown])
+            if omitted := moves[shown:]:
                 change += f", {sum(number for _, number in omitted):,} in {count(len(omitted), 'more move')}"
         return Description(subject=subject, change=(change,))
 

@@ -368,7 +368,7 @@ class FloorEvaluator:
         higher = (f"{rule.name} alone: {rule.offset}" for rule in rules if rule is not lowest)
         topic = self.snapshot.topics.get(partition.topic)
         by_default = topic is not None and topic.kept_forever is KeptForever.BROKER
-        kept = ("the brokers' default keeps it for ever, which is not a wish of this topic",) if by_default else ()
+        kept = ("the brokers' default keeps it for ever (the topic itself sets nothing)",) if by_default else ()
         held = () if hold is None else (hold.words,)
         reason = "; ".join((lowest.words, *higher, *clamp, *kept, *held))
         if before_offset <= log_start:

@@ -46,7 +46,7 @@ def _show(cluster: SandboxCluster, settings: Settings) -> None:
     text = (
         f"sandbox {cluster.name}: {cluster.bootstrap_servers}   cluster id {cluster.cluster_id}\n"
         f"{brokers}  Kafka's own tools: reconciler sandbox tools {name}-- kafka-topics --list\n"
-        f"  What it needs: reconciler suggest --bootstrap-server {cluster.bootstrap_servers}\n"
+        f"  Suggestions: reconciler suggest --bootstrap-server {cluster.bootstrap_servers}\n"
     )
     writers = {"text": lambda: text, "json": lambda: f"{registry.to_json(cluster)}\n"}
     console.emit(settings, Document(kind=SANDBOX, writers=writers))

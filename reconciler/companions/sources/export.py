@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import islice
-from operator import attrgetter
+from operator import add, attrgetter, itemgetter
 from typing import Any
 from urllib.parse import quote
 
@@ -110,38 +110,43 @@ def _parquet(snapshot: ClusterSnapshot, name: str, schema: pa.Schema) -> bytes:
 
 def _batches(schema: pa.Schema, snapshot: ClusterSnapshot, rows: Iterator[Row]) -> Iterator[pa.RecordBatch]:
     """Yield rows as batches, column by column: by row it would take three times as long."""
-    names = schema.names[len(_ORIGIN) : -1]
+    names, types = schema.names[len(_ORIGIN) : -1], schema.types
     while part := list(islice(rows, _ROWS_PER_BATCH)):
         *facts, missing = zip(*part, strict=True)
-        unread = list(map(list, missing))
         for index, (name, column) in enumerate(zip(names, facts, strict=True)):
             if Unknown in set(map(type, column)):
-                for number, value in enumerate(column):
-                    unread[number] += [(name, value.reason)] if isinstance(value, Unknown) else ()
+                reasons = (((name, value.reason),) if isinstance(value, Unknown) else () for value in column)
+                missing = tuple(map(add, missing, reasons))
                 facts[index] = tuple(map(known_or_none, column))
-        origin = ([getattr(snapshot, name)] * len(part) for name in _ORIGIN)
-        columns = zip((*origin, *facts, unread), schema, strict=True)
-        yield pa.RecordBatch.from_arrays([pa.array(column, field.type) for column, field in columns], schema=schema)
+        origin = [pa.repeat(pa.scalar(getattr(snapshot, name)), len(part)) for name in _ORIGIN]
+        columns = list(map(pa.array, facts, types[len(_ORIGIN) : -1]))
+        unread = pa.array(missing, types[-1]) if any(missing) else pa.repeat(pa.scalar((), types[-1]), len(part))
+        yield pa.RecordBatch.from_arrays([*origin, *columns, unread], schema=schema)
 
 
 def _partitions(snapshot: ClusterSnapshot) -> Iterator[Row]:
     readers_unread = _readers_unread(snapshot)
     facts_of = attrgetter(*SCHEMAS["partitions"].names[4:-2])
-    for partition, facts in sorted(snapshot.partitions.items()):
-        missing = [(f"offsets_at[{at}]", of.reason) for at, of in facts.offsets_at.items() if isinstance(of, Unknown)]
+    for partition, facts in sorted(snapshot.partitions.items(), key=itemgetter(0)):
+        missing = tuple(
+            (f"offsets_at[{at}]", of.reason) for at, of in facts.offsets_at.items() if isinstance(of, Unknown)
+        )
         # A request for named groups only returns no other group.
         named_only = NOT_ASKED if facts.readers_below == NOT_ASKED else readers_unread
         if (unread := facts.readers if isinstance(facts.readers, Unknown) else named_only) is not None:
-            missing.append(("commits", unread.reason))
+            missing += (("commits", unread.reason),)
         offsets_at = [(at, offset) for at, offset in facts.offsets_at.items() if not isinstance(offset, Unknown)]
         yield partition.topic, partition.partition, *facts_of(facts), offsets_at, missing
 
 
 def _commits(snapshot: ClusterSnapshot) -> Iterator[Row]:
-    for partition, facts in sorted(snapshot.partitions.items()):
+    for partition, facts in sorted(snapshot.partitions.items(), key=itemgetter(0)):
+        topic, number = partition.topic, partition.partition
         for reader in () if isinstance(facts.readers, Unknown) else facts.readers:
-            commit = (None, True, None) if reader.without_commit else (reader.committed, False, reader.topic_id)
-            yield reader.group, partition.topic, partition.partition, *commit, ()
+            if reader.without_commit:
+                yield reader.group, topic, number, None, True, None, ()
+            else:
+                yield reader.group, topic, number, reader.committed, False, reader.topic_id, ()
 
 
 def _groups(snapshot: ClusterSnapshot) -> Iterator[Row]:

@@ -144,13 +144,14 @@ def test_a_limit_that_is_too_small_is_refused() -> None:
 
 
 def test_hidden_moves_are_counted() -> None:
-    """Of five types of moves four are shown, and the partitions of the fifth are counted, as on a
-    terminal.
+    """Of six types of moves four are shown, and the partitions of the others are counted, as on a
+    terminal. Of five all are shown: "1 in 1 more move" said less in as many words.
     """
-    actions = [election(partition=n, seen=replace(election().seen, leader=2 + n // 5)) for n in range(25)]
+    actions = [election(partition=n, seen=replace(election().seen, leader=2 + n // 5)) for n in range(30)]
+    assert "more move" not in report.markdown(plan(*actions[:25]))
     for text in (report.markdown(plan(*actions)), "\n".join(line.plain for line in report.text(plan(*actions)))):
         assert re.findall(r"\b5 from \d to 1\b", text) == [f"5 from {n} to 1" for n in range(2, 6)]
-        assert re.search(r"\b5 in 1 more move\b", text)
+        assert re.search(r"\b10 in 2 more moves\b", text)
 
 
 def test_unchecked_groups_are_shown() -> None:
