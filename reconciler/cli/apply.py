@@ -105,7 +105,7 @@ def apply(
                         release=release,
                     )
                 if results:
-                    with console.report_write_errors(codes):
+                    with console.report_write_errors(codes), console.write_errors(f"--results {results}"):
                         written = results_file.write(results, applied.outcomes, applied.header)
                         if written != results:
                             console.print_error(

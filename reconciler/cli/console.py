@@ -237,7 +237,8 @@ def report_write_errors(codes: set[int]) -> Iterator[None]:
         else:
             codes.add(ExitCode.ERROR)
         print_error(
-            f"the results could not be written completely: {error_reason(error)}; to read them: reconciler journal",
+            f"the results could not be written completely: {error_reason(error)}; `reconciler journal` prints them, "
+            "and with -o json what restore-group needs",
             code="OutputUnwritten",
         )
 
@@ -261,7 +262,9 @@ def prepare(settings: Settings, kind: Kind, *files: Path | None) -> None:
             present = next(place for place in (path, *path.parents) if place.exists())
             if present != path and not present.is_dir():
                 raise NotADirectoryError(errno.ENOTDIR, f"{present} is not a folder")
-            if path.is_dir() or not os.access(present, os.W_OK):
+            if path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            if not os.access(present, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         except OSError as error:
             raise UsageError(f"{path} cannot be written: {error.strerror or error}; nothing was done") from error

@@ -66,7 +66,7 @@ def describe_findings(plan: Plan) -> dict[str, str]:
     """Return for each of FINDINGS what the plan has of it; empty: nothing."""
     blocked = plan.blocked
     first = f"{count_subjects_of(blocked)} blocked, the first: {format_subject(blocked[0].address)}" if blocked else ""
-    policies = ", ".join(str(warning.policy) for warning in plan.unmatched)
+    policies = ", ".join(dict.fromkeys(str(warning.policy) for warning in plan.unmatched))
     return {"blocked": first, "unknown": " ".join(plan.incomplete), "unmatched": policies}
 
 

@@ -211,7 +211,7 @@ def _decide(
     if most is not None and selection.matched > most:
         block = BlockReason(
             code="B107",
-            reason=f"selects {selection.matched} {policy.SUBJECTS}, and expectAtMost is {most}: nothing of this policy is done",
+            reason=f"selects {count(selection.matched, policy.SUBJECTS[:-1])}, and expectAtMost is {most}: nothing of this policy is done",
             next_step=f"narrow {policy.SUBJECTS}, or raise expectAtMost to {selection.matched} if all of them are meant",
         )
         yield block.blocked(policy.address, policy.declared_at)

@@ -11,15 +11,15 @@ import pytest
 
 from reconciler import pipeline
 from reconciler.apply import results
-from reconciler.cli import converge
+from reconciler.cli import console, converge
 from reconciler.cli.app import run
 from reconciler.cli.apply import show_applied
 from reconciler.cli.settings import OutputFile, Settings
-from reconciler.errors import ClusterUnreachable, ExitCode, WrongCluster
+from reconciler.errors import ClusterUnreachable, ExitCode, UsageError, WrongCluster
 from reconciler.model.outcome import Outcome, Status
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.plan import plan_file
-from reconciler.report.document import Format
+from reconciler.report.document import RESULTS, Format
 from tests import rendering
 from tests.command import environment
 from tests.strategies.examples import blocked, plan, purge, removal
@@ -123,6 +123,12 @@ def test_an_unwritable_file_is_no_bug(folder: Path, capsys: pytest.CaptureFixtur
     """The error is one line that names the file."""
     assert run(["clusters", str(folder), "--output-file", f"text={folder}"]) == 1
     assert capsys.readouterr().err == f"error: --output-file {folder} could not be written: Is a directory\n"
+
+
+def test_a_folder_in_place_of_a_file_is_named_so(tmp_path: Path) -> None:
+    """`apply --results manifests` said "Permission denied" to whoever owns the folder."""
+    with pytest.raises(UsageError, match="cannot be written: Is a directory; nothing was done"):
+        console.prepare(Settings(), RESULTS, tmp_path)
 
 
 @pytest.mark.parametrize("is_writable", [True, False])

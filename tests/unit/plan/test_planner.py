@@ -168,6 +168,9 @@ def test_more_groups_than_expected_block_the_whole_policy() -> None:
     assert isinstance(decision, Blocked)
     assert decision.reason == "selects 2 groups, and expectAtMost is 1: nothing of this policy is done"
     assert len(planned(removal("old-*", expectAtMost=2), facts).actions) == 2
+    (decision,) = planned(removal("old-1*", expectAtMost=0), facts).decisions
+    assert isinstance(decision, Blocked)
+    assert decision.reason == "selects 1 group, and expectAtMost is 0: nothing of this policy is done"
 
 
 # --- protections

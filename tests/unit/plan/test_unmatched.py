@@ -212,6 +212,14 @@ def test_a_plan_fails_on_what_the_caller_names(
     assert words in capsys.readouterr().err
 
 
+def test_a_policy_with_two_findings_is_named_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each guard that guards nothing is a finding, and the line names policies."""
+    plan = plan_of(floor("orders", keep={"last": 60}, exceptTopics=["lost"], exceptGroups=["lost"]))
+    assert len(plan.unmatched) > 1
+    command.exit_code(plan, detailed=True, fail_on=["unmatched"])
+    assert capsys.readouterr().err.endswith("--fail-on unmatched: RetentionFloor/gdpr\n")
+
+
 def test_a_plan_fails_on_what_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
     """An incomplete list is enough."""
     plan = plan_of(floor("nothing-*", keep={"last": 60}), topics_incomplete=INCOMPLETE)
