@@ -25,7 +25,7 @@ def _records_chart(shares: Sequence[RecordShare]) -> Chart:
                 ("in ", escaped_name(display_name(share.manifest))) if share.manifest else ("in no draft yet",),
             ),
             bars=(Bar(segments=(Segment(share.records, "deleted"), Segment(kept, "remaining")), total=share.total),),
-            severities=frozenset({Severity.CHANGE}),
+            severities=frozenset({Severity.CHANGE}) if share.manifest else frozenset(),
             anchor=f"records-{slug(share.topic)}",
         )
 

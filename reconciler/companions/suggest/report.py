@@ -47,7 +47,7 @@ def suggest_report(suggestions: Suggestions, *, next_steps: Sequence[str] = (), 
     sections = [_section(section, suggestions, items_max) for section in suggestions.sections]
     return Report(
         title="suggestions",
-        headline=("Suggestions for ", *cluster, f": {total}"),
+        headline=("Suggestions for ", *cluster),
         opening=(("Cluster ", *cluster, f", scanned {format_time(suggestions.observed_at_ms)}: {', '.join(parts)}"),),
         summary=(f"{total}. Nothing was changed.",),
         sections=(*sections, Section(items=tuple(_remarks(suggestions)), labelled=False)),
@@ -116,7 +116,7 @@ def _item(same: Sequence[Finding], shared: Sequence[str]) -> Item:
     if len(same) > 1 and first.kind is not FindingKind.PROTECTION:
         evidence = [f"{_subject(finding)}: {'; '.join(finding.evidence)}" for finding in same[:_UNKNOWN_MAX]]
     more = len(same) - len(evidence) if len(same) > _UNKNOWN_MAX and first.kind is not FindingKind.PROTECTION else 0
-    is_change = first.kind in _FOLDED or first.manifest is not None
+    is_change = any(finding.manifest is not None for finding in same)
     return Item(
         subject=(*size, escaped_name(names)),
         text=(sentence(first.title), " (", strong(f"{first.confidence} confidence"), ")"),
