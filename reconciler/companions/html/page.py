@@ -288,7 +288,7 @@ def _hash(text: str) -> str:
 
 def _phrase(phrase: Phrase) -> Markup:
     """Return a phrase as markup: every part is escaped, whatever its author."""
-    return Markup("").join(escape(_arrow(part)) if isinstance(part, str) else _span(part) for part in phrase)
+    return Markup("").join(_arrow(part) if isinstance(part, str) else _span(part) for part in phrase)
 
 
 def _span(span: Span) -> Markup:
@@ -309,5 +309,5 @@ def _text_of(style: str, text: str) -> str:
     return text if style == "name" else _arrow(text)
 
 
-def _arrow(text: str) -> str:
-    return text.replace("->", "→").replace(" %", "\N{NO-BREAK SPACE}%")
+def _arrow(text: str) -> Markup:
+    return escape(text.replace("->", "→")).replace(" %", Markup("&nbsp;%"))
