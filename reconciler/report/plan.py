@@ -54,6 +54,7 @@ from reconciler.report.tree import (
     Section,
     Severity,
     cause_of,
+    caveat_items,
     fold_causes,
     format_subjects,
     group_equal,
@@ -258,7 +259,8 @@ def _sections(plan: Plan, *, full: bool, pages: dict[str, str]) -> Iterator[Sect
     """Yield the sections. Removes from `pages` what is linked, so that only the first name of a code is."""
     yield Section(items=tuple(_warnings(plan, pages)), severity=Severity.WARNING)
     yield Section(items=tuple(_totals(plan)), are_totals=True)
-    yield Section(items=tuple(_caveats(plan)))
+    caveats = ((action.address, action.caveat) for action in _operations(plan) if action.caveat)
+    yield Section(items=tuple(caveat_items(caveats)))
     yield Section(
         heading=("Changes to the rules",),
         items=Items.of(plan.rule_changes, _rule_item),
@@ -321,14 +323,6 @@ def _warnings(plan: Plan, pages: dict[str, str]) -> Iterator[Item]:
     yield from map(unmatched_item, plan.unmatched)
     if plan.targets:
         yield Item(label="Only", text=join(", ", *((name(target),) for target in plan.targets)))
-
-
-def _caveats(plan: Plan) -> Iterator[Item]:
-    """Yield one item for each caveat, with all that it is about."""
-    with_caveat = (action for action in _operations(plan) if action.caveat)
-    for same in group_equal(with_caveat, lambda action: action.caveat):
-        subject = format_subjects([action.address for action in same])
-        yield Item(label="Caveat", subject=subject, text=(sentence(same[0].caveat),), severity=Severity.WARNING)
 
 
 def _verdict_text(verdict: LimitVerdict, pages: dict[str, str]) -> Phrase:

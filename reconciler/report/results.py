@@ -25,6 +25,7 @@ from reconciler.report.tree import (
     Section,
     Severity,
     cause_of,
+    caveat_items,
     fold_causes,
     format_subjects,
     group_equal,
@@ -156,13 +157,8 @@ def _items(outcomes: Sequence[ResultRow]) -> Iterator[Item]:
     news.sort(key=lambda outcome: (_RANK[outcome.status], outcome.address))
     causes = fold_causes(news, _cause_class, lambda row: cause_of(row.detail, row.address), at_most=_CAUSES_MAX)
     yield from map(_item, causes)
-    caveats: defaultdict[tuple[str, str], list[Address]] = defaultdict(list)
-    for outcome in outcomes:
-        if may_have_written(outcome) and outcome.caveat:
-            caveats[outcome.address.name, outcome.caveat].append(outcome.address)
-    for (_name, caveat), addresses in sorted(caveats.items()):
-        subject = format_subjects(addresses)
-        yield Item(label="Caveat", subject=subject, text=(sentence(caveat),), severity=Severity.WARNING)
+    written = (outcome for outcome in outcomes if may_have_written(outcome) and outcome.caveat)
+    yield from caveat_items((outcome.address, outcome.caveat) for outcome in written)
     by_status: defaultdict[Status, list[str]] = defaultdict(list)
     for operation in reversed(operations.OPERATIONS):
         if satisfied := as_planned.get((Status.SATISFIED, operation.OPERATION)):

@@ -199,6 +199,13 @@ def format_subjects(addresses: Sequence[Address]) -> Phrase:
     return (f"{formatting.count(len(addresses), 'partition')} of ", names) if are_partitions else (names,)
 
 
+def caveat_items(caveats: Iterable[tuple[Address, str]]) -> Iterator[Item]:
+    """Yield one item for each caveat, with all that it is about."""
+    for same in group_equal(caveats, lambda pair: pair[1]):
+        subject, text = format_subjects([address for address, _caveat in same]), (sentence(same[0][1]),)
+        yield Item(label="Caveat", subject=subject, text=text, severity=Severity.WARNING)
+
+
 def unmatched_item(warning: Unmatched) -> Item:
     """The item of a policy that probably means something else, in a plan and in a drift report."""
     subject = (escaped_name(format_address(warning.policy)),)

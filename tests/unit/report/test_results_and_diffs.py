@@ -35,16 +35,17 @@ def outcome_of(number: int = 3, status: Status = Status.APPLIED, **changes: obje
     return replace(example, **changes)  # type: ignore[arg-type]
 
 
-def test_a_caveat_of_what_was_removed_is_one_line_for_each_topic() -> None:
-    """Also from a results file; what was not sent has none."""
+def test_a_caveat_of_what_was_removed_is_one_line() -> None:
+    """As in the plan: 300 topics that no group guards once had 300 lines. What was not sent has none."""
     words = 'no consumer is known: "consumers: block" guards nobody here'
     outcomes = [
         replace(outcome_of(number, status), action=replace(purge(partition=number), caveat=words), removed_max=removed)
         for number, status, removed in ((1, Status.APPLIED, 5), (2, Status.APPLIED, 5), (3, Status.STALE, 0))
     ]
     outcomes[2] = replace(outcomes[2], sends=0)
+    outcomes.append(replace(outcomes[0], action=replace(purge("clicks"), caveat=words)))
     text_lines = [line.plain for line in report.results_text(plan(), outcomes)]
-    assert [line for line in text_lines if words in line] == [f"Caveat: 2 partitions of orders — {words}"]
+    assert [line for line in text_lines if words in line] == [f"Caveat: 3 partitions of orders, clicks — {words}"]
 
 
 def test_partitions_with_equal_outcomes_are_folded() -> None:
