@@ -119,12 +119,16 @@ def change_certificate(cluster: SandboxCluster, name: str, *options: str) -> str
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     admin.incremental_alter_configs([resource])[resource].result(timeout=30)
 
-    def shown() -> set[str]:
-        # Each network thread of the broker changes its certificate by itself, and takes connections in turn.
-        return {ssl.get_server_certificate(address, timeout=10) for _ in range(4)}
+    shown: set[str] = set()
 
-    wait_until(lambda: before not in shown(), 60, "the broker to show its new certificate")
-    [new] = shown()
+    def is_changed() -> bool:
+        # Each network thread of the broker changes its certificate by itself, and takes connections in turn.
+        shown.clear()
+        shown.update(ssl.get_server_certificate(address, timeout=10) for _ in range(8))
+        return before not in shown
+
+    wait_until(is_changed, 60, "the broker to show its new certificate")
+    [new] = shown
     certificate.write_text(new)
     return str(certificate)
 
