@@ -3,6 +3,7 @@
 A page has a time, a cluster id and addresses of its own. UPDATE_DOCS=1 writes the pages.
 """
 
+import difflib
 import os
 import re
 import subprocess
@@ -76,7 +77,9 @@ def check_page(page: Path, fresh: str, *, test: str) -> None:
     """Compare a page with its text of this run; UPDATE_DOCS=1 writes it. `test`: the file of the test."""
     if os.environ.get("UPDATE_DOCS"):
         page.write_text(fresh, encoding="utf-8")
-    assert page.read_text(encoding="utf-8") == fresh, f"{page.name} is stale: UPDATE_DOCS=1 pytest {test}"
+    written = page.read_text(encoding="utf-8").splitlines()
+    changes = "\n".join(difflib.unified_diff(written, fresh.splitlines(), "page", "this run", lineterm="", n=0))
+    assert not changes, f"{page.name} is stale: UPDATE_DOCS=1 pytest {test}\n{changes}"
 
 
 def wait_until_idle(committed_s: float) -> None:
