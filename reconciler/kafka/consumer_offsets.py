@@ -9,7 +9,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from confluent_kafka import Message
+from confluent_kafka import KafkaException, Message
 
 from reconciler.kafka.consumer_offsets_layout import (
     GROUP_TYPES,
@@ -26,9 +26,6 @@ from reconciler.kafka.records import read_records
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC
 from reconciler.model.snapshot import GroupType, Unknown
-
-_GROUP_KEYS = frozenset({2, 3, 11, 17})
-"""Key types with one record for each group. The others are of members and of what they read."""
 
 # The value that brokers since 4.2 write for a commit without metadata: version 4, offset, leader
 # epoch, an empty compact string, the commit timestamp, one tagged field (number 0, 16 bytes, the
@@ -115,15 +112,39 @@ def read_newest_records(session: KafkaSession, starts: Mapping[int, int]) -> dic
     return newest
 
 
+def read_committed_keys(
+    session: KafkaSession, last_stable_offsets: Mapping[int, int]
+) -> dict[int, dict[str, dict[str, Any]]]:
+    """The `activity` of groups below the last stable offsets of partitions, without aborted transactions.
+
+    Partitions that cannot be read to there are left out. Raises ClusterUnreachable.
+    """
+    try:
+        logs, _ends, errors = _reduce(
+            session, sorted(last_stable_offsets), starts={}, last_stable_offsets=last_stable_offsets
+        )
+    except KafkaException:
+        return {}
+    return {
+        number: {activity["group"]: activity for activity in log.activities()}
+        for number, log in logs.items()
+        if number not in errors
+    }
+
+
 def _reduce(
     session: KafkaSession,
     partitions: Sequence[int],
     *,
     starts: Mapping[int, int],
     with_commits: frozenset[str] = frozenset(),
+    last_stable_offsets: Mapping[int, int] | None = None,
     limit_s: float | None = None,
 ) -> tuple[dict[int, "Reduction"], dict[int, int], dict[int, Unknown]]:
-    """Read partitions from `starts` or their beginning: their records, their ends, and why one was not read."""
+    """Read partitions from `starts` or their beginning: their records, their ends, and why one was not read.
+
+    `last_stable_offsets`: where to end instead, without aborted transactions.
+    """
     logs = {number: Reduction(with_commits) for number in partitions}
 
     def add(number: int, messages: list[Message]) -> None:
@@ -138,7 +159,17 @@ def _reduce(
         for number, start in starts.items()
         if number in ends and ends[number] < start
     }
-    errors |= read_records(session, CONSUMER_OFFSETS_TOPIC, watermarks, add, read_to=starts, limit_s=limit_s)
+    if last_stable_offsets is not None:
+        watermarks = {n: of._replace(high_watermark=last_stable_offsets[n]) for n, of in watermarks.items()}
+    errors |= read_records(
+        session,
+        CONSUMER_OFFSETS_TOPIC,
+        watermarks,
+        add,
+        read_to=starts,
+        committed=last_stable_offsets is not None,
+        limit_s=limit_s,
+    )
     return logs, ends, errors
 
 
@@ -247,7 +278,7 @@ class Reduction:
             known = [state for state in states if state.is_known]
             if not known:
                 continue
-            live = [state for state in known if state.value is not None and state.offset > _removed_at(known)]
+            live = [state for state in known if state.value is not None]
             newest_ms = max(
                 max(state.newest_ms, int.from_bytes(state.commit_ms or b"\xff", signed=True)) for state in states
             )
@@ -327,19 +358,6 @@ def _origin(key: RecordKey, topic_id: bytes, value: bytes) -> dict[str, Any]:
         "committed": decode_commit(value).offset,
         "topic_id": encode_topic_id(topic_id),
     }
-
-
-def _removed_at(states: Sequence[KeyState]) -> int:
-    """Where a group was last removed; -1: it was not, or it has other keys than commits.
-
-    With the tombstone of a group come those of its commits, visible and pending (deleteAllOffsets,
-    cleanupExpiredOffsets). So a commit record before it that has no tombstone was aborted. A group that
-    changes its protocol gets a tombstone, too, and keeps its commits: it has new keys.
-    """
-    others = [state for state in states if not state.is_commit]
-    if any(state.value is not None for state in others):
-        return -1
-    return max((state.offset for state in others if state.key.version in _GROUP_KEYS), default=-1)
 
 
 def _subscription(states: Sequence[KeyState]) -> dict[str, list[str] | None]:

@@ -74,12 +74,14 @@ def read_records(
     on_records: Callable[[int, list[Message]], None],
     *,
     read_to: Mapping[int, int] | None = None,
+    committed: bool = False,
     limit_s: float | None = None,
 ) -> dict[int, Unknown]:
     """Call `on_records` with a partition's number and its next records, up to its end.
 
     Returns why a partition was not read to its end, by number. `ends`: of the partitions, by number.
-    `read_to`: where earlier calls ended. `limit_s`: upper bound of the whole call, which also ends
+    `read_to`: where earlier calls ended. `committed`: without the records of aborted transactions; the
+    ends are last stable offsets then. `limit_s`: upper bound of the whole call, which also ends
     after the session's timeout without data. Raises ClusterUnreachable and KafkaException.
     """
     errors: dict[int, Unknown] = {}
@@ -96,7 +98,8 @@ def read_records(
         on_records(partition.partition, messages)
         return False
 
-    unread = _read_ranges(session, ranges, add, _ALL, limit_s=limit_s) if ranges else {}
+    settings = {**_ALL, "isolation.level": "read_committed"} if committed else _ALL
+    unread = _read_ranges(session, ranges, add, settings, limit_s=limit_s) if ranges else {}
     return errors | {partition.partition: reason for partition, reason in unread.items()}
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from reconciler.external.read import read_positions
 from reconciler.kafka import futures
+from reconciler.kafka.consumer_offsets import read_committed_keys
 from reconciler.kafka.group_listing import GroupListing, list_groups, with_members
 from reconciler.kafka.offsets import read_ends, read_last_stable_offsets, read_watermarks, requests_by_leader
 from reconciler.kafka.session import KafkaSession
@@ -37,7 +38,7 @@ from reconciler.model.snapshot import (
 from reconciler.scan import read_chunks, select, snapshot_builder
 from reconciler.scan.chunks import Chunk, commit_chunks, divide_jobs, log_chunks, partition_chunks
 from reconciler.scan.engine_choice import Engine
-from reconciler.scan.rows import Rows, combine, compare_in_tasks
+from reconciler.scan.rows import Row, Rows, combine, compare_in_tasks
 from reconciler.scan.select import PartitionRequest
 from reconciler.scan.snapshot_builder import ConsumerOffsetsLog
 from reconciler.scan.task_rows import Answer, ScanTask
@@ -227,6 +228,8 @@ def _snapshot(
     last_purges: Mapping[TopicPartition, int] | Unknown,
 ) -> ClusterSnapshot:
     log = (listings.log if listings.reads_log else ConsumerOffsetsLog(missing=NOT_ASKED)).with_rows(rows.runs)
+    if listings.reads_log:
+        rows = replace(rows, groups={**rows.groups, **_without_aborted(session, listings, rows)})
     _LOG.info("log_records=%d log_skipped=%d log_malformed=%d", log.records, log.skipped, log.malformed)
     topics = snapshot_builder.topic_facts(
         listings.topics,
@@ -252,6 +255,28 @@ def _snapshot(
         readers_incomplete=snapshot_builder.readers_incomplete(request, listings.groups, rows, log),
         cluster_records=snapshot_builder.cluster_records(request, topics.values()),
     )
+
+
+def _without_aborted(session: KafkaSession, listings: Listings, rows: Rows) -> dict[str, Row]:
+    """The rows of groups whose set keys in `__consumer_offsets` may be those of aborted transactions, read anew.
+
+    No list call shows such a group, or its coordinator has fewer commits. A record at or above the last
+    stable offset may be of an open transaction, and counts.
+    """
+    doubtful: dict[str, Row] = {}
+    for group, row in rows.groups.items():
+        lacks = row.get("commits") is not None and (row.get("commit_keys") or 0) > row["commits"]
+        stable = listings.log.last_stable_offsets.get(row.get("log_partition", -1), -1)
+        if row.get("live") and (lacks or group not in listings.groups.groups) and row["log_offset"] < stable:
+            doubtful[group] = row
+    ends = {row["log_partition"]: listings.log.last_stable_offsets[row["log_partition"]] for row in doubtful.values()}
+    committed = read_committed_keys(session, ends) if ends else {}
+    none = {"live": False, "commit_keys": 0}
+    return {
+        group: {**row, **{key: committed[row["log_partition"]].get(group, none)[key] for key in none}}
+        for group, row in doubtful.items()
+        if row["log_partition"] in committed
+    }
 
 
 def refresh_watermarks(

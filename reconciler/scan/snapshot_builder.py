@@ -311,7 +311,7 @@ def _with_commits(facts: GroupFacts, row: Row) -> GroupFacts:
         # the log shows them. Only `idleFor: 0s` works without the log, as its removals say.
         unread = Unknown(
             f"__consumer_offsets holds {row['commit_keys']} commits of the group, its coordinator has {row['commits']}: "
-            "the right DESCRIBE on some of their topics is missing, or a transaction was not committed"
+            "the right DESCRIBE on some of their topics is missing, or a transaction is open"
         )
         row = {}
     commits, commit_topics, digest = _values(row, _COMMITS, unread)

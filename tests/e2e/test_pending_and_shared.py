@@ -12,16 +12,18 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import ElectionType, TopicPartition
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster
-from reconciler.companions.sandbox.tools import kafka_version
+from reconciler.companions.sandbox.tools import change_preferred_leaders, kafka_version
 from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC
+from tests.build import head
 from tests.command import reconciler
-from tests.e2e.test_unseen_consumers import blocks, read_plan, write_floor
+from tests.e2e.test_unseen_consumers import blocks, read_plan, write_floor, write_manifests
 from tests.kafka_client import committed_offsets, pending_commit, remove_group, share_member
 from tests.toolbox import log_start_offsets
 
@@ -61,8 +63,9 @@ def target(folder: Path, cluster: SandboxCluster, topic: str, rule: str = CLAMP)
 def test_the_first_commit_of_a_group_is_pending(cluster: SandboxCluster, topic: str, tmp_path: Path) -> None:
     """The group counts from the log start, and the reason names the partition of the transaction.
 
-    Once the transaction is aborted, its record counts for nothing, although it stays in the log. After the
-    removal of its group it looked like one of a group that no listing names, and blocked every floor.
+    Once the transaction is aborted, its record counts for nothing, although it stays in the log. A
+    coordinator up to Kafka 3.8 that loads the log then has no such group, and after a removal none has it:
+    it looked like a group that no listing names, and blocked every floor.
     """
     servers, group = cluster.bootstrap_servers, f"eos-{topic}"
     with pending_commit(servers, group, topic, 20):
@@ -75,8 +78,37 @@ def test_the_first_commit_of_a_group_is_pending(cluster: SandboxCluster, topic: 
         assert f"open transaction of {CONSUMER_OFFSETS_TOPIC}[{number}]" in reason
     assert committed_offsets(servers, group, [(topic, 0)]) == {(topic, 0): None}
     assert target(tmp_path, cluster, topic, BLOCK) == 90
+    move_coordinator(cluster, group)
+    assert target(tmp_path, cluster, topic, BLOCK) == 90
     remove_group(servers, group)
     assert target(tmp_path, cluster, topic, BLOCK) == 90
+
+
+def move_coordinator(cluster: SandboxCluster, group: str) -> None:
+    """Let another broker lead the partition of the group, and load it."""
+    servers = cluster.bootstrap_servers
+    number = log_partition(group, len(client.partition_states(servers, CONSUMER_OFFSETS_TOPIC)))
+    former = client.partition_states(servers, CONSUMER_OFFSETS_TOPIC)[number].leader
+    change_preferred_leaders(cluster, [(CONSUMER_OFFSETS_TOPIC, number)])
+    at = TopicPartition(CONSUMER_OFFSETS_TOPIC, number)
+    admin = client.admin_client(servers)
+    admin.elect_leaders(ElectionType.PREFERRED, [at]).result(30)
+    client.wait_until(
+        lambda: client.partition_states(servers, CONSUMER_OFFSETS_TOPIC)[number].leader not in (-1, former),
+        30,
+        "another coordinator",
+    )
+
+
+def test_an_aborted_commit_keeps_no_group_for_ever(cluster: SandboxCluster, topic: str, tmp_path: Path) -> None:
+    """Its coordinator has one commit, and the log two keys: nobody could tell whether a right was missing."""
+    servers, group, other = cluster.bootstrap_servers, f"eos-{topic}", create_topic(cluster)
+    client.commit(servers, group, {(topic, 0): 20})
+    with pending_commit(servers, group, other, 20):
+        pass
+    removal = f"{head('GroupRemoval', 'dead')}\nspec: {{groups: [{group}], idleFor: 1s}}\n"
+    write_manifests(tmp_path, cluster, removal)
+    client.wait_until(lambda: read_plan(tmp_path)["actions"], 60, f"a plan that removes {group}", every_s=1.0)
 
 
 @pytest.mark.parametrize(("visible", "pending", "kept"), [(50, 20, 20), (50, 80, 50)], ids=["lower", "higher"])

@@ -320,25 +320,3 @@ def test_the_live_keys_say_what_a_share_group_reads(
     activity = only_activity(reduce(*((key, value, 1_000) for key, value in records)))
     assert activity["seems"] == GroupType.SHARE
     assert activity.get("may_read", "unknown") == may_read
-
-
-@pytest.mark.parametrize(
-    ("records", "commits_set"),
-    [
-        ([committed(3), (group_key(2, "g"), None, 1_000)], 0),
-        ([committed(3), (group_key(2, "g"), None, 1_000), committed(4, topic="u")], 1),
-        ([committed(3), (group_key(2, "g"), None, 1_000), (group_key(3, "g"), b"\0\0", 1_000)], 1),
-        ([committed(3), (group_key(3, "g"), None, 1_000), (group_key(2, "g"), group_value(3, ""), 1_000)], 1),
-        ([committed(3), (group_key(5, "g", b"\0\1m"), None, 1_000)], 1),
-    ],
-    ids=["removed", "created again", "changed to the new protocol", "changed back", "a member left"],
-)
-def test_the_tombstone_of_a_group_ends_its_commits(
-    records: list[tuple[bytes | None, bytes | None, int]], commits_set: int
-) -> None:
-    """An aborted commit stays in the log without a tombstone: once the broker had removed its group, a
-    group that no listing names seemed to exist, and blocked every floor of the cluster.
-    """
-    activity = only_activity(reduce(*records))
-    assert activity["commit_keys"] == commits_set
-    assert activity["live"] is (commits_set > 0)
