@@ -8,6 +8,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import OffsetSpec
+
 from reconciler.companions.sandbox import client, tools
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.kafka.connect import Connection
@@ -173,8 +176,15 @@ class RealEnvironment:
         kafka_client.delete_topics(self.servers, [topic])
 
     def recreate_topic(self, topic: str, partitions: int) -> None:
-        """Create a topic again with the same name."""
+        """Create a topic again with the same name. A broker's metadata shows it before it has the replicas."""
         client.create_topics(self.servers, [client.Topic(topic, partitions, 3)])
+        admin = client.admin_client(self.servers)
+
+        def answers() -> bool:
+            queries = {ClientPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
+            return all(answer.exception(10) is None for answer in admin.list_offsets(queries).values())
+
+        client.wait_until(answers, 30, f"{topic} to answer for its offsets")
 
     def produce(self, topic: str, counts: Mapping[int, int]) -> None:
         records = {number: [client.Record(b"x", key=b"k")] * count for number, count in counts.items()}

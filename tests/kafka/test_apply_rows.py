@@ -116,6 +116,10 @@ def test_a_deleted_topic_is_stale(cluster: SandboxCluster, gateway: KafkaGateway
             tmp_path,
             lambda deleted_topics=deleted_topics: kafka_client.delete_topics(cluster.bootstrap_servers, deleted_topics),
         )
+        if outcome.code == "REQUEST_TIMED_OUT":
+            # A broker's metadata changes before its replicas go: up to Kafka 3.8 it may still take the request.
+            assert (outcome.status, outcome.read_back, outcome.removed_max) == (Status.FAILED, "gone", 6), outcome
+            continue
         assert outcome.status is Status.STALE, outcome
         assert outcome.code in ("UNKNOWN_TOPIC_OR_PARTITION", "_NOENT", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"), outcome
         assert outcome.removed_max == 0
