@@ -248,6 +248,17 @@ def test_runs_of_one_plan_keep_what_it_did(tmp_path: Path, runs: list[Outcome], 
     assert json.loads(path.read_text())["summary"][kept.status] == 1
 
 
+def test_runs_that_did_different_parts_of_an_action_both_stay(tmp_path: Path) -> None:
+    """A group held the first run back at 30. The row of the second run, from 30 to 60, once replaced it."""
+    path = tmp_path / "results.json"
+    part = Outcome(action=purge(create_cluster(), AT, 30), status=Status.APPLIED, detail="", sends=1, removed_max=30)
+    rest = replace(APPLIED, removed_max=30)
+    for outcome in (STALE, part, STALE, rest, rest, SATISFIED):
+        results.write(path, [outcome], HEADER)
+    _header, rows = results.parse(path.read_text())
+    assert [(row.request["before_offset"], row.removed_max) for row in rows] == [(30, 30), (60, 30)]
+
+
 def test_runs_that_share_a_plan_have_one_file(tmp_path: Path) -> None:
     """Elections and removals may be sent by two runs, each with rows of its own."""
     path = tmp_path / "results.json"
