@@ -152,7 +152,7 @@ def read_earlier(path: Path, plan_digest: str) -> list[ResultRow]:
 
 
 def _unusable(path: Path, reason: str) -> UsageError:
-    return UsageError(f"--results {path} {reason}: nothing was done; choose another file")
+    return UsageError(f"{path} {reason}: nothing was done; choose another file")
 
 
 def write(path: Path, outcomes: Iterable[Outcome], header: ResultsHeader) -> Path:
