@@ -393,6 +393,9 @@ def test_the_journal_is_grouped_by_run() -> None:
     assert "Z, restore of sha256:3" in heading
 
 
+GROUP = Address("GroupRemoval", "dead", "old-etl")
+
+
 def entries_of(policy: str, *statuses: Status | None, run_id: str = "one") -> list[JournalEntry]:
     """Return the entries of one action for each status; None: its intent only."""
     entries = []
@@ -422,6 +425,26 @@ def test_the_journal_has_one_line_for_each_run_and_policy() -> None:
     assert (
         second == "  RetentionFloor/fine: records of 300 partitions of 1 topic deleted, at most 1,500 records removed"
     )
+
+
+def test_the_journal_says_what_became_of_each_offset_of_a_restored_group() -> None:
+    """`1 applied` once stood for all of them, and hid a failure before it: they share the address of their group."""
+
+    def restored(*statuses: Status) -> str:
+        request = {"group": "old-etl", "topic": "orders"}
+        entries = [
+            replace(
+                entry,
+                address=GROUP,
+                operation="restore_group",
+                request={**request, "partition": entry.address.partition},
+            )
+            for entry in entries_of("dead", *statuses)
+        ]
+        return [line.plain for line in report.journal_text([replace(e, removed_max=None) for e in entries])][3]
+
+    assert restored(Status.APPLIED, Status.APPLIED) == "  GroupRemoval/dead: 2 offsets of 1 group restored"
+    assert restored(Status.FAILED, Status.APPLIED).startswith("  GroupRemoval/dead: 1 failed, 1 applied, such as ")
 
 
 def test_an_intent_without_an_outcome_is_not_done() -> None:
