@@ -44,7 +44,7 @@ _STATUSES: dict[Status, tuple[str, Severity, str]] = {
     Status.BLOCKED: (
         "Blocked",
         Severity.WARNING,
-        "the manifests of now do not ask for it: plan again, or correct them",
+        "the manifests or the cluster do not allow it now, as the reason says: correct that, or plan again",
     ),
     Status.STALE: (
         "Stale",

@@ -415,6 +415,37 @@ def entries_of(policy: str, *statuses: Status | None, run_id: str = "one") -> li
     return entries
 
 
+@pytest.mark.parametrize(
+    "detail",
+    [
+        "orders is compacted, and only a pattern selects it (B214)",
+        "RetentionFloor/orders-gdpr is not in the manifests that were loaded",
+        'group "old-etl" is of type share, which is never removed',
+    ],
+)
+def test_the_next_step_of_a_blocked_action_agrees_with_its_reason(detail: str) -> None:
+    """It once was `the manifests of now do not ask for it`, also where they do and the topic is compacted now."""
+    outcome = Outcome(action=purge(), status=Status.BLOCKED, detail=detail)
+    lines = [line.plain for line in write_lines(results_report(HEADER, [outcome]))]
+    assert any(detail in line for line in lines)
+    (step,) = [line for line in lines if line.startswith("Next: blocked: ")]
+    assert mentions(step, "as the reason says", "plan again")
+    assert not mentions(step, "ask")
+
+
+def test_the_groups_of_a_comparison_are_folded() -> None:
+    """Each group that a plan removes or no longer removes was once a line of its own, 301 of one policy."""
+    many = [removal(f"old-{number}") for number in range(300)]
+    for old, new, word in (([], many, "new"), (many, [], "gone")):
+        lines = lines_of_comparison(plan(*old), plan(*new))
+        (line,) = [line for line in lines if "GroupRemoval" in line]
+        assert mentions(line, word, "300 groups", '"old-0", "old-1"', "and 297 more")
+    few = lines_of_comparison(plan(), plan(*many[:5]))
+    assert len([line for line in few if "GroupRemoval" in line]) == 5, "a few have a line each, with their numbers"
+    full = lines_of_comparison(plan(), plan(*many), full=True)
+    assert len([line for line in full if "GroupRemoval" in line]) == 300
+
+
 def test_the_journal_has_one_line_for_each_run_and_policy() -> None:
     """603 lines of one run once had the one that failed somewhere between those that went well."""
     entries = [*entries_of("fine", *[Status.APPLIED] * 300), *entries_of("bad", Status.APPLIED, Status.FAILED)]
