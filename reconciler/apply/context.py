@@ -203,7 +203,8 @@ class ApplyContext:
         missing = known.keys() - groups.keys() if read.incomplete is None else ()
         for group, facts in self.gateway.read_groups(sorted(missing)).items():
             if facts.listed is not False:
-                groups[group] = replace(known[group], consumption_unread=_NOT_LISTED)
+                may_read = known[group].may_read or None
+                groups[group] = replace(known[group], consumption_unread=_NOT_LISTED, may_read=may_read)
         return replace(read, groups=groups, subscriptions=subscriptions)
 
     def may_send(self) -> bool:

@@ -39,12 +39,16 @@ def read_checkpoint(files: Files) -> ExternalPosition:
         if not batches:
             raise PositionUnreadable("the query has not planned its first batch")
         number = max(committed) if committed else min(batches)
+        # Spark does not start from an empty commit, as a crash leaves it; without the file the batch runs again.
+        commit = files.read("commits", str(number)) if committed else b"v1"
         content = files.read("offsets", str(number))
-        if content is not None:
+        if commit is not None and content is not None:
+            if not commit.startswith((b"v1", b"v2")):
+                raise _garbled(f"commits/{number}")
             sources = list(_sources(f"offsets/{number}", content))
             offsets = _lowest(_of_source(files, name, line, is_committed=bool(committed)) for name, line in sources)
             return ExternalPosition(offsets, batches[number])
-    raise PositionUnreadable(f"offsets/{number} is not there: the query moves faster than it can be read")
+    raise PositionUnreadable(f"a file of batch {number} is not there: the query moves faster than it can be read")
 
 
 def _batches(files: Files, folder: str) -> Mapping[int, int]:

@@ -83,11 +83,14 @@ def _parquet_rows(content: bytes) -> Iterator[_Row]:
     if file.metadata.num_rows > _ROWS_MAX:
         raise PositionUnreadable(f"it has more than {_ROWS_MAX:,} rows")
     for batch in file.iter_batches(columns=list(COLUMNS)):
-        yield from batch.to_pylist()
+        times = batch.column("written_at")
+        if pa.types.is_timestamp(times.type):  # nanoseconds need pandas, which not every installation has
+            times = times.cast(pa.timestamp("us", times.type.tz), safe=False)
+        yield from batch.set_column(batch.schema.get_field_index("written_at"), "written_at", times).to_pylist()
 
 
 def _csv_rows(content: bytes) -> Iterator[_Row]:
-    header, *rows = csv.reader(io.StringIO(content.decode(), newline=""), strict=True)
+    header, *rows = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
     if len(set(header)) < len(header):
         raise PositionUnreadable("a column occurs twice")
     return (dict(zip(header, row, strict=True)) for row in rows if row)

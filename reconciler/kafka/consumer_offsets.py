@@ -69,7 +69,8 @@ def read_consumer_offsets(
     `runs`: a partition of the log, with its numbers of records, skipped (unknown key types) and
     malformed ones (`garbled`), its end, or an error. `activity`: a group's newest activity, where its
     newest record is, the type that its records suggest, whether any of its keys is still set, the number
-    of set commit keys, of members if it is a Streams group, and the topics that a share group may read.
+    of set commit keys, of members if it is a Streams group, and the topics that a share group may read (none:
+    of a group that its commits alone tell of).
     `origins`: a topic id of a group's commits on a partition, with the newest offset committed under it
     (`topic_id` None: by a value version without ids). `commits`: a newest commit of a group of
     `with_commits`, with its metadata. `pending`: a newest commit on topics of `pending_of`, if its record
@@ -288,9 +289,9 @@ class Reduction:
                 "log_offset": max(state.offset for state in states),
                 "seems": _group_type(known).value,
                 "live": bool(live),
-                "commit_keys": sum(state.is_commit for state in live),
+                "commit_keys": sum(state.is_commit and not _is_negative(state.value) for state in live),
                 "members": sum(state.key.version == _STREAMS_MEMBER and state.value is not None for state in known),
-                **_subscription(known),
+                **_subscription(live),
             }
 
     def newest(self) -> dict[str, int]:
@@ -360,13 +361,21 @@ def _origin(key: RecordKey, topic_id: bytes, value: bytes) -> dict[str, Any]:
     }
 
 
-def _subscription(states: Sequence[KeyState]) -> dict[str, list[str] | None]:
-    """The topics in the set keys of a share group; None: not all can be decoded. Empty without such a key."""
-    live = [state for state in states if state.value is not None and state.key.version in SUBSCRIPTIONS]
-    if not live:
+def _is_negative(value: bytes | None) -> bool:
+    """Whether a commit is of an offset below 0, which Kafka's clients take for none (ConsumerCoordinator)."""
+    return value is not None and value[2:3] >= _NEGATIVE
+
+
+def _subscription(live: Sequence[KeyState]) -> dict[str, list[str] | None]:
+    """The topics in the set keys of a share group; None: not all can be decoded. Empty without such a key.
+
+    A group with keys of commits only reads no other topics.
+    """
+    shared = [state for state in live if state.key.version in SUBSCRIPTIONS]
+    if not shared and not (live and all(state.is_commit for state in live)):
         return {}
     try:
-        topics = {topic for state in live for topic in SUBSCRIPTIONS[state.key.version](state.value or b"")}
+        topics = {topic for state in shared for topic in SUBSCRIPTIONS[state.key.version](state.value or b"")}
     except ValueError:
         return {"may_read": None}
     return {"may_read": sorted(topics)}

@@ -33,7 +33,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import Cause, GroupState, Unknown
 
 Positions = dict[tuple[str, int], int | Unknown | None]
-"""Committed offsets of one group; None: requested by name and not committed."""
+"""Committed offsets of one group; None: requested by name and not committed, or committed below 0."""
 
 Commit = tuple[str, int, int]
 """Topic, partition, committed offset."""
@@ -56,7 +56,6 @@ REBALANCING = Unknown("the group is rebalancing, so the topics that its members 
 Fetched = dict[str, tuple[Positions | Unknown, bool]]
 """The positions of each group, and whether a retry would not change them."""
 
-_NO_COMMIT = (-1001, -1)
 _SETTLED_STATES = (ConsumerGroupState.STABLE, ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
 """The library reads the states ASSIGNING and RECONCILING of the new protocol (KIP-848) as UNKNOWN."""
 _ASSIGNMENTS = ("assignment", "target_assignment")
@@ -217,7 +216,7 @@ def _parse_members(future: Future[Any]) -> Members:
 
 
 def _parse_positions(future: Future[Any]) -> Positions | Unknown:
-    """The positions in the answer for a group. Offsets below zero that do not mean "no commit" are Unknown."""
+    """The positions in the answer for a group. Kafka's clients take an offset below 0 for none (ConsumerCoordinator)."""
     failure = failure_of(
         future, right="READ or DESCRIBE on the group", prefix="the group's commits could not be read: "
     )
@@ -233,7 +232,7 @@ def _parse_positions(future: Future[Any]) -> Positions | Unknown:
             reason = f"the group's commit could not be read: {reason_of(answer.error)}"
             offset = Unknown(reason, cause_of(answer.error))
         elif answer.offset < 0:
-            offset = None if answer.offset in _NO_COMMIT else Unknown(f"the group's commit reads as {answer.offset}")
+            offset = None
         read[answer.topic, answer.partition] = offset
     return read
 

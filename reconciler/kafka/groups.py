@@ -254,7 +254,7 @@ def read_consumers(
         commits[row["topic"]].setdefault(row["group"], {})
         at = TopicPartition(row["topic"], row["partition"])
         pending[row["group"], at] = PendingCommit(row["committed"], row["log_partition"])
-    may_read = {row["group"]: row["may_read"] for row in tables["activity"] if "may_read" in row}
+    may_read = {row["group"]: row["may_read"] for row in tables["activity"] if row.get("may_read", []) != []}
     return Consumers(
         groups=groups,
         commits=commits,
@@ -301,12 +301,18 @@ def read_consumption(
         members = [group for group in part if group in with_members]
         positions, topics = _read(session, part, members, isolated=isolated)
         yield {
-            group: Consumption(
-                select_commits(positions.get(group, NAMELESS)),
-                topics.get(group, NAMELESS) if group in with_members else frozenset(),
+            group: _consumption(
+                positions.get(group, NAMELESS), topics.get(group, NAMELESS) if group in with_members else frozenset()
             )
             for group in part
         }
+
+
+def _consumption(positions: Positions | Unknown, topics: frozenset[str] | Unknown) -> Consumption:
+    """What a group consumes. `topics`: of its members; it consumes those of a commit below 0, too, from no position."""
+    if not isinstance(positions, Unknown) and not isinstance(topics, Unknown):
+        topics |= {topic for (topic, _number), committed in positions.items() if committed is None}
+    return Consumption(select_commits(positions), topics)
 
 
 def commit_row(group: str, commits: Sequence[Commit] | Unknown) -> dict[str, Any]:

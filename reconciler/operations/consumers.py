@@ -21,6 +21,7 @@ from reconciler.model.snapshot import (
     Unknown,
 )
 from reconciler.text.escape import display_name, quoted
+from reconciler.text.formatting import format_time
 
 _READABLE = frozenset({GroupType.CLASSIC, GroupType.CONSUMER})
 """Types whose positions a client can read. Share groups answer `[]`, and have positions."""
@@ -204,6 +205,16 @@ def external_names(snapshot: ClusterSnapshot, topic: str) -> frozenset[str]:
 def name_consumer(position: ConsumerPosition) -> str:
     """Return what messages call a group or an external reader, whose names are apart."""
     return f"group {quoted(position.group)}" if position.written_at_ms is None else display_name(position.group)
+
+
+def describe_move(written_at_ms: int, observed_at_ms: int) -> str:
+    """Return since when an external reader has not moved, after `it`: by its own clock, which may be wrong."""
+    stamp = format_time(written_at_ms)
+    return (
+        f"was written at {stamp}, later than the scan"
+        if written_at_ms > observed_at_ms
+        else f"has not moved since {stamp}"
+    )
 
 
 def describe_pending(reader: ConsumerPosition) -> str:

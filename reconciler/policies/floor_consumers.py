@@ -15,6 +15,7 @@ from reconciler.model.snapshot import (
 )
 from reconciler.operations.consumers import (
     GroupExcluder,
+    describe_move,
     describe_pending,
     external_names,
     external_positions,
@@ -27,7 +28,7 @@ from reconciler.operations.consumers import (
 from reconciler.operations.delete_records import AcceptedLag, LagPolicy, ObservedPartition, Preconditions
 from reconciler.operations.idle_groups import state_elsewhere, topics_of_streams
 from reconciler.operations.offsets_without_records import next_record
-from reconciler.text.formatting import count, first_few, format_instant
+from reconciler.text.formatting import count, first_few
 
 _HELD_BY_MAX = 20
 """Groups that a decision names as holding a partition back. A plan of many partitions repeats them."""
@@ -124,7 +125,7 @@ class FloorConsumers:
         """
         clamp = "" if self.guard.consumers is LagPolicy.CLAMP else "say consumers: clamp, "
         if (written_at_ms := lagging[0].written_at_ms) is not None:
-            since = f"; it has not moved since {format_instant(written_at_ms)}"
+            since = f"; it {describe_move(written_at_ms, self.snapshot.observed_at_ms)}"
             return since, f"let it catch up, {clamp}or remove its manifest if it is gone"
         if transaction := describe_pending(lagging[0]):
             return transaction, _END_TRANSACTION

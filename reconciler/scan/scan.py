@@ -261,22 +261,25 @@ def _without_aborted(session: KafkaSession, listings: Listings, rows: Rows) -> d
     """The rows of groups whose set keys in `__consumer_offsets` may be those of aborted transactions, read anew.
 
     No list call shows such a group, or its coordinator has fewer commits. A record at or above the last
-    stable offset may be of an open transaction, and counts.
+    stable offset may be of an open transaction, and counts. `pending_only`: all its keys are such commits.
     """
+    stable = listings.log.last_stable_offsets
     doubtful: dict[str, Row] = {}
     for group, row in rows.groups.items():
         lacks = row.get("commits") is not None and (row.get("commit_keys") or 0) > row["commits"]
-        stable = listings.log.last_stable_offsets.get(row.get("log_partition", -1), -1)
-        if row.get("live") and (lacks or group not in listings.groups.groups) and row["log_offset"] < stable:
+        if row.get("live") and row["log_partition"] in stable and (lacks or group not in listings.groups.groups):
             doubtful[group] = row
-    ends = {row["log_partition"]: listings.log.last_stable_offsets[row["log_partition"]] for row in doubtful.values()}
+    ends = {row["log_partition"]: stable[row["log_partition"]] for row in doubtful.values()}
     committed = read_committed_keys(session, ends) if ends else {}
     none = {"live": False, "commit_keys": 0}
-    return {
-        group: {**row, **{key: committed[row["log_partition"]].get(group, none)[key] for key in none}}
-        for group, row in doubtful.items()
-        if row["log_partition"] in committed
-    }
+    read_anew: dict[str, Row] = {}
+    for group, row in doubtful.items():
+        if (keys := committed.get(row["log_partition"])) is not None:
+            found = keys.get(group, none)
+            if row["log_offset"] < ends[row["log_partition"]]:
+                row = {**row, **{key: found[key] for key in none}}
+            read_anew[group] = {**row, "pending_only": row["may_read"] == [] and not found["live"]}
+    return read_anew
 
 
 def refresh_watermarks(

@@ -265,6 +265,10 @@ def group_facts(
             facts = replace(facts, type=GroupType(seems))
         if facts.type is GroupType.SHARE and (topics := row.get("may_read")) is not None:
             facts = replace(facts, may_read=frozenset(topics))
+        elif row.get("pending_only"):
+            # It counts for the topics of these commits, which are read apart: aborted ones may hang behind
+            # an open transaction of another group.
+            facts = replace(facts, may_read=frozenset())
         if facts.type is GroupType.STREAMS and listed is not None:
             by_log = GroupState.STABLE if row.get("members") else GroupState.EMPTY
             log_unread = log.reason_for(name)

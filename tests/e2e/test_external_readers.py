@@ -138,6 +138,9 @@ def test_syncs_and_tables_hold_a_floor(cluster: SandboxCluster, topic: str, tmp_
     table.write_text("\n".join(["cluster_id,topic,partition,offset,written_at", *lines, ""]))
     (action,) = plan(tmp_path, **roots)["actions"]
     assert action["request"]["before_offset"] == 90, "the table is above the floor"
+    table.write_text(table.read_text().replace(",95,2026", ",50,2999"))
+    (block,) = blocks(plan(tmp_path, **roots)).values()
+    assert (block["code"], "later than the scan" in block["reason"]) == ("B204", True), "its writer has a wrong clock"
 
 
 def test_a_writer_that_is_killed_finds_what_it_needs(cluster: SandboxCluster, topic: str, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC
 from tests.build import head
 from tests.command import reconciler
+from tests.e2e import raw_groups
 from tests.e2e.test_unseen_consumers import blocks, read_plan, write_floor, write_manifests
 from tests.kafka_client import committed_offsets, pending_commit, remove_group, share_member
 from tests.toolbox import log_start_offsets
@@ -98,6 +99,47 @@ def move_coordinator(cluster: SandboxCluster, group: str) -> None:
         30,
         "another coordinator",
     )
+
+
+def test_an_aborted_commit_behind_an_open_transaction_blocks_its_topic_only(
+    cluster: SandboxCluster, topic: str, tmp_path: Path
+) -> None:
+    """Of two transactions in one partition of `__consumer_offsets` the first one hangs, the second is aborted.
+
+    Once its group is gone, nothing but the aborted record names it: it blocked every floor of the cluster
+    as long as the other transaction hung.
+    """
+    servers, other = cluster.bootstrap_servers, create_topic(cluster)
+    partitions = len(client.partition_states(servers, CONSUMER_OFFSETS_TOPIC))
+    hanging = f"hanging-{topic}"
+    names = (f"eos-{topic}-{number}" for number in range(100 * partitions))
+    group = next(name for name in names if log_partition(name, partitions) == log_partition(hanging, partitions))
+    with pending_commit(servers, hanging, other, 20):
+        with pending_commit(servers, group, other, 20):
+            pass
+        remove_group(servers, group)
+        assert target(tmp_path, cluster, other, BLOCK) == "B204"
+        assert target(tmp_path, cluster, topic, BLOCK) == 90
+        assert reconciler(tmp_path, "apply", "plan.json").returncode == 0
+        assert log_start_offsets(cluster, topic) == {0: 90}
+
+
+def test_a_commit_below_0_is_no_position(cluster: SandboxCluster, topic: str, tmp_path: Path) -> None:
+    """Coordinators take any number, and Kafka's clients take one below 0 for none: the group reads the topic.
+
+    -1 made it no consumer at all, and -5 one of all topics; neither group could be removed.
+    """
+    servers, other = cluster.bootstrap_servers, create_topic(cluster)
+    for number in (-1, -5):
+        group = f"below-{number}-{topic}"
+        raw_groups.commit(servers, group, topic, 0, number)
+        assert target(tmp_path, cluster, topic, BLOCK) == "B204"
+        assert target(tmp_path, cluster, other, BLOCK) == 90
+        write_manifests(
+            tmp_path, cluster, f"{head('GroupRemoval', 'dead')}\nspec: {{groups: [{group}], idleFor: 1s}}\n"
+        )
+        client.wait_until(lambda: read_plan(tmp_path)["actions"], 60, f"a plan that removes {group}", every_s=1.0)
+        remove_group(servers, group)
 
 
 def test_an_aborted_commit_keeps_no_group_for_ever(cluster: SandboxCluster, topic: str, tmp_path: Path) -> None:

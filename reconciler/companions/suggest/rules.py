@@ -44,7 +44,7 @@ from reconciler.model.snapshot import (
     Unknown,
 )
 from reconciler.operations.base import DAY_MS
-from reconciler.operations.consumers import external_names, undeclared_syncs
+from reconciler.operations.consumers import describe_move, external_names, undeclared_syncs
 from reconciler.operations.delete_group import GROUPS, GROUPS_PERCENT, DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords, LagPolicy
 from reconciler.operations.delete_records.deletion import TOPICS
@@ -464,7 +464,7 @@ class _Analysis:
             title=f"let it catch up on {display_name(topic)}, or ask its owner",
             confidence=Confidence.HIGH if is_old else Confidence.MEDIUM,
             evidence=(
-                f"{where}{more}, and has not moved since {format_time(last.written_at_ms)}",
+                f"{where}{more}, and {describe_move(last.written_at_ms, self.facts.snapshot.observed_at_ms)}",
                 f"block and clamp keep up to {_share(records, total)} of {display_name(topic)} for it",
             ),
             counter_evidence=(

@@ -93,7 +93,7 @@ def test_the_newest_offsets_are_above_the_restart() -> None:
     for files, restart in prefixes("micro-batch"):
         newest = max((int(path.rpartition("/")[2]) for path in files if path.startswith("offsets/")), default=None)
         if newest is not None:
-            tempting = position({**files, f"commits/{newest}": ""})
+            tempting = position({**files, f"commits/{newest}": "v1"})
             losses += any(tempting[at] > offset for at, offset in flat(restart).items())
     assert losses >= 3
 
@@ -136,8 +136,8 @@ def test_a_source_without_an_offset_stands_at_its_start() -> None:
 def test_two_sources_of_one_topic_give_the_minimum() -> None:
     """A partition that one of them has not seen counts from its log start, like a new partition."""
     line = '{"orders":{"0":%d}}'
-    assert position({"commits/0": "", "offsets/0": batch(line % 9, line % 4)}) == {ORDERS: 4}
-    assert position({"commits/0": "", "offsets/0": batch(line % 9, '{"orders":{"1":4},"payments":{"0":1}}')}) == {
+    assert position({"commits/0": "v1", "offsets/0": batch(line % 9, line % 4)}) == {ORDERS: 4}
+    assert position({"commits/0": "v1", "offsets/0": batch(line % 9, '{"orders":{"1":4},"payments":{"0":1}}')}) == {
         PAYMENTS: 1
     }
 
@@ -146,24 +146,26 @@ def test_batches_that_run_again_and_gaps_do_not_count() -> None:
     """Asynchronous progress leaves gaps, so the batch before the newest one may be any number."""
     line = '{"orders":{"0":%d}}'
     files = {f"offsets/{number}": batch(line % number) for number in (2, 7, 10, 11)}
-    assert position({**files, "commits/2": "", "commits/10": "", ".11.crc": "", "commits/12.tmp": ""}) == {ORDERS: 10}
+    assert position({**files, "commits/2": "v1", "commits/10": "v1", ".11.crc": "", "commits/12.tmp": ""}) == {
+        ORDERS: 10
+    }
 
 
 def test_sources_of_other_kinds_do_not_count() -> None:
     """Numbers of rates, files, tables of Delta and shards of Kinesis are not offsets of Kafka."""
     others = ('{"logOffset":3}', "17", '{"reservoirId":"a","index":1}', '{"shard-0":{"iteratorType":"LATEST"}}', "-")
-    assert position({"commits/0": "", "offsets/0": batch(*others, '{"orders":{"0":9}}')}) == {ORDERS: 9}
-    assert "no source of the query reads Kafka" in refusal({"commits/0": "", "offsets/0": batch(*others)})
+    assert position({"commits/0": "v1", "offsets/0": batch(*others, '{"orders":{"0":9}}')}) == {ORDERS: 9}
+    assert "no source of the query reads Kafka" in refusal({"commits/0": "v1", "offsets/0": batch(*others)})
 
 
 def test_a_query_that_moves_is_listed_again_once() -> None:
     """A running query removes old batches between the listing and the reading."""
     line = '{"orders":{"0":%d}}'
-    later = {"metadata": "", "commits/9": "", "offsets/9": batch(line % 9)}
-    moving = Recording({"commits/7": ""})
+    later = {"metadata": "", "commits/9": "v1", "offsets/9": batch(line % 9)}
+    moving = Recording({"commits/7": "v1"})
     moving.after_names["commits"] = later
     assert read_checkpoint(moving).offsets == {ORDERS: 9}
-    assert "faster than it can be read" in refusal({"commits/7": "", "offsets/8": batch(line % 8)})
+    assert "faster than it can be read" in refusal({"commits/7": "v1", "offsets/8": batch(line % 8)})
 
 
 @pytest.mark.parametrize(
@@ -192,12 +194,22 @@ def test_a_query_that_moves_is_listed_again_once() -> None:
 )
 def test_what_is_garbled_is_unknown(text: str) -> None:
     """Torn, negative, doubled or of another version: no position, and no word of the content."""
-    refusal({"commits/0": "", "offsets/0": text})
+    refusal({"commits/0": "v1", "offsets/0": text})
 
 
 def test_a_folder_without_metadata_is_not_a_checkpoint() -> None:
     """A path with a typing error is not a query that has read nothing."""
-    recording = Recording({"commits/0": "", "offsets/0": batch('{"orders":{"0":9}}')})
+    recording = Recording({"commits/0": "v1", "offsets/0": batch('{"orders":{"0":9}}')})
     del recording.files["metadata"]
     with pytest.raises(PositionUnreadable, match="not a checkpoint"):
         read_checkpoint(recording)
+
+
+@pytest.mark.parametrize("commit", ["", "{}", "\0\0"])
+def test_a_commit_that_spark_does_not_read_is_unknown(commit: str) -> None:
+    """A crash of the machine leaves an empty file. Spark starts once it is removed, and runs the batch again."""
+    line = '{"orders":{"0":%d}}'
+    files = {"commits/4": "v1\n{}", "offsets/4": batch(line % 40), "offsets/5": batch(line % 50)}
+    assert position(files) == {ORDERS: 40}
+    assert "commits/5" in refusal({**files, "commits/5": commit})
+    assert position({**files, "commits/5": "v2\n{}"}) == {ORDERS: 50}

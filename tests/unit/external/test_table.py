@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -74,6 +76,7 @@ def refusal(content: bytes | None, name: str = "x.jsonl") -> str:
         ("spark.parquet", as_parquet(use_deprecated_int96_timestamps=True)),
         ("x.csv", as_csv()),
         ("x.csv", as_csv() + b"\n"),
+        ("excel.csv", b"\xef\xbb\xbf" + as_csv()),
         ("x.jsonl", as_json(*table().to_pylist())),
         ("x.json", as_json(*table().to_pylist())),
     ],
@@ -132,3 +135,29 @@ def test_what_is_not_clear_is_unknown(content: bytes | None, reason: str) -> Non
 def test_a_torn_file_is_unknown(name: str, content: bytes) -> None:
     """Half a file never passes for a smaller table."""
     assert refusal(content, name)
+
+
+WITHOUT_PANDAS = """\
+import sys
+from importlib.abc import MetaPathFinder
+
+class NoPandas(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "pandas":
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, NoPandas())
+from reconciler.external.table import read_table
+from tests.unit.external.test_table import CLUSTER, Content
+print(read_table(Content(sys.stdin.buffer.read()), "x.parquet", CLUSTER).written_at_ms)
+"""
+
+
+def test_nanoseconds_need_no_pandas() -> None:
+    """pandas writes them, and an installation without Spark does not have it: the table was "not a table"."""
+    stamps = pa.array([1_764_000_000_123_456_789], pa.timestamp("ns"))
+    values = ([CLUSTER], ["orders"], [0], [4200], stamps)
+    parquet.write_table(pa.table(dict(zip(COLUMNS, values, strict=True))), stream := io.BytesIO())
+    command = [sys.executable, "-c", WITHOUT_PANDAS]
+    answer = subprocess.run(command, input=stream.getvalue(), capture_output=True, check=False)
+    assert answer.stdout.decode().strip() == "1764000000123", answer.stderr.decode()

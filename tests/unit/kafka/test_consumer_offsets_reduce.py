@@ -51,6 +51,7 @@ def active(group: str, newest_ms: int, offset: int, seems: GroupType, *, live: b
         "live": live,
         "commit_keys": commits,
         "members": 0,
+        **({"may_read": []} if commits else {}),
     }
 
 
@@ -320,3 +321,15 @@ def test_the_live_keys_say_what_a_share_group_reads(
     activity = only_activity(reduce(*((key, value, 1_000) for key, value in records)))
     assert activity["seems"] == GroupType.SHARE
     assert activity.get("may_read", "unknown") == may_read
+
+
+def test_a_group_with_keys_of_commits_only_reads_no_other_topic() -> None:
+    """If its commits are aborted or pending, nothing else says that it reads more. A member may."""
+    member = (group_key(5, "g", b"\0\1m"), b"\0\0", 1_000)
+    assert only_activity(reduce(committed(3), committed(4, topic="u")))["may_read"] == []
+    assert "may_read" not in only_activity(reduce(committed(3), member))
+
+
+def test_a_commit_below_0_is_no_position() -> None:
+    """Coordinators store any number, and answer it; clients take it for none. A right seemed to be missing."""
+    assert only_activity(reduce(committed(-1), committed(-5, topic="u"), committed(0, topic="v")))["commit_keys"] == 1
