@@ -22,6 +22,9 @@ from reconciler.text import redact
 from tests.repeats import LONG
 from tests.schedule import GroupScheduling, sort_key
 
+# Compiled modules are kept, whatever the shell says: tests start a thousand processes of this program.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # jsonschema compiles 39 grammars when it finds this package, a second and a half in each process. They
 # check the format `iri`, which no schema of the tests has.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
