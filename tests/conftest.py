@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, start, stop
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, start, stopping
 from reconciler.companions.sandbox.registry import status
 from reconciler.scan.engine_choice import Engine
 from reconciler.scan.spark_process import close
@@ -65,11 +65,8 @@ def cluster() -> Iterator[SandboxCluster]:
         "num.network.threads": "1",
         "num.io.threads": "2",
     }
-    cluster = start(3, name="tests", properties=properties)
-    try:
+    with stopping(start(3, name="tests", properties=properties)) as cluster:
         yield cluster
-    finally:
-        stop(cluster)
 
 
 @pytest.fixture(autouse=True)

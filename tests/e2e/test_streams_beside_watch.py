@@ -21,7 +21,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from reconciler.companions.sandbox import client, config
 from reconciler.companions.sandbox.client import Record, Topic, consumer_properties
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, start, stop
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, start, stopping
 from reconciler.companions.sandbox.jars import configured_version, fetch
 from reconciler.companions.sandbox.java import find_java
 from reconciler.companions.sandbox.tools import kafka_version
@@ -83,11 +83,8 @@ def broker() -> Iterator[SandboxCluster]:
         "group.streams.initial.rebalance.delay.ms": "0",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     }
-    cluster = start(1, name="streams", properties=properties)
-    try:
+    with stopping(start(1, name="streams", properties=properties)) as cluster:
         yield cluster
-    finally:
-        stop(cluster)
 
 
 @pytest.fixture(scope="module")
