@@ -3,6 +3,7 @@
 It also distributes tests over worker processes.
 """
 
+import gc
 import os
 import shlex
 import signal
@@ -109,6 +110,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: sort_key(item.nodeid))
+
+
+def pytest_collection_finish() -> None:
+    """Leave the modules and items of all tests to no garbage collection: that took an eighth of the CPU time of tests."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
