@@ -419,5 +419,5 @@ class ConnectAttempt(DebugLogger):
         """Return why no server answered, once for each kind of failure, and what to do."""
         kinds = {kind: (f"{kind} ({text})", step) for kind, text, step in self._failures.values()}
         reasons = "; ".join(reason for reason, _step in kinds.values()) or "no answer"
-        steps = [step for _reason, step in kinds.values() if step]
-        return reasons, steps[0] if steps else "check the addresses, and that this machine may reach them"
+        steps = "; ".join(dict.fromkeys(step for _reason, step in kinds.values() if step))
+        return reasons, steps or "check the addresses, and that this machine may reach them"

@@ -87,7 +87,7 @@ def samples_of_github(new_user: NewUser) -> dict[str, str]:
     for words in (("init", "--quiet"), ("add", "."), (*author, "commit", "--quiet", "--message=clicks are for a week")):
         subprocess.run(["git", *words], cwd=new_user.folder, check=True, timeout=60)
     comment = reconciler(new_user.folder, "plan", "-o", "md")
-    issue = reconciler(new_user.folder, "drift", "-o", "md")
+    issue = reconciler(new_user.folder, "drift", "-o", "md", "--previous", "drift.json")
     assert (comment.returncode, issue.returncode) == (0, 2), comment.stderr + issue.stderr
     texts = {"comment": comment, "issue": issue}
     return {name: f"```markdown\n{new_user.page_text.output(result)}```\n" for name, result in texts.items()}

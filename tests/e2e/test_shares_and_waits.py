@@ -222,6 +222,8 @@ def test_a_clamped_floor_waits_for_the_group_that_holds_it_back(cluster: Sandbox
     drift = reconciler(tmp_path, "drift")
     assert drift.returncode == 2, drift.stdout + drift.stderr
     assert f"{topic}[0]: blocked: another group is behind the floor (B204)" in drift.stdout
+    assert "since" not in drift.stdout, "no earlier report tells since when"
+    assert "the oldest since " in reconciler(tmp_path, "drift", "--previous", "of-no-run-yet.json").stdout
     client.commit(cluster.bootstrap_servers, group, {(topic, 0): 60})
     document = plan(tmp_path, cluster, ALL, floor("a", topic, "last: 10", f"{clamped}30m"))
     assert [action["request"]["before_offset"] for action in document["actions"]] == [60]

@@ -65,7 +65,9 @@ def test_a_plan_and_an_apply_list_with_one_client(
     # One consumer more looks up the records that stay, where transactions are possible.
     topics = client.admin_client(cluster.bootstrap_servers).list_topics(timeout=30).topics
     lookups = ["Consumer"] * ("__transaction_state" in topics)
-    assert opened(caplog) == ["AdminClient", "Consumer", *lookups]
+    scanned = ["AdminClient", "Consumer", *lookups]
+    # And one more where other tests left aborted commits, whose groups Kafka 3 lists for a while only.
+    assert opened(caplog) in (scanned, [*scanned, "Consumer"])
 
     with Run(manifests=manifests, engine=engine, timeout_s=30.0, progress=lambda *_step: None) as run:
         result = pipeline.apply(planned, run)

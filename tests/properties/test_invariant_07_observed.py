@@ -162,3 +162,5 @@ def test_what_proves_idleness() -> None:
     assert mentions(decision.reason, "2026-11-21T02:00:00Z", "may not describe")
     unread_before = [replace(IDLE[0], at_ms=IDLE[0].at_ms - DAY, state=GroupState.STABLE), *IDLE]
     assert isinstance(decide(*unread_before), DeleteGroup), "what was before the window does not matter"
+    stamped_back = [replace(IDLE[2], at_ms=IDLE[2].at_ms + seconds * 1_000) for seconds in (120, 60)]
+    assert isinstance(decide(*IDLE[:3], *stamped_back, *IDLE[3:]), DeleteGroup), "clocks differ by a minute"

@@ -8,6 +8,7 @@ from reconciler.model.plan import Blocked, Undecided, Waiting
 from reconciler.model.snapshot import Cause, LookupKind, PartitionFacts, RecordLookup, RecordStamp, Unknown
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.plan.planner import asked_lookups
+from reconciler.text.formatting import format_instant
 from tests.strategies.facts import (
     DAY,
     LONG_AGO_MS,
@@ -70,7 +71,8 @@ def test_the_newest_timestamp_contradicts_an_answer_of_none() -> None:
     lookups = {NEWEST: RecordStamp(60, NOW_MS - DAY)}
     decision = decide(partition(at=none, lookups=OldRecords(lookups)))
     assert decision.code == "B216"
-    assert "offset 60" in decision.reason
+    assert f"offset 60 is stamped {format_instant(NOW_MS - DAY)}, which newerThan 7d keeps" in decision.reason
+    assert "say last" in decision.next_step
 
 
 @pytest.mark.parametrize(
