@@ -18,7 +18,7 @@ import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, start, stop
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, start, stopping
 from reconciler.companions.sandbox.java import find_java
 from tests.command import reconciler
 from tests.e2e.samples import PageText, check_page, wait_until_idle
@@ -34,11 +34,8 @@ ACTION = f"OWNER/NAME@{'0123456789' * 4}"
 @pytest.fixture(scope="module")
 def docs_cluster() -> Iterator[SandboxCluster]:
     """A broker for these pages only, because they use arbitrary names of topics and groups."""
-    cluster = start(1, name="docs", heap_mib=256)
-    try:
+    with stopping(start(1, name="docs", heap_mib=256)) as cluster:
         yield cluster
-    finally:
-        stop(cluster)
 
 
 class NewUser:

@@ -12,7 +12,7 @@ import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, start, stop
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, start, stopping
 from tests.build import head
 from tests.command import reconciler
 from tests.e2e.test_unseen_consumers import blocks
@@ -24,11 +24,8 @@ pytestmark = pytest.mark.brokers
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[SandboxCluster]:
     """Brokers without topics of other tests, because shares of a whole cluster are tested."""
-    brokers = start(3, name="shares")
-    try:
+    with stopping(start(3, name="shares")) as brokers:
         yield brokers
-    finally:
-        stop(brokers)
 
 
 def create_topic(cluster: SandboxCluster, records: int, *, timestamp_ms: int = 0, **settings: Any) -> str:

@@ -10,28 +10,17 @@ import jsonschema
 import pytest
 
 from reconciler.apply import results
-from reconciler.apply.results import ResultsHeader, exit_code
+from reconciler.apply.results import exit_code
 from reconciler.errors import UsageError
 from reconciler.journal.entry import Event
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset
 from tests.fakes.cluster import FakeCluster
-from tests.fakes.runs import election, purge, removal, run
+from tests.fakes.runs import HEADER, election, purge, removal, run
 from tests.golden.wording import mentions
 
 AT = TopicPartition("orders", 0)
-HEADER = ResultsHeader(
-    run_id="run-1",
-    plan_digest="sha256:plan",
-    cluster="prod-eu",
-    cluster_id="5L6g3nShT-eMCtK--X86sw",
-    started_at_ms=1_800_000_000_000,
-    finished_at_ms=1_800_000_001_500,
-    interrupted=False,
-    exit_code=0,
-    tool_version="0.1.0",
-)
 
 
 def create_cluster() -> FakeCluster:
