@@ -17,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 
-.PHONY: help java setup demo check test test-long test-unit test-spark test-kafka test-browser fix schemas lock bench bench-quick faults soak mutants test-matrix lint-workflows docs samples
+.PHONY: help java archives setup demo check test test-long test-unit test-spark test-kafka test-browser fix schemas lock bench bench-quick faults soak mutants test-matrix lint-workflows docs samples
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -35,13 +35,17 @@ $(STAMP): requirements-base.lock requirements-dev.lock pyproject.toml
 	  | awk '/^ +Downloading .* MB\)/ { print "setup:   " $$2, $$3, $$4; fflush() } /^Installing collected/ { print "setup:   installing"; fflush() }' >&2 \
 	  || { tail -n 20 $(VENV)/setup.log >&2; echo "setup: pip failed; its full log is $(VENV)/setup.log" >&2; exit 1; }
 	@$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps -e .
-	@if [ -n "$$JAVA_HOME" ] || command -v java >/dev/null; then echo "setup: preparing Spark, which halves its start time" >&2; $(BIN)/python -m reconciler.scan.prepare; \
-	  echo "setup: preparing Kafka for sandboxes, whose brokers then start in two thirds of the time" >&2; $(BIN)/python -m reconciler.companions.sandbox.prepare; fi
+	@if [ -n "$$JAVA_HOME" ] || command -v java >/dev/null; then echo "setup: preparing Spark and Kafka, which halves the time of their starts" >&2; $(PREPARE); fi
 	@touch $@
 
 java:
 	@if [ -n "$$JAVA_HOME" ]; then test -x "$$JAVA_HOME/bin/java"; else command -v java >/dev/null; fi || { \
 	  echo "Java 17 or newer is needed for the brokers and Spark, and none was found: install it, for example with 'apt-get install openjdk-17-jre-headless' or 'brew install openjdk@17', or set JAVA_HOME" >&2; exit 1; }
+
+# The cache keeps the archives that were used last, and other environments write theirs: one that is there takes a second.
+PREPARE := $(BIN)/python -m reconciler.scan.prepare && $(BIN)/python -m reconciler.companions.sandbox.prepare
+archives: java setup
+	@$(PREPARE)
 
 demo: java setup  ## three real brokers with demo data: validate, plan, apply, plan again
 	@exec $(BIN)/reconciler demo
@@ -55,21 +59,21 @@ check: setup  ## lint, format, types, import contracts, current schemas, docs si
 	$(BIN)/zizmor --offline --quiet --persona=auditor .github action.yml
 	$(BIN)/python -m tools.build_docs
 
-test: java setup  ## all tests, with real brokers and real Spark, about 20 minutes: WORKERS=4
+test: archives  ## all tests, with real brokers and real Spark, about 20 minutes: WORKERS=4
 	@echo "test: all tests, with real brokers and real Spark, in $(WORKERS) parallel processes; about 20 minutes on two cores." >&2
 	@echo "test: a dot is a test that passed. The end shows each failure and the command that repeats the test." >&2
 	$(PYTEST) -q -n $(WORKERS)
 
-test-long: java setup  ## the same, with many more repetitions of rare events, and beside Kafka Streams (needs a JDK), Spark and MirrorMaker: WORKERS=4
+test-long: archives  ## the same, with many more repetitions of rare events, and beside Kafka Streams (needs a JDK), Spark and MirrorMaker: WORKERS=4
 	RECONCILER_TEST_LONG=1 $(PYTEST) -q -o timeout=3600 -n $(WORKERS)
 
 test-unit: setup  ## tests without network and Spark, about 3 minutes
 	$(PYTEST) -q -n 2 tests/unit tests/properties tests/golden
 
-test-spark: java setup  ## tests with real Spark
+test-spark: archives  ## tests with real Spark
 	$(PYTEST) tests/spark
 
-test-kafka: java setup  ## tests with real brokers
+test-kafka: archives  ## tests with real brokers
 	$(PYTEST) tests/kafka tests/contract
 
 test-browser: setup  ## look at the HTML report in headless Chromium: UPDATE_PICTURES=1 writes docs/images
@@ -77,13 +81,13 @@ test-browser: setup  ## look at the HTML report in headless Chromium: UPDATE_PIC
 	  echo "Chromium is needed, and none was found: install it, for example with 'apt-get install chromium' or 'brew install --cask chromium', or set CHROMIUM to its path" >&2; exit 1; }
 	$(PYTEST) -q tests/browser/look_at_pages.py
 
-faults: java setup  ## fault trials on real brokers, with live consumers as witnesses: TRIALS=300 SEED=1 LANES=2 OUT=faults-report
+faults: archives  ## fault trials on real brokers, with live consumers as witnesses: TRIALS=300 SEED=1 LANES=2 OUT=faults-report
 	$(BIN)/python -m tests.faults.run --trials $(or $(TRIALS),300) --seed $(or $(SEED),1) --lanes $(or $(LANES),2) --out $(or $(OUT),faults-report)
 
 soak: setup  ## property tests with 100,000 examples each, for hours: PROFILE=ci for 10,000
 	HYPOTHESIS_PROFILE=$(or $(PROFILE),soak) $(PYTEST) tests/properties $(if $(ONLY),-k "$(ONLY)")
 
-bench: java setup  ## all benches at full size, into bench/RESULTS.md, about 100 minutes on an idle machine
+bench: archives  ## all benches at full size, into bench/RESULTS.md, about 100 minutes on an idle machine
 	$(BIN)/python -m bench.manifests
 	$(BIN)/python -m bench.plan_file
 	$(BIN)/python -m bench.journal
@@ -94,7 +98,7 @@ bench: java setup  ## all benches at full size, into bench/RESULTS.md, about 100
 	$(BIN)/python -m bench.apply
 	$(BIN)/python -m bench.hundred_scans
 
-bench-quick: java setup  ## all benches at a tenth of their size, 20 minutes; writes no file
+bench-quick: archives  ## all benches at a tenth of their size, 20 minutes; writes no file
 	$(BIN)/python -m bench.manifests
 	$(BIN)/python -m bench.plan_file --quick
 	$(BIN)/python -m bench.journal --quick
@@ -112,7 +116,7 @@ mutants: setup  ## find code changes in policies/, operations/ and plan/ that no
 	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > "$$($(MUTANTS)/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/project.pth"
 	cd $(MUTANTS)/tree && nice $(abspath $(MUTANTS))/venv/bin/python -m tools.mutants ../verdicts.json $(or $(ONLY),reconciler.policies reconciler.operations reconciler.plan)
 
-test-matrix: java setup  ## tests on every Kafka version of the sandbox, and on each Python and Java of this machine: ONLY=kafka=3.9.1
+test-matrix: archives  ## tests on every Kafka version of the sandbox, and on each Python and Java of this machine: ONLY=kafka=3.9.1
 	$(BIN)/python -m tools.version_matrix $(if $(ONLY),--only $(ONLY))
 
 lint-workflows:  ## run actionlint on .github: the one on PATH, or built by Go from its pinned source
@@ -130,7 +134,7 @@ schemas: setup  ## generate schemas/ from the models
 docs: setup  ## build the docs site into build/docs: strict, and without any resource of another host
 	$(BIN)/python -m tools.build_docs
 
-samples: java setup  ## write every generated part and every sample of the docs again, on real brokers
+samples: archives  ## write every generated part and every sample of the docs again, on real brokers
 	UPDATE_DOCS=1 $(PYTEST) -q tests/e2e/test_recipes.py tests/e2e/test_docs_walk.py tests/unit/manifest/test_generate_docs.py tests/unit/docs
 
 # One resolution: the other lock files keep the versions of the first.

@@ -14,7 +14,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Produc
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from reconciler.companions.sandbox.client import admin_client, wait_until
-from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.model.progress import Progress
 
 TIMEOUT_S = 300
@@ -35,11 +35,11 @@ def bench_brokers(
         "num.io.threads": "8",
     }
     properties = shared | dict(properties)
-    cluster = start(3, name=name, heap_mib=heap_mib, properties=properties, timeout_s=TIMEOUT_S, progress=progress)
-    try:
+    with stopping(
+        start(3, name=name, heap_mib=heap_mib, properties=properties, timeout_s=TIMEOUT_S, progress=progress),
+        timeout_s=90,
+    ) as cluster:
         yield cluster
-    finally:
-        stop(cluster, timeout_s=90)
 
 
 def create_topics(servers: str, topics: Sequence[NewTopic], *, batch_size: int, progress: Progress) -> None:

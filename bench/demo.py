@@ -25,7 +25,7 @@ from bench.programs import Program
 from bench.sizes import FULL, QUICK, Demo
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.companions.sandbox.demo_data import create_demo_data
 from reconciler.companions.sandbox.jars import DEFAULT_VERSION
 from reconciler.model.progress import Progress
@@ -301,15 +301,14 @@ MEASUREMENTS: dict[str, Callable[[DemoBench], None]] = {
 @contextmanager
 def demo_cluster(progress: Progress) -> Iterator[SandboxCluster]:
     """Run the demo's brokers with its data, and the topic of the measured `apply`."""
-    cluster = start(3, name="bench-demo", timeout_s=TIMEOUT_S, progress=progress)
-    try:
-        with create_demo_data(cluster, progress) as data:
-            client.create_topics(cluster.bootstrap_servers, [Topic(ONE_ACTION, 1)])
-            client.produce(cluster.bootstrap_servers, ONE_ACTION, {0: [Record(b"x")] * 1_000})
-            data.wait_until_idle()
-            yield cluster
-    finally:
-        stop(cluster)
+    with (
+        stopping(start(3, name="bench-demo", timeout_s=TIMEOUT_S, progress=progress)) as cluster,
+        create_demo_data(cluster, progress) as data,
+    ):
+        client.create_topics(cluster.bootstrap_servers, [Topic(ONE_ACTION, 1)])
+        client.produce(cluster.bootstrap_servers, ONE_ACTION, {0: [Record(b"x")] * 1_000})
+        data.wait_until_idle()
+        yield cluster
 
 
 def measure(

@@ -20,7 +20,7 @@ from confluent_kafka import Producer
 from bench import results
 from bench.plan_file import action
 from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.cluster import start, stop
+from reconciler.companions.sandbox.cluster import start, stopping
 from reconciler.companions.sandbox.jars import DEFAULT_VERSION
 from reconciler.journal.entry import create, dump_batch
 from reconciler.journal.file import JournalFile
@@ -116,15 +116,12 @@ def main() -> None:
         with path.open("wb") as file:
             file.writelines(line + b"\n" for _at_ms, line in month(days, now_ms))
         measured += rows("file", JournalFile(path), path.stat().st_size, days, now_ms)
-    cluster = start(1, name=f"bench-journal-{os.getpid()}", progress=lambda *_step: None)
-    try:
+    with stopping(start(1, name=f"bench-journal-{os.getpid()}", progress=lambda *_step: None), timeout_s=60) as cluster:
         fill_topic(cluster.bootstrap_servers, month(days, now_ms))
         size = sum(file.stat().st_size for file in cluster.dir.rglob("*.log") if file.parent.name == f"{TOPIC}-0")
         session = KafkaSession(Connection((cluster.bootstrap_servers,), timeout_s=60.0))
         measured += rows("topic", JournalTopic(session, TOPIC), size, days, now_ms)
         session.close()
-    finally:
-        stop(cluster, timeout_s=60)
     text = [
         results.machine(DEFAULT_VERSION),
         "",

@@ -24,7 +24,7 @@ from bench.sizes import FULL, QUICK, RoundTrips
 from reconciler import pipeline
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.companions.sandbox.jars import DEFAULT_VERSION
 from reconciler.companions.sandbox.ports import free_addresses
 from reconciler.companions.sandbox.tools import change_preferred_leaders
@@ -79,8 +79,7 @@ def delayed_cluster(progress: Progress) -> Iterator[tuple[SandboxCluster, DelayP
 
     The brokers use the first listener among themselves.
     """
-    cluster = start(3, name="bench-trips", heap_mib=384, timeout_s=START_TIMEOUT_S, progress=progress)
-    try:
+    with stopping(start(3, name="bench-trips", heap_mib=384, timeout_s=START_TIMEOUT_S, progress=progress)) as cluster:
         addresses = free_addresses(3, secure=True)
         ports = {address.port: address.secure_port or 0 for address in addresses}
         with delay_proxy(ports) as proxy:
@@ -90,8 +89,6 @@ def delayed_cluster(progress: Progress) -> Iterator[tuple[SandboxCluster, DelayP
                 cluster.terminate(broker.id)
                 cluster.restart(broker.id, timeout_s=START_TIMEOUT_S)
             yield cluster, proxy, ",".join(f"127.0.0.1:{port}" for port in ports)
-    finally:
-        stop(cluster)
 
 
 def with_listener(properties: str, port: int, target: int) -> str:

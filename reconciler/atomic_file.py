@@ -13,10 +13,13 @@ def write_file(path: Path, pieces: Iterable[str], *, mode: int) -> None:
 
 
 def write_bytes(path: Path, pieces: Iterable[bytes], *, mode: int) -> None:
-    """Write and flush bytes. A link stays one; pipes and devices are written to. Raises OSError."""
+    """Write and flush bytes. A link stays one; pipes and devices are written to.
+
+    Raises OSError, also for a pipe that nothing reads.
+    """
     path = path.resolve()
     if path.exists() and not stat.S_ISREG(path.stat().st_mode):
-        with path.open("wb") as stream:
+        with open(path, "wb", opener=open_at_once) as stream:
             stream.writelines(pieces)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -32,3 +35,10 @@ def write_bytes(path: Path, pieces: Iterable[bytes], *, mode: int) -> None:
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def open_at_once(path: str, flags: int) -> int:
+    """Open as `os.open` does, and raise OSError for a pipe without a reader, which that would wait for."""
+    descriptor = os.open(path, flags | os.O_NONBLOCK, 0o666)
+    os.set_blocking(descriptor, True)
+    return descriptor

@@ -11,7 +11,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-_MAX_ARCHIVES = 2
+_MAX_ARCHIVES = 6
 
 
 def use_flags(name: str, java: Path, jars: Path) -> tuple[str, ...]:

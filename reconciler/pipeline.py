@@ -38,7 +38,7 @@ from reconciler.manifest.files import ClusterManifests
 from reconciler.model.action import Action, Mode
 from reconciler.model.names import Address, TopicPartition, count_by_sort
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import LimitVerdict, Plan
+from reconciler.model.plan import NEXT, LimitVerdict, Plan
 from reconciler.model.progress import Progress
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import (
@@ -147,7 +147,7 @@ def check_approval(planned: Plan, expect_digest: str | None) -> None:
         )
     check_usable(planned, wall_clock_ms(), {})
     if planned.refused:
-        raise Refused("; ".join(verdict.message for verdict in planned.refused))
+        raise Refused(limits.refusal(planned.refused))
 
 
 def apply(
@@ -183,7 +183,7 @@ def apply(
     deferred = [Outcome(action=action, status=Status.DEFERRED, detail="left to another run") for action in others]
     refused = tuple(verdict for verdict in checked.limits if not verdict.passed)
     if refused or dry_run:
-        detail = "a limit refuses the plan as it stands now" if refused else "dry run: would be sent"
+        detail = limits.refusal(refused) if refused else f"dry run: would be sent{NEXT}apply without the dry run"
         kept = [Outcome(action=action, status=Status.NOT_ATTEMPTED, detail=detail) for action in remaining]
         return _result(planned, run, [*unsent, *kept, *deferred], refused=refused)
     context = ApplyContext(

@@ -6,6 +6,7 @@
 
 import logging
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -58,6 +59,33 @@ def reconciler_process(
         check=False,
     )
     return _decode(result)
+
+
+@contextmanager
+def running(folder: Path, *arguments: str) -> Iterator[Path]:
+    """Run a command that goes on, as a new process, during the block; then Ctrl-C must end it with exit code 0.
+
+    The block has the file of its stderr.
+    """
+    errors = folder / "errors.txt"
+    with (
+        errors.open("wb") as stderr,
+        subprocess.Popen(
+            command(*arguments),
+            cwd=folder,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+        ) as process,
+    ):
+        try:
+            yield errors
+            assert process.poll() is None, errors.read_text()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(120) == 0, errors.read_text()
+        finally:
+            process.kill()
 
 
 def output(folder: Path, *arguments: str, stdin: bytes = b"", **variables: str) -> subprocess.CompletedProcess[bytes]:

@@ -3,7 +3,7 @@
 import fcntl
 import json
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
@@ -105,20 +105,25 @@ def lines(outcomes: Iterable[Outcome], header: ResultsHeader, earlier: Iterable[
     """Yield the document: the header, then one outcome per line, sorted by address.
 
     `earlier`: rows of earlier runs of the plan. Of two rows of a subject, the one stays that says
-    more of what the plan did to the cluster.
+    more of what the plan did to the cluster; both, where both wrote and asked for something else.
     """
-    kept: dict[Address, Outcome | ResultRow] = {row.address: row for row in earlier}
-    for outcome in outcomes:
-        before = kept.get(outcome.action.address)
-        if before is None or _evidence(outcome) >= _evidence(before):
-            kept[outcome.action.address] = outcome
-    tally = Counter(entry.status for entry in kept.values())
+    kept = defaultdict[Address, list[ResultRow]](list)
+    for row in earlier:
+        kept[row.address].append(row)
+    for row in map(as_row, outcomes):
+        rows = kept[row.address]
+        if rows and _evidence(row) < _evidence(rows[-1]):
+            continue
+        if rows and (rows[-1].request == row.request or not may_have_written(rows[-1])):
+            rows.pop()
+        rows.append(row)
+    written = [row for address in sorted(kept) for row in kept[address]]
+    tally = Counter(row.status for row in written)
     summary = {status.value: tally[status] for status in Status}
-    rows = (_ROW.encode(as_row(kept[address])) for address in sorted(kept))
-    return document(_HEADER.fields(header) | {"summary": summary, "outcomes": rows})
+    return document(_HEADER.fields(header) | {"summary": summary, "outcomes": map(_ROW.encode, written)})
 
 
-def _evidence(entry: Outcome | ResultRow) -> tuple[bool, bool]:
+def _evidence(entry: ResultRow) -> tuple[bool, bool]:
     """Return whether it has the offsets of a group that is gone, and whether anything was written.
 
     A client that repeats a request is told that there is no such group: *satisfied*, with offsets.
@@ -147,7 +152,7 @@ def read_earlier(path: Path, plan_digest: str) -> list[ResultRow]:
 
 
 def _unusable(path: Path, reason: str) -> UsageError:
-    return UsageError(f"--results {path} {reason}: nothing was done; choose another file")
+    return UsageError(f"{path} {reason}: nothing was done; choose another file")
 
 
 def write(path: Path, outcomes: Iterable[Outcome], header: ResultsHeader) -> Path:

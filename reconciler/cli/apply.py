@@ -1,6 +1,8 @@
 """`reconciler apply`: carry out a saved plan, or plan and ask for confirmation."""
 
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +21,7 @@ from reconciler.model.plan import Plan
 from reconciler.operations import OPERATIONS, Operation
 from reconciler.pipeline import ApplyResult
 from reconciler.plan import plan_file
-from reconciler.report.document import RESULTS
+from reconciler.report.document import RESULTS, Format
 from reconciler.report.plan import plan_document
 from reconciler.report.results import results_document
 from reconciler.text.escape import quoted
@@ -74,6 +76,10 @@ def apply(
             f"{', '.join(left_out)}: name them in --operations, too, or leave --release out"
         )
     console.prepare(settings, RESULTS, results, metrics)
+    # An output file in JSON is one of results, too: a second run must not take the undo of the first away.
+    outputs = settings.output_file or []
+    places = [*filter(None, [results]), *(path for output, path in outputs if output is Format.JSON)]
+    settings = replace(settings, output_file=[file for file in outputs if file.output is not Format.JSON])
     plan, paths = common.split_plan_and_paths(words)
     if plan is None and (settings.no_input or not sys.stdin.isatty()):
         raise UsageError(
@@ -87,11 +93,11 @@ def apply(
             if plan is not None:
                 measured.cluster = plan.cluster
                 measured.count(plan, (), plan.refused)
-                _check_plan(plan, expect_digest, results)
+                _check_plan(plan, expect_digest, places)
             manifests = loading.load_cluster(paths, settings, cluster_id=plan.cluster_id if plan else None)
             measured.cluster = manifests.cluster.metadata.name
             if plan is None:
-                plan = _plan_and_confirm(manifests, settings, expect_digest, results)
+                plan = _plan_and_confirm(manifests, settings, expect_digest, places)
             # The results are written inside as well: a Ctrl-C at that moment must not end with "interrupted
             # before anything was written".
             with handle_signals() as signals:
@@ -104,12 +110,12 @@ def apply(
                         operations=operations,
                         release=release,
                     )
-                if results:
-                    with console.report_write_errors(codes), console.write_errors(f"--results {results}"):
-                        written = results_file.write(results, applied.outcomes, applied.header)
-                        if written != results:
+                for place in places:
+                    with console.report_write_errors(codes), console.write_errors(str(place)):
+                        written = results_file.write(place, applied.outcomes, applied.header)
+                        if written != place:
                             console.print_error(
-                                f"{results} was changed since the run began: its results are in {written}"
+                                f"{place} was changed since the run began: its results are in {written}"
                             )
                 show_applied(applied, settings, codes)
             measured.count(plan, applied.outcomes, applied.refused)
@@ -129,7 +135,7 @@ def parse_operations(text: str) -> tuple[type[Operation], ...]:
 
 
 def _plan_and_confirm(
-    manifests: ClusterManifests, settings: Settings, expect_digest: str | None, results: Path | None
+    manifests: ClusterManifests, settings: Settings, expect_digest: str | None, places: Sequence[Path]
 ) -> Plan:
     """Return a new plan, after the user has seen it and typed the name of the cluster.
 
@@ -138,7 +144,7 @@ def _plan_and_confirm(
     with common.open_run(settings, manifests) as run:
         plan = pipeline.plan(run)
     console.emit(settings, plan_document(plan))
-    _check_plan(plan, expect_digest, results)
+    _check_plan(plan, expect_digest, places)
     name = manifests.cluster.metadata.name
     question = f"Type the name of the cluster ({name}) to apply this plan:"
     if plan.actions and (answer := console.ask(question)) != name:
@@ -146,11 +152,11 @@ def _plan_and_confirm(
     return plan
 
 
-def _check_plan(plan: Plan, expect_digest: str | None, results: Path | None) -> None:
+def _check_plan(plan: Plan, expect_digest: str | None, places: Sequence[Path]) -> None:
     """Raise what `check_approval` raises, and UsageError for a file with something else than results of the plan."""
     pipeline.check_approval(plan, expect_digest)
-    if results is not None:
-        results_file.read_earlier(results, plan_file.digest(plan))
+    for place in places:
+        results_file.read_earlier(place, plan_file.digest(plan))
 
 
 def show_applied(applied: ApplyResult, settings: Settings, unwritten: set[int]) -> None:

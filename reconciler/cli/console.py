@@ -6,6 +6,7 @@ import logging
 import os
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -13,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from reconciler.atomic_file import open_at_once
 from reconciler.cli.log_lines import write_line
 from reconciler.cli.progress import ProgressBar, ProgressDisplay, StepLines, hidden, shown, shows_bar
 from reconciler.cli.settings import Settings
@@ -185,7 +187,7 @@ def write_files(settings: Settings, document: Document) -> None:
         if output in document.kind.formats:
             with write_errors(f"--output-file {path}"):
                 path.parent.mkdir(parents=True, exist_ok=True)
-                with path.open("w", encoding="utf-8") as stream:
+                with open(path, "w", encoding="utf-8", opener=open_at_once) as stream:
                     stream.writelines(texts(_render(settings, document, output), color=False))
 
 
@@ -257,7 +259,11 @@ def prepare(settings: Settings, kind: Kind, *files: Path | None) -> None:
     It creates no folder: a command that fails later would leave it empty.
     """
     check_formats(settings, kind)
-    for path in filter(None, (*(file.path for file in settings.output_file or ()), *files)):
+    paths = list(filter(None, (*(file.path for file in settings.output_file or ()), *files)))
+    for place, number in Counter(Path(os.path.realpath(path)) for path in paths).items():
+        if number > 1 and (place.is_file() or not place.exists()):
+            raise UsageError(f"{place} is named for two outputs, and one would replace the other: name a file for each")
+    for path in paths:
         try:
             present = next(place for place in (path, *path.parents) if place.exists())
             if present != path and not present.is_dir():

@@ -188,7 +188,8 @@ def drift(
             )
             # The wrong cluster stays wrong until the manifest changes, and its facts mean nothing.
             wrong_cluster = wrong_cluster or isinstance(error, WrongCluster)
-    console.emit(settings, drift_document(reports, paths=paths or (), quiet=settings.quiet))
+    document = drift_document(reports, paths=paths or (), quiet=settings.quiet, dated=previous is not None)
+    console.emit(settings, document)
     if metrics:
         with console.write_errors(f"--metrics {metrics}"):
             drift_metrics(reports).write(metrics)

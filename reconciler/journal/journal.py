@@ -30,6 +30,10 @@ _CLOCK_TOLERANCE_MS = 60_000
 """How much earlier than asked for entries are read: clocks differ."""
 
 
+_Claims = Mapping[str, Mapping[str, str | int]]
+"""What runs asked for, by their ids."""
+
+
 class Line(NamedTuple):
     """A line without its line end, and its location for an error message.
 
@@ -218,19 +222,20 @@ class ActionJournal:
                 by_run[entry.run_id] = entry
         return {address: list(by_run.values())[-1] for address, by_run in intents.items() if by_run}
 
-    def other_claims(self, plan_digest: str, run_id: str, *, since_ms: int = 0) -> Mapping[Address, tuple[str, ...]]:
-        """Return the other runs of the plan that may have removed records, by address.
+    def other_claims(self, plan_digest: str, run_id: str, *, since_ms: int = 0) -> Mapping[Address, _Claims]:
+        """Return the other runs of the plan that may have removed records, by address, and what they asked for.
 
         A run may have with an intent that has no outcome, and has with an outcome that removed some.
         `since_ms`: as in `open_intents`.
         """
-        own, claims = f'"run":"{run_id}"'.encode(), defaultdict[Address, set[str]](set)
+        own, claims = f'"run":"{run_id}"'.encode(), defaultdict[Address, dict[str, Mapping[str, str | int]]](dict)
         lines = self.store.lines(since_ms=since_ms - _CLOCK_TOLERANCE_MS, containing=plan_digest.encode())
         for entry in self._entries(line for line in lines if own not in line.data):
             if entry.plan_digest == plan_digest:
-                is_claim = entry.event is Event.INTENT or bool(entry.removed_max)
-                (claims[entry.address].add if is_claim else claims[entry.address].discard)(entry.run_id)
-        return {address: tuple(sorted(runs)) for address, runs in claims.items() if runs}
+                claims[entry.address].pop(entry.run_id, None)
+                if entry.event is Event.INTENT or entry.removed_max:
+                    claims[entry.address][entry.run_id] = entry.request
+        return claims
 
     def _entries(self, lines: Iterable[Line]) -> Iterator[JournalEntry]:
         """Yield the entries of lines, with the store's time where it has one."""
@@ -269,9 +274,18 @@ def note_other_claims(
         _LOG.warning("whether another run of the plan counts the same records is unknown: %s", error)
         return outcomes
     return [
-        replace(outcome, also_counted_by=claims.get(outcome.action.address, ())) if outcome.removed_max else outcome
+        replace(outcome, also_counted_by=_others(outcome, claims.get(outcome.action.address, {})))
         for outcome in outcomes
     ]
+
+
+def _others(outcome: Outcome, claims: _Claims) -> tuple[str, ...]:
+    """Return the runs that may count the same records: not those whose target this run has found reached."""
+
+    def left(target: str | int | None) -> int:
+        return outcome.action.records_removed_max(target) if isinstance(target, int) else 0
+
+    return tuple(run for run in sorted(claims) if outcome.removed_max > left(claims[run].get("before_offset")))
 
 
 def progress_message(intents: Mapping[Address, JournalEntry]) -> str:

@@ -227,6 +227,10 @@ def source_of(path: str, content: bytes) -> SourceFile | Diagnostic:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         return _file_error("M003", path, f"not UTF-8, in line {line}", "save the file as UTF-8")
+    try:
+        path.encode()
+    except UnicodeEncodeError:  # plans name their files
+        return _file_error("M003", path, "the name of the file or of a folder is not UTF-8", "rename it")
     return SourceFile(path, text, hashlib.sha256(content).hexdigest())
 
 

@@ -12,7 +12,8 @@ class Status(StrEnum):
 
     APPLIED: sent and proven by reading back. SATISFIED: the cluster was as desired already. STALE:
     the cluster changed, nothing was done. WAITING: right, but not now. BLOCKED: the manifests of now
-    do not ask for it. FAILED: a request went out, and the broker refused, or the read-back disagrees.
+    forbid it, or do not ask for it, or the cluster of now has what is never touched. FAILED: a request
+    went out, and the broker refused, or the read-back disagrees.
     NOT_ATTEMPTED: no request went out, since a fact could not be read, its intent could not be
     stored, or the run ended before its turn. DEFERRED: of an operation that this
     run leaves to another one; neither done nor a failure.

@@ -5,12 +5,12 @@ member: it is refused where the group has members. The client library cannot wri
 NUL byte behind it, so a restored commit has none.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from reconciler.model.block_reason import known
-from reconciler.model.names import TopicPartition
+from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.snapshot import NOT_ASKED, CommittedOffset, GroupFacts, Unknown
@@ -19,6 +19,7 @@ from reconciler.operations.error_meanings import ErrorMeaning, ErrorTable, Respo
 from reconciler.operations.observation import Observation, RecheckFailure
 from reconciler.operations.sendable import Effect, RunContext, Sendable
 from reconciler.text.escape import quoted
+from reconciler.text.formatting import count
 
 _COMMIT_BYTES = 150
 """Of one offset in a batch of `__consumer_offsets`, without its names."""
@@ -59,6 +60,11 @@ class RestoreOffset(Sendable):
     @property
     def irreversible(self) -> bool:
         return False
+
+    @classmethod
+    def count_effects(cls, addresses: Collection[Address]) -> str:
+        """Say what the actions at these addresses did. All offsets of a group have its address."""
+        return f"{count(len(addresses), 'offset')} of {count(len(set(addresses)), 'group')} restored"
 
     def request(self) -> Mapping[str, str | int]:
         at = self.commit

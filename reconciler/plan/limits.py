@@ -183,6 +183,12 @@ def _verdict(
     )
 
 
+def refusal(refused: Iterable[LimitVerdict]) -> str:
+    """Return why limits refuse a plan, then what to do next about each."""
+    causes, _, steps = zip(*(verdict.message.partition(NEXT) for verdict in refused), strict=True)
+    return f"{'; '.join(causes)}{NEXT}{'; '.join(dict.fromkeys(filter(None, steps)))}".removesuffix(NEXT)
+
+
 def _sort_out(waivers: Iterable[Waiver], now_ms: int) -> tuple[dict[Address, UsedWaiver], str]:
     """Return the highest waiver of each policy, and in words those that do not count."""
     valid: dict[Address, UsedWaiver] = {}

@@ -11,8 +11,8 @@ from reconciler.operations.base import Operation
 from reconciler.plan.diff import ActionDiff, Comparison, DecisionChange, Difference
 from reconciler.plan.plan_file import SavedPlan, action_row, digest
 from reconciler.report.document import DIFF, Document
-from reconciler.report.plan import notice_items
-from reconciler.report.tree import CAUSES_MAX, Item, Items, Report, Section, Severity, group_equal
+from reconciler.report.plan import count_subjects, notice_items
+from reconciler.report.tree import CAUSES_MAX, Item, Items, Report, Section, Severity, fold_causes, format_subjects
 from reconciler.text import formatting
 from reconciler.text.escape import display_name
 from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
@@ -82,7 +82,7 @@ def _refusals(plan: SavedPlan) -> int:
 
 
 def _items(comparison: Comparison, change: DecisionChange, full: bool) -> Iterator[Item]:
-    """Yield the items of one change in address order. Holds the differences of one topic, or of one cause."""
+    """Yield the items of one change in address order. Holds those of a topic, of one cause, or a policy's groups."""
     entries = (entry for entry in comparison.entries() if entry.change is change)
     if change is DecisionChange.BLOCKED:
         blocks = [entry.block for entry in entries if entry.block]
@@ -97,13 +97,16 @@ def _items(comparison: Comparison, change: DecisionChange, full: bool) -> Iterat
 
 
 def _fold(entries: Iterable[ActionDiff]) -> Iterator[list[ActionDiff]]:
-    """Yield what a plan shows as one line, and what differs in the same values."""
+    """Yield what a plan shows as one line, and what differs in the same values; of groups, more than a few."""
 
     def line(entry: ActionDiff) -> Hashable:
-        return entry.address.policy_address, entry.latest.fold_key
+        return entry.address.policy_address, None if entry.address.is_of_group else entry.latest.fold_key
+
+    def values(entry: ActionDiff) -> Hashable:
+        return tuple(difference.path for difference in entry.differences)
 
     for _line, same in groupby(entries, key=line):
-        yield from group_equal(same, lambda entry: tuple(difference.path for difference in entry.differences))
+        yield from fold_causes(same, values, lambda entry: entry.address if entry.address.is_of_group else None)
 
 
 def _gone(lines: Iterator[Sequence[ActionDiff]]) -> Iterator[Item]:
@@ -130,9 +133,12 @@ def _item(same: Sequence[ActionDiff]) -> Item:
         sides = ([entry.old for entry in same if entry.old], [entry.new for entry in same if entry.new])
         before, after = (type(side[0]).total_loss(side) if side else "" for side in sides)
         losses = ", before ".join(filter(None, (after, before)))
-        effects = type(first.latest).count_effects([entry.address for entry in same])
+        addresses = [entry.address for entry in same]
+        effects = type(first.latest).count_effects(addresses)
         topics = {entry.address.name for entry in same}
-        text: Phrase = (", ".join((formatting.count(len(same), "partition"), losses)) if losses else effects,)
+        names: Phrase = (": ", *format_subjects(addresses)) if first.address.is_of_group else ()
+        number = (count_subjects(addresses) if losses else effects,)
+        text: Phrase = (*number, *names, f", {losses}" if losses else "")
         address = format_address(first.address.policy_address)
         if len(topics) == 1:
             address = f"{address}/{display_name(first.address.name)}"

@@ -34,17 +34,19 @@ _COMMAND_MAX = 500
 """Characters of the names in a command: a name from a report of someone else may be of any length."""
 
 
-def drift_document(reports: Sequence[DriftReport], *, paths: Iterable[Path] = (), quiet: bool = False) -> Document:
+def drift_document(
+    reports: Sequence[DriftReport], *, paths: Iterable[Path] = (), quiet: bool = False, dated: bool = True
+) -> Document:
     """Return the document of several clusters. `quiet`: a terminal shows only what there is to report.
 
-    `paths`: of the manifests, for the command that a person types at a terminal.
+    `paths`: of the manifests, for the command that a person types at a terminal. `dated`: as in `drift_report`.
     """
 
     def trees(view: View) -> Sequence[Report]:
         if not view.at_terminal:
-            return [drift_report(report, pages=view.pages) for report in reports]
+            return [drift_report(report, pages=view.pages, dated=dated) for report in reports]
         shown = (report for report in reports if not (quiet and report.has_nothing_to_report))
-        return [drift_report(report, paths=map(str, paths)) for report in shown]
+        return [drift_report(report, paths=map(str, paths), dated=dated) for report in shown]
 
     return Document(
         kind=DRIFT,
@@ -55,11 +57,13 @@ def drift_document(reports: Sequence[DriftReport], *, paths: Iterable[Path] = ()
     )
 
 
-def drift_report(report: DriftReport, *, paths: Iterable[str] = (), pages: Mapping[str, str] = NO_PAGES) -> Report:
+def drift_report(
+    report: DriftReport, *, paths: Iterable[str] = (), pages: Mapping[str, str] = NO_PAGES, dated: bool = True
+) -> Report:
     """The report of one cluster, without the time of the run; in sync: without a headline.
 
     `paths`: of the manifests, for the command that a person types; empty: the default folder.
-    `pages`: of codes, by their names.
+    `pages`: of codes, by their names. `dated`: the report is one of a series, which tells since when.
     """
     unlinked = dict(pages)
     cluster: Phrase = (name(report.cluster), " (", name(report.cluster_id), ")")
@@ -75,8 +79,8 @@ def drift_report(report: DriftReport, *, paths: Iterable[str] = (), pages: Mappi
     to_correct = [subject for subject in report.subjects if subject.sort != BLOCKED]
     sorts = {"blocked": blocked, "not read": report.unread, "to correct": to_correct}
     numbers = [f"{sort}: {count_subjects(s.address for s in same)}" for sort, same in sorts.items() if same]
-    oldest = formatting.format_time(min((subject.since_ms for subject in report.subjects), default=0))
-    drifts = f"{'; '.join(numbers)}; the oldest since {oldest}"
+    oldest = min((subject.since_ms for subject in report.subjects), default=0)
+    drifts = "; ".join([*numbers, f"the oldest since {formatting.format_time(oldest)}"] if dated else numbers)
     words = " ".join(map(shlex.quote, ("--cluster", report.cluster, *paths)))
     command = escaped_name(f"reconciler plan --full {truncate(words, escape_name(words), _COMMAND_MAX)}")
     warnings = [Item(label="Incomplete", text=(sentence(r),), severity=Severity.WARNING) for r in report.incomplete]
@@ -86,11 +90,11 @@ def drift_report(report: DriftReport, *, paths: Iterable[str] = (), pages: Mappi
     return Report(
         headline=("Drift on ", *cluster, f": {drifts if report.subjects else 'too little could be read to tell'}"),
         sections=(
-            Section(items=tuple(_items(blocked, Severity.WARNING, unlinked))),
-            Section(items=tuple(_items(to_correct, Severity.CHANGE, unlinked))),
+            Section(items=tuple(_items(blocked, Severity.WARNING, unlinked, dated))),
+            Section(items=tuple(_items(to_correct, Severity.CHANGE, unlinked, dated))),
             Section(
                 heading=(f"Not read: {count_subjects(subject.address for subject in report.unread)}",),
-                items=tuple(_items(report.unread, Severity.WARNING, unlinked)),
+                items=tuple(_items(report.unread, Severity.WARNING, unlinked, dated)),
                 severity=Severity.WARNING,
                 labelled=False,
             ),
@@ -103,7 +107,7 @@ def drift_report(report: DriftReport, *, paths: Iterable[str] = (), pages: Mappi
     )
 
 
-def _items(subjects: Iterable[Subject], severity: Severity, pages: dict[str, str]) -> Iterator[Item]:
+def _items(subjects: Iterable[Subject], severity: Severity, pages: dict[str, str], dated: bool) -> Iterator[Item]:
     """Subjects of one policy that drift for one reason are one item, or one for each of a few topics and groups.
 
     Removes from `pages` what is linked, so that only the first name of a code is.
@@ -112,10 +116,10 @@ def _items(subjects: Iterable[Subject], severity: Severity, pages: dict[str, str
     for same in groups[:ROWS_MAX]:
         first = same[0]
         subject = format_subjects([subject.address for subject in same])
-        since = formatting.format_time(min(subject.since_ms for subject in same))
+        since = f"since {formatting.format_time(min(subject.since_ms for subject in same))}, " if dated else ""
         policies = list(dict.fromkeys(format_address(subject.address.policy_address) for subject in same))
         policy = escaped_name(formatting.first_few(policies))
-        next_step = Item(text=(f"since {since}, against ", policy, "; next: ", sentence(first.next_step)))
+        next_step = Item(text=(f"{since}against ", policy, "; next: ", sentence(first.next_step)))
         code = first.code or ""
         text = _state(first, page=pages.pop(code, ""))
         yield Item(subject=subject, text=text, severity=severity, code=code, children=(next_step,))

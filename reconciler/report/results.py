@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from reconciler import operations
 from reconciler.apply.results import ResultRow, ResultsHeader, as_row, may_have_written
@@ -14,6 +14,7 @@ from reconciler.model.names import Address, format_address, format_subject
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import NEXT
 from reconciler.operations.base import Operation
+from reconciler.operations.restore_offset import RestoreOffset
 from reconciler.policies.cluster import Cluster
 from reconciler.report.document import JOURNAL, RESULTS, Document, Rendered, View
 from reconciler.report.plan import count_subjects, format_counts
@@ -43,7 +44,7 @@ _STATUSES: dict[Status, tuple[str, Severity, str]] = {
     Status.BLOCKED: (
         "Blocked",
         Severity.WARNING,
-        "the manifests of now do not ask for it: plan again, or correct them",
+        "the manifests or the cluster do not allow it now, as the reason says: correct that, or plan again",
     ),
     Status.STALE: (
         "Stale",
@@ -60,6 +61,7 @@ _STATUSES: dict[Status, tuple[str, Severity, str]] = {
     Status.APPLIED: ("Applied", Severity.GOOD, ""),
 }
 """Label, severity and next step of each status, the worst first."""
+_OPERATIONS: tuple[type[Operation] | type[RestoreOffset], ...] = (*operations.OPERATIONS, RestoreOffset)
 _DIGEST = re.compile("(restore of )?sha256:[0-9a-f]{1,64}")
 _RANK = {status: rank for rank, status in enumerate(_STATUSES)}
 
@@ -160,7 +162,7 @@ def _items(outcomes: Sequence[ResultRow]) -> Iterator[Item]:
     written = (outcome for outcome in outcomes if may_have_written(outcome) and outcome.caveat)
     yield from caveat_items((outcome.address, outcome.caveat) for outcome in written)
     by_status: defaultdict[Status, list[str]] = defaultdict(list)
-    for operation in reversed(operations.OPERATIONS):
+    for operation in reversed(_OPERATIONS):
         if satisfied := as_planned.get((Status.SATISFIED, operation.OPERATION)):
             by_status[Status.SATISFIED].append(count_subjects(satisfied))
         if applied := as_planned.get((Status.APPLIED, operation.OPERATION)):
@@ -184,9 +186,9 @@ def _is_as_planned(outcome: ResultRow) -> bool:
     return outcome.status in usual and outcome.detail in ("", usual[outcome.status])
 
 
-def _operation_of(row: ResultRow | JournalEntry) -> type[Operation] | None:
-    """Return the operation of a row; None: restore-group wrote it, or another version."""
-    return next((known for known in operations.OPERATIONS if row.operation == known.OPERATION), None)
+def _operation_of(row: ResultRow | JournalEntry) -> type[Operation | RestoreOffset] | None:
+    """Return the operation of a row; None: another version wrote it."""
+    return next((known for known in _OPERATIONS if row.operation == known.OPERATION), None)
 
 
 def _item(same: Sequence[ResultRow]) -> Item:
@@ -253,10 +255,11 @@ def journal_report(entries: Sequence[JournalEntry | Approval], cluster: str, *, 
 
 def _ends(entries: Iterable[JournalEntry | Approval]) -> list[JournalEntry]:
     """Return the last entry of each action of each run: its outcome, or an intent that has none."""
-    last: dict[tuple[str, Address], JournalEntry] = {}
+    last: dict[Hashable, JournalEntry] = {}
     for entry in entries:
         if isinstance(entry, JournalEntry):
-            last[entry.run_id, entry.address] = entry
+            part = entry.request.get("topic"), entry.request.get("partition")  # all offsets of a group have its address
+            last[entry.run_id, entry.address, part] = entry
     return list(last.values())
 
 

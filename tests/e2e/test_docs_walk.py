@@ -18,7 +18,7 @@ import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, start, stop
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, start, stopping
 from reconciler.companions.sandbox.java import find_java
 from tests.command import reconciler
 from tests.e2e.samples import PageText, check_page, wait_until_idle
@@ -34,11 +34,8 @@ ACTION = f"OWNER/NAME@{'0123456789' * 4}"
 @pytest.fixture(scope="module")
 def docs_cluster() -> Iterator[SandboxCluster]:
     """A broker for these pages only, because they use arbitrary names of topics and groups."""
-    cluster = start(1, name="docs", heap_mib=256)
-    try:
+    with stopping(start(1, name="docs", heap_mib=256)) as cluster:
         yield cluster
-    finally:
-        stop(cluster)
 
 
 class NewUser:
@@ -90,7 +87,7 @@ def samples_of_github(new_user: NewUser) -> dict[str, str]:
     for words in (("init", "--quiet"), ("add", "."), (*author, "commit", "--quiet", "--message=clicks are for a week")):
         subprocess.run(["git", *words], cwd=new_user.folder, check=True, timeout=60)
     comment = reconciler(new_user.folder, "plan", "-o", "md")
-    issue = reconciler(new_user.folder, "drift", "-o", "md")
+    issue = reconciler(new_user.folder, "drift", "-o", "md", "--previous", "drift.json")
     assert (comment.returncode, issue.returncode) == (0, 2), comment.stderr + issue.stderr
     texts = {"comment": comment, "issue": issue}
     return {name: f"```markdown\n{new_user.page_text.output(result)}```\n" for name, result in texts.items()}

@@ -248,7 +248,11 @@ def test_exit_codes_on_a_cluster(cluster: SandboxCluster, tmp_path: Path) -> Non
     manifests(limits="topics: 0")
     assert code("plan", "--out", "refused.json", "--detailed-exitcode") == 3
     assert code("apply", "refused.json") == 3
-    assert code("apply", "plan.json") == 3, "the present limit refuses the older plan"
+    limited = reconciler(tmp_path, "apply", "plan.json")
+    assert limited.returncode == 3, "the present limit refuses the older plan"
+    text = " ".join(limited.stdout.split())
+    assert "topics: topics that lose records: 1, the limit is 0" in text, "it once said: a limit refuses the plan"
+    assert "Next: not attempted: do less at once, or let a review add" in text, "it once said: run the command again"
     assert code("converge") == 3
     assert code_without_reader("converge", stdout=False) == 3
     manifests(protect=f", protect: {{topics: [{topic}]}}")

@@ -34,7 +34,7 @@ from ruamel.yaml import YAML
 from reconciler import __version__
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.companions.suggest.starter import starter_manifests
 from tests.build import head
 from tests.e2e.github import expressions
@@ -72,11 +72,8 @@ def git(folder: Path, *words: str) -> str:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[SandboxCluster]:
     """A broker of this file: pip works for two minutes, and three would idle meanwhile."""
-    cluster = start(1, name="offline", heap_mib=256)
-    try:
+    with stopping(start(1, name="offline", heap_mib=256)) as cluster:
         yield cluster
-    finally:
-        stop(cluster)
 
 
 @pytest.fixture(scope="module")

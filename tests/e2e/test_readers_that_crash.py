@@ -20,7 +20,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from reconciler.companions.sandbox import client, config
 from reconciler.companions.sandbox.client import Record, Topic, admin_client, consumer_properties
-from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.companions.sandbox.jars import DEFAULT_VERSION, fetch
 from reconciler.companions.sandbox.java import find_java
 from tests.command import reconciler
@@ -69,11 +69,8 @@ offset.storage.partitions = 1
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[SandboxCluster]:
     """A broker of this file, of the version that has a list of MirrorMaker's jars."""
-    cluster = start(1, name="readers", version=DEFAULT_VERSION)
-    try:
+    with stopping(start(1, name="readers", version=DEFAULT_VERSION)) as cluster:
         yield cluster
-    finally:
-        stop(cluster)
 
 
 class Reader:

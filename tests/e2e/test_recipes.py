@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from reconciler.companions.sandbox import client, tools
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from tests.command import environment, reconciler
 from tests.e2e.samples import PageText, check_page, wait_until_idle
 
@@ -36,11 +36,8 @@ def recipe_cluster() -> Iterator[SandboxCluster]:
     """Brokers for these pages only: they use plain names, and shares of everything in the cluster."""
     # As in conftest.py: idle brokers need less of a core.
     properties = {"default.replication.factor": "1", "replica.fetch.wait.max.ms": "2000"}
-    cluster = start(2, name="recipes", heap_mib=256, properties=properties)
-    try:
+    with stopping(start(2, name="recipes", heap_mib=256, properties=properties)) as cluster:
         yield cluster
-    finally:
-        stop(cluster)
 
 
 def remove_everything(servers: str) -> None:

@@ -115,9 +115,10 @@ def test_a_consumer_goes_on_where_the_group_was(removed: RemovedGroup) -> None:
     assert "exists" in text
 
 
-def test_a_second_apply_of_the_plan_keeps_the_offsets(removed: RemovedGroup) -> None:
+@pytest.mark.parametrize("option", ["--results=results.json", "--output-file=json=results.json"])
+def test_a_second_apply_of_the_plan_keeps_the_offsets(removed: RemovedGroup, option: str) -> None:
     """It found the group gone, and its results replaced those of the run that had removed it."""
-    code, text = removed.run("apply", "plan.json", "--results", "results.json")
+    code, text = removed.run("apply", "plan.json", option)
     assert (code, "applied" in text.splitlines()[-1]) == (0, False), "the text is about this run"
     assert "Applied: 1 group removed" in removed.run("show", "results.json")[1]
     code, text = removed.restore()
@@ -131,8 +132,9 @@ def test_another_plan_does_not_take_the_offsets_away(removed: RemovedGroup) -> N
     client.commit(removed.servers, removed.group, {(removed.topic, 0): 9})
     client.wait_until(lambda: removed.group in list_groups(removed.cluster), 30, f"{removed.group} in the list")
     assert removed.run("plan", "--out", "plan.json")[0] == 0
-    for options in ((), ("--dry-run",)):
-        code, text = removed.run("apply", "plan.json", "--results", "results.json", *options)
+    results = ("--results", "results.json")
+    for options in (results, (*results, "--dry-run"), ("--output-file", "json=results.json")):
+        code, text = removed.run("apply", "plan.json", *options)
         assert code == 64, text
         assert "results.json has the results of another plan" in text
         assert "nothing was done; choose another file" in text

@@ -12,7 +12,7 @@ import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, start, stop
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, start, stopping
 from tests.build import head
 from tests.command import reconciler
 from tests.e2e.test_unseen_consumers import blocks
@@ -24,11 +24,8 @@ pytestmark = pytest.mark.brokers
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[SandboxCluster]:
     """Brokers without topics of other tests, because shares of a whole cluster are tested."""
-    brokers = start(3, name="shares")
-    try:
+    with stopping(start(3, name="shares")) as brokers:
         yield brokers
-    finally:
-        stop(brokers)
 
 
 def create_topic(cluster: SandboxCluster, records: int, *, timestamp_ms: int = 0, **settings: Any) -> str:
@@ -225,6 +222,8 @@ def test_a_clamped_floor_waits_for_the_group_that_holds_it_back(cluster: Sandbox
     drift = reconciler(tmp_path, "drift")
     assert drift.returncode == 2, drift.stdout + drift.stderr
     assert f"{topic}[0]: blocked: another group is behind the floor (B204)" in drift.stdout
+    assert "since" not in drift.stdout, "no earlier report tells since when"
+    assert "the oldest since " in reconciler(tmp_path, "drift", "--previous", "of-no-run-yet.json").stdout
     client.commit(cluster.bootstrap_servers, group, {(topic, 0): 60})
     document = plan(tmp_path, cluster, ALL, floor("a", topic, "last: 10", f"{clamped}30m"))
     assert [action["request"]["before_offset"] for action in document["actions"]] == [60]

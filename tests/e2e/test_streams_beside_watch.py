@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from uuid import uuid4
 
@@ -21,11 +21,11 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from reconciler.companions.sandbox import client, config
 from reconciler.companions.sandbox.client import Record, Topic, consumer_properties
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, start, stop
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, start, stopping
 from reconciler.companions.sandbox.jars import configured_version, fetch
 from reconciler.companions.sandbox.java import find_java
 from reconciler.companions.sandbox.tools import kafka_version
-from tests.command import command, environment, reconciler
+from tests.command import reconciler, running
 from tests.kafka_client import committed_offsets
 from tests.repeats import LONG
 from tools.lock_kafka_jars import STREAMS_LISTS
@@ -83,11 +83,8 @@ def broker() -> Iterator[SandboxCluster]:
         "group.streams.initial.rebalance.delay.ms": "0",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     }
-    cluster = start(1, name="streams", properties=properties)
-    try:
+    with stopping(start(1, name="streams", properties=properties)) as cluster:
         yield cluster
-    finally:
-        stop(cluster)
 
 
 @pytest.fixture(scope="module")
@@ -212,31 +209,6 @@ class Application:
         return starts
 
 
-@contextmanager
-def running_converge(folder: Path) -> Iterator[None]:
-    """Run `converge --every 1s` during the block; then Ctrl-C must end it with exit code 0."""
-    errors = folder / "errors.txt"
-    with (
-        errors.open("wb") as stderr,
-        subprocess.Popen(
-            command("converge", "--every", "1s", "-q"),
-            cwd=folder,
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=stderr,
-        ) as process,
-    ):
-        try:
-            yield
-            assert process.poll() is None, errors.read_text()
-            process.send_signal(signal.SIGINT)
-            assert process.wait(60) == 0, errors.read_text()
-        finally:
-            if process.poll() is None:
-                process.kill()
-
-
 def remove_group(folder: Path, app: Application) -> None:
     """Plan until the group counts as idle, and apply."""
     plan = None
@@ -292,7 +264,7 @@ def test_counts_are_those_of_a_twin(
                 return
 
     with ExitStack() as stack:
-        stack.enter_context(running_converge(tmp_path / "floor"))
+        stack.enter_context(running(tmp_path / "floor", "converge", "--every", "1s", "-q"))
         for application in (app, twin):
             application.start(topic)
             stack.callback(application.end, signal.SIGKILL)

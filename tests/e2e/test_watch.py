@@ -1,9 +1,7 @@
 """`watch` on real brokers, while its manifests change under it."""
 
 import json
-import os
 import re
-import signal
 import subprocess
 from pathlib import Path
 from uuid import uuid4
@@ -13,7 +11,7 @@ import pytest
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
-from tests.command import command, environment
+from tests.command import running
 from tests.terminal import run_on_terminal, screen
 from tests.toolbox import log_start_offsets
 
@@ -55,32 +53,15 @@ def test_a_protection_holds_for_a_watch_that_began_before_it(cluster: SandboxClu
         write_file(tmp_path / "floor.yaml", FLOOR.format(topics=f"{protected}, {purged}", last=last))
 
     write("nothing-yet", "last")
-    errors = tmp_path / "errors.txt"
-    with (
-        errors.open("w") as stderr,
-        subprocess.Popen(
-            command("watch", str(tmp_path), "--every", "1s", "-q"),
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=stderr,
-        ) as process,
-    ):
-        try:
-            for topic in (protected, purged):
-                wait_for_log_start(cluster, topic, 60)
-            assert process.poll() is None, errors.read_text()
-            write(protected, "lsat")
-            message = "the last valid ones stay in force, with what Cluster/local protects now"
-            client.wait_until(lambda: message in errors.read_text(), 120, "a round with invalid manifests")
-            for topic in (protected, purged):
-                client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
-            wait_for_log_start(cluster, purged, 160)
-            process.send_signal(signal.SIGINT)
-            assert process.wait(120) == 0, errors.read_text()
-        finally:
-            if process.poll() is None:
-                os.kill(process.pid, signal.SIGKILL)
+    with running(tmp_path, "watch", str(tmp_path), "--every", "1s", "-q") as errors:
+        for topic in (protected, purged):
+            wait_for_log_start(cluster, topic, 60)
+        write(protected, "lsat")
+        message = "the last valid ones stay in force, with what Cluster/local protects now"
+        client.wait_until(lambda: message in errors.read_text(), 120, "a round with invalid manifests")
+        for topic in (protected, purged):
+            client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
+        wait_for_log_start(cluster, purged, 160)
     assert log_start_offsets(cluster, protected) == {0: 60}
     assert "lsat" in errors.read_text()
 
@@ -119,39 +100,23 @@ def test_a_half_written_checkout_purges_nothing(cluster: SandboxCluster, tmp_pat
     git("init", "-q")
     commit()
     produce()
-    errors = tmp_path / "errors.txt"
-    with (
-        errors.open("w") as stderr,
-        subprocess.Popen(
-            command("converge", str(folder), "--every", "1s", "-q"),
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=stderr,
-        ) as process,
-    ):
-        try:
-            for topic in (clicks, shared):
-                wait_for_log_start(cluster, topic, 60)
-            (tmp_path / ".git" / "index.lock").touch()
-            more = FLOOR.replace("name: floor", "name: more").format(topics=f"{audit}, {shared}", last="last")
-            write_file(folder / "a.yaml", more)
-            message = "the changed manifests are not in force yet: git is changing the checkout"
-            client.wait_until(lambda: message in errors.read_text(), 120, "a round with changed manifests")
-            produce()
-            wait_for_log_start(cluster, clicks, 160)
-            assert log_start_offsets(cluster, audit) == {0: 0}
-            assert log_start_offsets(cluster, shared) == {0: 60}, "the changed manifests claim it, too"
-            write_cluster(audit)
-            write_file(folder / "floor.yaml", floor.replace("keep:", f"exceptTopics: [{shared}]\n  keep:"))
-            (tmp_path / ".git" / "index.lock").unlink()
-            commit()
-            wait_for_log_start(cluster, shared, 160)
-            process.send_signal(signal.SIGINT)
-            assert process.wait(120) == 0, errors.read_text()
-        finally:
-            if process.poll() is None:
-                os.kill(process.pid, signal.SIGKILL)
+    with running(tmp_path, "converge", str(folder), "--every", "1s", "-q") as errors:
+        for topic in (clicks, shared):
+            wait_for_log_start(cluster, topic, 60)
+        (tmp_path / ".git" / "index.lock").touch()
+        more = FLOOR.replace("name: floor", "name: more").format(topics=f"{audit}, {shared}", last="last")
+        write_file(folder / "a.yaml", more)
+        message = "the changed manifests are not in force yet: git is changing the checkout"
+        client.wait_until(lambda: message in errors.read_text(), 120, "a round with changed manifests")
+        produce()
+        wait_for_log_start(cluster, clicks, 160)
+        assert log_start_offsets(cluster, audit) == {0: 0}
+        assert log_start_offsets(cluster, shared) == {0: 60}, "the changed manifests claim it, too"
+        write_cluster(audit)
+        write_file(folder / "floor.yaml", floor.replace("keep:", f"exceptTopics: [{shared}]\n  keep:"))
+        (tmp_path / ".git" / "index.lock").unlink()
+        commit()
+        wait_for_log_start(cluster, shared, 160)
     assert log_start_offsets(cluster, audit) == {0: 0}
 
 

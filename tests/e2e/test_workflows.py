@@ -13,7 +13,7 @@ import pytest
 
 from reconciler.companions.sandbox import client, tools
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.plan import plan_file
 from tests.command import reconciler
 from tests.e2e.github.gh import REPOSITORY
@@ -31,11 +31,8 @@ PLANNED = dict.fromkeys(("Find the pull request", "Validate", "Plan eu", "Commen
 @pytest.fixture(scope="module")
 def other_cluster() -> Iterator[SandboxCluster]:
     """Another cluster, because two manifests must not name the same one."""
-    cluster = start(1, name="workflows", cluster_id="d29ya2Zsb3dzLS1vdGhlcg", heap_mib=256)
-    try:
+    with stopping(start(1, name="workflows", cluster_id="d29ya2Zsb3dzLS1vdGhlcg", heap_mib=256)) as cluster:
         yield cluster
-    finally:
-        stop(cluster)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import Any
 
 from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply
+from reconciler.apply.results import ResultsHeader
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
 from reconciler.model.action import Action
@@ -21,6 +22,17 @@ from tests.fakes.cluster import FakeCluster
 from tests.strategies import examples
 
 START_MS = 1_800_000_000_000
+HEADER = ResultsHeader(
+    run_id="run-1",
+    plan_digest="sha256:plan",
+    cluster="prod-eu",
+    cluster_id="5L6g3nShT-eMCtK--X86sw",
+    started_at_ms=1_800_000_000_000,
+    finished_at_ms=1_800_000_001_500,
+    interrupted=False,
+    exit_code=0,
+    tool_version="0.1.0",
+)
 
 
 def last_purges(journal: ActionJournal) -> dict[TopicPartition, int]:

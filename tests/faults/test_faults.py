@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.scan.engine_choice import Engine
 from tests.faults.run import create_consumer_offsets
 from tests.faults.trial import run_trial
@@ -19,12 +19,9 @@ SEED = 7
 
 @pytest.fixture(scope="module")
 def brokers() -> Iterator[SandboxCluster]:
-    cluster = start(3, name="fault-tests", heap_mib=384)
-    try:
+    with stopping(start(3, name="fault-tests", heap_mib=384)) as cluster:
         create_consumer_offsets(cluster)
         yield cluster
-    finally:
-        stop(cluster)
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AclOperation, ResourceType
 
 from reconciler.companions.sandbox import client, tools
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.companions.sandbox.security import Security
 from tests.build import head
 from tests.command import reconciler
@@ -38,8 +38,7 @@ def secure_cluster() -> Iterator[SandboxCluster]:
 
     Both users may describe everything; one of them may also delete in one topic and one group.
     """
-    cluster = start(2, name="rights", heap_mib=256, security=Security(USERS))
-    try:
+    with stopping(start(2, name="rights", heap_mib=256, security=Security(USERS))) as cluster:
         servers = cluster.bootstrap_servers
         client.create_topics(servers, [Topic(PERMITTED), Topic(DENIED), Topic(LEADER_TOPIC, assignment=((1, 2),))])
         for topic in (PERMITTED, DENIED):
@@ -66,8 +65,6 @@ def secure_cluster() -> Iterator[SandboxCluster]:
             ],
         )
         yield cluster
-    finally:
-        stop(cluster)
 
 
 def as_user(folder: Path, user: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 
 import pytest
 
-from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.companions.sandbox.security import Security
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka.connect import ConnectAttempt, Connection, open_client
@@ -25,11 +25,8 @@ LISTENER = "check security.protocol in the Cluster's spec.client, and the ports 
 def guarded(request: pytest.FixtureRequest) -> Iterator[SandboxCluster]:
     """One broker with a listener without protection, and one with SASL, without and with TLS."""
     security = Security({SCRAM["sasl.username"]: SCRAM["sasl.password"]}, tls=request.param)
-    cluster = start(1, name="listeners", heap_mib=256, security=security)
-    try:
+    with stopping(start(1, name="listeners", heap_mib=256, security=security)) as cluster:
         yield cluster
-    finally:
-        stop(cluster)
 
 
 class Server:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.companions.sandbox import client, demo_data
-from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from tests import kafka_client
 from tests.command import reconciler
 from tests.toolbox import run_kafka_tool
@@ -19,13 +19,9 @@ pytestmark = pytest.mark.brokers
 
 @pytest.fixture(scope="module")
 def demo() -> Iterator[tuple[SandboxCluster, demo_data.DemoData]]:
-    cluster = start(2, name="demo", heap_mib=384)
-    try:
-        with demo_data.create_demo_data(cluster) as data:
-            data.wait_until_idle()
-            yield cluster, data
-    finally:
-        stop(cluster)
+    with stopping(start(2, name="demo", heap_mib=384)) as cluster, demo_data.create_demo_data(cluster) as data:
+        data.wait_until_idle()
+        yield cluster, data
 
 
 def test_a_third_of_the_partitions_is_not_led_by_the_preferred_replica(

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from reconciler.cli.app import run as command_line
 from reconciler.companions.sandbox import client as workload
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.companions.sandbox.security import SecureAccess, Security
 from reconciler.companions.sandbox.tools import kafka_version
 from reconciler.doctor import apply_request, write_permission
@@ -73,8 +73,7 @@ def secure_cluster() -> Iterator[SandboxCluster]:
     """One broker with TLS and an authorizer, with topics, groups and a journal; no user has a
     permission yet.
     """
-    cluster = start(1, name="doctor", heap_mib=256, security=Security(USERS, tls=True))
-    try:
+    with stopping(start(1, name="doctor", heap_mib=256, security=Security(USERS, tls=True))) as cluster:
         topics = ("orders", "clicks-eu", "clicks-audit", "events-1", "payments", JOURNAL)
         workload.create_topics(cluster.bootstrap_servers, [Topic(name) for name in topics])
         for name in topics[:-1]:
@@ -82,8 +81,6 @@ def secure_cluster() -> Iterator[SandboxCluster]:
         for group in ("old-etl", "other-etl"):
             workload.commit(cluster.bootstrap_servers, group, {("payments", 0): 50})
         yield cluster
-    finally:
-        stop(cluster)
 
 
 def access(cluster: SandboxCluster) -> SecureAccess:

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AclOperation, ResourceType
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.companions.sandbox.security import Security
 from reconciler.companions.sources.data_sources import KafkaGroupCommits
 from reconciler.errors import ScanFailed, UsageError
@@ -48,8 +48,7 @@ spec: {{groups: [dead, at-the-end, behind-a-transaction], idleFor: 3d}}
 @pytest.fixture(scope="module")
 def secure_cluster() -> Iterator[SandboxCluster]:
     """One broker with an authorizer; the user has every right but those on `__consumer_offsets`."""
-    cluster = start(1, name="hidden-offsets", heap_mib=256, security=Security(USERS))
-    try:
+    with stopping(start(1, name="hidden-offsets", heap_mib=256, security=Security(USERS))) as cluster:
         servers = cluster.bootstrap_servers
         client.create_topics(servers, map(Topic, TOPICS))
         for topic in TOPICS:
@@ -60,8 +59,6 @@ def secure_cluster() -> Iterator[SandboxCluster]:
         rights += [(operation, ResourceType.GROUP, "*") for operation in (AclOperation.DESCRIBE, AclOperation.DELETE)]
         grant(servers, [Grant("ci", *right) for right in rights])
         yield cluster
-    finally:
-        stop(cluster)
 
 
 def write_manifests(folder: Path, cluster: SandboxCluster, *, field: str = "", servers: str = "") -> None:

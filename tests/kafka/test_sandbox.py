@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import KafkaException
 
 from reconciler.companions.sandbox import client, registry
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, start, stop
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, start, stop, stopping
 from reconciler.companions.sandbox.process import Process, identify, read_process
 from reconciler.companions.sandbox.tools import run_tool
 from reconciler.errors import SandboxError
@@ -35,11 +35,8 @@ time.sleep(600)
 
 @pytest.fixture(scope="module")
 def single() -> Iterator[SandboxCluster]:
-    cluster = start(1, name="single", heap_mib=256)
-    try:
+    with stopping(start(1, name="single", heap_mib=256)) as cluster:
         yield cluster
-    finally:
-        stop(cluster)
 
 
 @pytest.fixture
@@ -152,14 +149,11 @@ def test_nothing_remains_after_a_kill_of_the_owner() -> None:
 
 def test_no_process_remains_after_a_kill_of_the_supervisor() -> None:
     """Linux kills the brokers with their supervisor, and `stop` removes the remaining data."""
-    cluster = start(1, name="unsupervised", heap_mib=256)
-    try:
+    with stopping(start(1, name="unsupervised", heap_mib=256)) as cluster:
         broker = identify(cluster.brokers[0].pid)
         assert broker is not None
         assert read_process(cluster.dir / "supervisor.json").send(9)
         assert broker.wait_gone(30)
-    finally:
-        stop(cluster)
     assert not cluster.dir.exists()
 
 

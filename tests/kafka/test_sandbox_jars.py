@@ -26,36 +26,20 @@ def lists(tmp_path: Path) -> Path:
 def test_an_empty_cache_is_filled_and_a_damaged_one_repaired(lists: Path, tmp_path: Path) -> None:
     """A second call downloads nothing; a changed jar is fetched again, with a message."""
     messages: list[str] = []
-    folder = fetch(
-        "1",
-        cache=tmp_path / "cache",
-        lists=lists,
-        progress=lambda step, state="", *_count: messages.append(f"{step} {state}"),
-    )
+
+    def fetched() -> Path:
+        progress = lambda step, state="", *_count: messages.append(f"{step} {state}")  # noqa: E731
+        return fetch("1", cache=tmp_path / "cache", lists=lists, progress=progress)
+
+    folder = fetched()
     (jar,) = folder.glob("*.jar")
     assert messages[-1].endswith("1 of 1 jars")
     messages.clear()
-    assert (
-        fetch(
-            "1",
-            cache=tmp_path / "cache",
-            lists=lists,
-            progress=lambda step, state="", *_count: messages.append(f"{step} {state}"),
-        )
-        == folder
-    )
+    assert fetched() == folder
     assert messages == []
     content = jar.read_bytes()
     jar.write_bytes(b"tampered")
-    assert (
-        fetch(
-            "1",
-            cache=tmp_path / "cache",
-            lists=lists,
-            progress=lambda step, state="", *_count: messages.append(f"{step} {state}"),
-        )
-        == folder
-    )
+    assert fetched() == folder
     assert "is damaged" in messages[0]
     assert jar.read_bytes() == content
 

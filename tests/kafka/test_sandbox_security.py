@@ -9,7 +9,7 @@ from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
 
 from reconciler.companions.sandbox import client as sandbox_client
 from reconciler.companions.sandbox.client import Topic
-from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.companions.sandbox.security import SecureAccess, Security
 from tests.kafka.acls import Grant, grant
 
@@ -20,11 +20,8 @@ USERS = {"reader": "r3ader", "powerless": "p0werless"}
 
 @pytest.fixture(scope="module")
 def secure_cluster() -> Iterator[SandboxCluster]:
-    cluster = start(1, name="guarded", heap_mib=256, security=Security(USERS, tls=True))
-    try:
+    with stopping(start(1, name="guarded", heap_mib=256, security=Security(USERS, tls=True))) as cluster:
         yield cluster
-    finally:
-        stop(cluster)
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from reconciler.companions.sandbox.client import wait_until
-from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.companions.sandbox.java import find_java
 from reconciler.companions.sandbox.security import SecureAccess, Security
 from tests.build import head
@@ -41,11 +41,8 @@ def secure_cluster() -> Iterator[SandboxCluster]:
         f"{SECURE}.ssl.allow.san.changes": "true",
     }
     security = Security({"doctor": PASSWORD}, tls=True)
-    cluster = start(1, name="tls", heap_mib=256, security=security, properties=properties)
-    try:
+    with stopping(start(1, name="tls", heap_mib=256, security=security, properties=properties)) as cluster:
         yield cluster
-    finally:
-        stop(cluster)
 
 
 def access(cluster: SandboxCluster) -> SecureAccess:

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
-from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.companions.sandbox.security import Security
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka import tokens
@@ -123,11 +123,10 @@ def broker() -> Iterator[SandboxCluster]:
         f"{listener}.oauthbearer.sasl.jaas.config": f'{module} required unsecuredLoginStringClaim_sub="broker";',
         "super.users": "User:ANONYMOUS;User:doctor",
     }
-    cluster = start(1, name="tokens", heap_mib=256, security=Security({"doctor": "x"}), properties=properties)
-    try:
+    with stopping(
+        start(1, name="tokens", heap_mib=256, security=Security({"doctor": "x"}), properties=properties)
+    ) as cluster:
         yield cluster
-    finally:
-        stop(cluster)
 
 
 def plan(folder: Path, broker: SandboxCluster, properties: dict[str, str]) -> tuple[int, str]:

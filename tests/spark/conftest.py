@@ -11,7 +11,7 @@ from contextlib import closing
 
 import pytest
 
-from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
@@ -27,11 +27,8 @@ Scan = Callable[..., ClusterSnapshot]
 @pytest.fixture(scope="module")
 def one_broker() -> Iterator[SandboxCluster]:
     """A broker of the module's own: as its `cluster`, any worker can run the module."""
-    cluster = start(1, name="one-broker")
-    try:
+    with stopping(start(1, name="one-broker")) as cluster:
         yield cluster
-    finally:
-        stop(cluster)
 
 
 @pytest.fixture

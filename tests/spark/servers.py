@@ -160,7 +160,7 @@ def _registered(log: Path) -> bool:
 
 @dataclass(frozen=True)
 class StandaloneCluster:
-    """A Master with two Workers. `address`: the `spark://` address. `web_ui`: of the Master."""
+    """A Master with a Worker. `address`: the `spark://` address. `web_ui`: of the Master."""
 
     address: str
     web_ui: str
@@ -181,9 +181,9 @@ class StandaloneCluster:
 
 @contextmanager
 def standalone(folder: Path, *, environment: Mapping[str, str] | None = None) -> Iterator[StandaloneCluster]:
-    """Run one Master and two Workers with one core each. `environment`: variables of the Workers.
+    """Run a Master and a Worker with two cores. `environment`: variables of the Worker.
 
-    The executors of a Worker run in folders below its `work-1` or `work-2`.
+    An executor runs in a folder that has its number as name. A second Worker would be one more JVM.
     """
     port, ui = free_port(), free_port()
     spark_class = str(HOME / "bin" / "spark-class")
@@ -199,21 +199,17 @@ def standalone(folder: Path, *, environment: Mapping[str, str] | None = None) ->
             )
         )
         wait_for(server, log, lambda: listens(port), "the Spark master")
-        workers = []
-        for number in (1, 2):
-            log = folder / f"worker-{number}.log"
-            server = running.enter_context(
-                process(
-                    log,
-                    *(spark_class, "org.apache.spark.deploy.worker.Worker", cluster.address),
-                    *("--host", "127.0.0.1", "--cores", "1", "--memory", "512m"),
-                    *("--webui-port", str(free_port()), "--work-dir", str(folder / f"work-{number}")),
-                    environment={"SPARK_DAEMON_JAVA_OPTS": QUICK_START, **(environment or {})},
-                )
+        log = folder / "worker.log"
+        server = running.enter_context(
+            process(
+                log,
+                *(spark_class, "org.apache.spark.deploy.worker.Worker", cluster.address),
+                *("--host", "127.0.0.1", "--cores", "2", "--memory", "1g"),
+                *("--webui-port", str(free_port()), "--work-dir", str(folder / "work")),
+                environment={"SPARK_DAEMON_JAVA_OPTS": QUICK_START, **(environment or {})},
             )
-            workers.append((server, log))
-        for server, log in workers:
-            wait_for(server, log, partial(_registered, log), "a Spark worker")
+        )
+        wait_for(server, log, partial(_registered, log), "the Spark worker")
         yield cluster
 
 

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AclOperation, ResourceType
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.companions.sandbox.security import Security
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka import connect
@@ -66,17 +66,16 @@ spec: {{topics: [purged], keep: {{last: 4}}}}
 
 @pytest.fixture(scope="module")
 def fragile() -> Iterator[SandboxCluster]:
-    cluster = start(
-        2,
-        name="fragile",
-        heap_mib=256,
-        security=Security(USERS),
-        properties={"offsets.topic.replication.factor": "1", "offsets.topic.num.partitions": str(LOG_PARTITIONS)},
-    )
-    try:
+    with stopping(
+        start(
+            2,
+            name="fragile",
+            heap_mib=256,
+            security=Security(USERS),
+            properties={"offsets.topic.replication.factor": "1", "offsets.topic.num.partitions": str(LOG_PARTITIONS)},
+        )
+    ) as cluster:
         yield cluster
-    finally:
-        stop(cluster)
 
 
 @pytest.fixture(scope="module")

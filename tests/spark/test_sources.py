@@ -25,7 +25,7 @@ from pyspark.sql.datasource import EqualTo
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.companions.sources import data_sources, export
 from reconciler.companions.sources.command import request_everything
 from reconciler.companions.sources.target import Folder
@@ -365,11 +365,8 @@ def test_the_recipe_of_a_history_runs(session: SparkSession, tmp_path: Path) -> 
     changes no answer (UPDATE_DOCS=1 writes the page).
     """
     session.conf.set("spark.sql.session.timeZone", "UTC")
-    cluster = start(1, name="history", heap_mib=256)
-    try:
+    with stopping(start(1, name="history", heap_mib=256)) as cluster:
         write_history(cluster, Folder(tmp_path / "history"))
-    finally:
-        stop(cluster)
     page = RECIPE.read_text(encoding="utf-8")
 
     def run(match: re.Match[str]) -> str:

@@ -97,7 +97,7 @@ def _overdue_chart(report: DriftReport, rows_max: int) -> Chart:
         return Row(
             cells=(
                 format_subjects(addresses),
-                (f"for {formatting.approximate_duration(age)}, since {since}" if age else "seen for the first time",),
+                (f"for {formatting.approximate_duration(age)}, since {since}" if age else "",),
                 (f"{_WORDS[same[0].sort]} ({same[0].code})" if same[0].code else "",),
                 (f"at most {format_counts(amount)} to remove" if amount else "",),
             ),

@@ -173,10 +173,12 @@ def _totals(report: Report) -> Iterator[Tile]:
 
 
 def _count_items(report: Report) -> Iterator[Tile]:
-    counts = Counter(item.severity for section in report.sections for item in section.items)
-    for severity, (noun, label) in _TILES.items():
+    counts = {severity: Counter[str]() for severity in _TILES}
+    for item in (item for section in report.sections for item in section.items if item.severity in _TILES):
+        counts[item.severity].update(item.counts or {_TILES[item.severity][0]: 1})
+    for severity, (_noun, label) in _TILES.items():
         if counts[severity]:
-            yield Tile(label=label, counts={noun: counts[severity]}, severity=severity)
+            yield Tile(label=label, counts=counts[severity], severity=severity)
 
 
 def _parts(report: Report, prefix: str, room: int) -> tuple[list[_Part], int]:

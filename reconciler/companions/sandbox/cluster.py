@@ -16,8 +16,8 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -250,6 +250,15 @@ def stop(cluster: SandboxCluster, *, timeout_s: float = 30) -> None:
         for broker in cluster.brokers:
             read_process(supervisor.pid_file(cluster.dir, broker.id)).send(signal.SIGKILL)
         data_dir.remove(cluster.dir)
+
+
+@contextmanager
+def stopping(cluster: SandboxCluster, *, timeout_s: float = 30) -> Iterator[SandboxCluster]:
+    """A block that has the cluster, and stops it at its end."""
+    try:
+        yield cluster
+    finally:
+        stop(cluster, timeout_s=timeout_s)
 
 
 def wait_ready(cluster: SandboxCluster, broker_ids: Iterable[int], deadline: float) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from reconciler import class_archive
 from reconciler.companions.sandbox import client, config
-from reconciler.companions.sandbox.cluster import start, stop
+from reconciler.companions.sandbox.cluster import start, stopping
 from reconciler.companions.sandbox.jars import fetch
 from reconciler.companions.sandbox.java import find_java
 from reconciler.errors import SandboxError
@@ -39,14 +39,11 @@ def _show(message: str, *_state: object) -> None:
 
 def run_broker(archive: Path) -> None:
     """Run a broker that serves some requests, and writes its classes to the archive at its end."""
-    cluster = start(1, name="prepare", archive=archive)
-    try:
+    with stopping(start(1, name="prepare", archive=archive)) as cluster:
         client.create_topics(cluster.bootstrap_servers, [client.Topic("topic")])
         client.produce(cluster.bootstrap_servers, "topic", {0: [client.Record(b"value")]})
         client.commit(cluster.bootstrap_servers, "group", {("topic", 0): 1})
         cluster.terminate(1)  # returns after the file is written
-    finally:
-        stop(cluster)
 
 
 if __name__ == "__main__":

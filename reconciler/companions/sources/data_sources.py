@@ -12,10 +12,12 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
+from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
     DataSource,
@@ -29,6 +31,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+import reconciler
 from reconciler.errors import ScanFailed, UsageError
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_consumer_offsets
@@ -131,7 +134,27 @@ class Reading:
     topics: frozenset[str] | None = None
 
 
-class KafkaSource(DataSource, DataSourceReader):
+class _FindsItsCode:
+    """What a Python process without this program on its path can unpickle.
+
+    Spark gives the files of a session to its Python processes, but not to the planner of a stream. It runs
+    on the machine that pickles the source, and so finds the code at the same path.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        def create(path: str, kind: bytes) -> Any:  # a function in a function: cloudpickle writes its code
+            import pickle
+            import sys
+
+            if path not in sys.path:
+                sys.path.append(path)
+            found = pickle.loads(kind)  # noqa: S301 - Spark unpickled the bytes around it, too
+            return found.__new__(found)
+
+        return create, (str(Path(reconciler.__file__).parents[1]), cloudpickle.dumps(type(self))), self.__dict__
+
+
+class KafkaSource(_FindsItsCode, DataSource, DataSourceReader):
     """One source and its reader: a Spark partition and a Kafka session per chunk.
 
     Every row has a status: `error` null means that it was read. A null number beside an `error` was
@@ -211,7 +234,7 @@ class _TakesFilters:
         return filters
 
 
-class KafkaStream(DataSourceStreamReader):
+class KafkaStream(_FindsItsCode, DataSourceStreamReader):
     """A reading for each trigger. A batch that Spark runs again after a failure is a new reading."""
 
     def __init__(self, source: KafkaSource) -> None:

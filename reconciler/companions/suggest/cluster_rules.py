@@ -85,7 +85,9 @@ def find_limits(cluster_facts: ClusterFacts, collector: Collector, actions: Sequ
             reason = total.reason if isinstance(total, Unknown) else verdicts[limit.id].message
             collector.cannot_tell(reason, limit.id)
             continue
-        total = max(1, total)
+        if not total:  # a cluster that is not in use yet says nothing of its usual size
+            collector.cannot_tell("the cluster has nothing yet that it counts: it stays as it is", limit.id)
+            continue
         value = max(math.ceil(needed), total)
         if value >= current or collector.is_ignored(limit.id):
             continue

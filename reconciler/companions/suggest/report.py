@@ -6,6 +6,7 @@ from reconciler.companions.suggest import findings
 from reconciler.companions.suggest.findings import Finding, FindingKind, Suggestions
 from reconciler.model.description import Fact
 from reconciler.model.names import format_address
+from reconciler.policies.cluster import Cluster
 from reconciler.report.tree import Item, Report, Section, Severity, group_equal
 from reconciler.text.escape import display_name, quoted
 from reconciler.text.formatting import count, first_few, format_duration, format_time
@@ -76,8 +77,10 @@ def _items(section: findings.FindingSection, items_max: int) -> Iterator[Item]:
     groups = list(group_equal(section.findings, _facts if is_folded else lambda finding: finding.id))
     for same in groups[:items_max]:
         yield _item(same, shared)
-    if omitted := sum(map(len, groups[items_max:])):
-        yield Item(text=(f"and {omitted:,} more (-o json lists them all)",), severity=Severity.QUIET)
+    if omitted := [finding for same in groups[items_max:] for finding in same]:
+        drafted, more = _count_drafted(omitted), f"and {len(omitted):,} more (-o json lists them all)"
+        severity = Severity.CHANGE if drafted else Severity.QUIET
+        yield Item(text=(more,), severity=severity, counts={"finding": drafted})
     for text in shared:
         yield Item(label="But", text=(sentence(text),))
     for reason in section.unknown[:_UNKNOWN_MAX]:
@@ -116,11 +119,12 @@ def _item(same: Sequence[Finding], shared: Sequence[str]) -> Item:
     if len(same) > 1 and first.kind is not FindingKind.PROTECTION:
         evidence = [f"{_subject(finding)}: {'; '.join(finding.evidence)}" for finding in same[:_UNKNOWN_MAX]]
     more = len(same) - len(evidence) if len(same) > _UNKNOWN_MAX and first.kind is not FindingKind.PROTECTION else 0
-    is_change = any(finding.manifest is not None for finding in same)
+    drafted = _count_drafted(same)
     return Item(
+        counts={"finding": drafted},
         subject=(*size, escaped_name(names)),
         text=(sentence(first.title), " (", strong(f"{first.confidence} confidence"), ")"),
-        severity=Severity.CHANGE if is_change else Severity.PLAIN,
+        severity=Severity.CHANGE if drafted else Severity.PLAIN,
         code=first.id,
         facts=(
             *_labelled("Because", evidence),
@@ -129,6 +133,11 @@ def _item(same: Sequence[Finding], shared: Sequence[str]) -> Item:
             ("Ids" if len(same) > 1 else "Id", (escaped_name(first_few([finding.id for finding in same])),)),
         ),
     )
+
+
+def _count_drafted(same: Sequence[Finding]) -> int:
+    """Return how many findings are in the draft of a policy. What the Cluster could say changes no topic or group."""
+    return sum(finding.manifest is not None and finding.manifest.kind != Cluster.__name__ for finding in same)
 
 
 def _labelled(label: str, sentences: Sequence[str]) -> Iterator[Fact]:

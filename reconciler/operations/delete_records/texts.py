@@ -80,7 +80,7 @@ class DeletionTexts(Deletion):
             loss=("at most ", strong(count(self.records_max, self.noun)), f" ({_share_text([self])})"),
             notes=(because if self.drift else (*because, " (not drift yet: within driftAfter)"),),
             risks=tuple(_skip(group, count(records, self.noun)) for group, records in self.skips),
-            unknowns=self._excluded_groups(skips_known=bool(self.skips)),
+            unknowns=self._excluded_groups(),
         )
 
     @classmethod
@@ -112,7 +112,7 @@ class DeletionTexts(Deletion):
             change=change,
             loss=loss,
             risks=tuple(risks),
-            unknowns=first._excluded_groups(skips_known=bool(records)),
+            unknowns=first._excluded_groups(),
         )
 
     @classmethod
@@ -188,13 +188,12 @@ class DeletionTexts(Deletion):
             return None
         return SizeChange(larger=moved > 0 or start < old_start, summary=("; ".join(summary),), details=details)
 
-    def _excluded_groups(self, *, skips_known: bool) -> tuple[Phrase, ...]:
-        """Describe the groups of exceptGroups. `skips_known`: others are known to skip records."""
+    def _excluded_groups(self) -> tuple[Phrase, ...]:
+        """Name the groups of exceptGroups: the positions of some may be known, and of others not."""
         if not self.guard.except_groups:
             return ()
         names = escaped_name(first_few([quoted(selector) for selector in self.guard.except_groups]))
-        unknown = f"; what {'more ' if skips_known else ''}they would skip is not known"
-        return (("groups of exceptGroups do not count: ", names, unknown),)
+        return (("groups of exceptGroups do not count, whether their positions are known or not: ", names),)
 
 
 def share_percent(actions: Sequence[Deletion]) -> float:

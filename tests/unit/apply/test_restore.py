@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError
 
 from reconciler.apply import restore, results
 from reconciler.apply.restore import Removal, find_removal
-from reconciler.apply.results import ResultsHeader, exit_code
+from reconciler.apply.results import exit_code
 from reconciler.errors import ExitCode, JournalUnavailable, PlanUnusable
 from reconciler.journal.entry import Event, JournalEntry, dump, parse
 from reconciler.journal.file import JournalFile
@@ -24,22 +24,11 @@ from reconciler.report.restore import restore_plan_report, restore_report
 from reconciler.report.terminal import write_lines
 from reconciler.report.tree import Report
 from tests.fakes.cluster import FakeCluster, FakeGroup
-from tests.fakes.runs import context, removal, run
+from tests.fakes.runs import HEADER, context, removal, run
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
 GROUP = "etl"
 ADDRESS = Address("GroupRemoval", "dead", GROUP)
-HEADER = ResultsHeader(
-    run_id="run-1",
-    plan_digest="sha256:plan",
-    cluster="prod-eu",
-    cluster_id="5L6g3nShT-eMCtK--X86sw",
-    started_at_ms=1_800_000_000_000,
-    finished_at_ms=1_800_000_001_500,
-    interrupted=False,
-    exit_code=0,
-    tool_version="0.1.0",
-)
 
 
 @pytest.fixture

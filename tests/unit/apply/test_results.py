@@ -10,28 +10,17 @@ import jsonschema
 import pytest
 
 from reconciler.apply import results
-from reconciler.apply.results import ResultsHeader, exit_code
+from reconciler.apply.results import exit_code
 from reconciler.errors import UsageError
 from reconciler.journal.entry import Event
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset
 from tests.fakes.cluster import FakeCluster
-from tests.fakes.runs import election, purge, removal, run
+from tests.fakes.runs import HEADER, election, purge, removal, run
 from tests.golden.wording import mentions
 
 AT = TopicPartition("orders", 0)
-HEADER = ResultsHeader(
-    run_id="run-1",
-    plan_digest="sha256:plan",
-    cluster="prod-eu",
-    cluster_id="5L6g3nShT-eMCtK--X86sw",
-    started_at_ms=1_800_000_000_000,
-    finished_at_ms=1_800_000_001_500,
-    interrupted=False,
-    exit_code=0,
-    tool_version="0.1.0",
-)
 
 
 def create_cluster() -> FakeCluster:
@@ -246,6 +235,17 @@ def test_runs_of_one_plan_keep_what_it_did(tmp_path: Path, runs: list[Outcome], 
         (kept.status, kept.removed_offsets, kept.removed_max)
     ]
     assert json.loads(path.read_text())["summary"][kept.status] == 1
+
+
+def test_runs_that_did_different_parts_of_an_action_both_stay(tmp_path: Path) -> None:
+    """A group held the first run back at 30. The row of the second run, from 30 to 60, once replaced it."""
+    path = tmp_path / "results.json"
+    part = Outcome(action=purge(create_cluster(), AT, 30), status=Status.APPLIED, detail="", sends=1, removed_max=30)
+    rest = replace(APPLIED, removed_max=30)
+    for outcome in (STALE, part, STALE, rest, rest, SATISFIED):
+        results.write(path, [outcome], HEADER)
+    _header, rows = results.parse(path.read_text())
+    assert [(row.request["before_offset"], row.removed_max) for row in rows] == [(30, 30), (60, 30)]
 
 
 def test_runs_that_share_a_plan_have_one_file(tmp_path: Path) -> None:

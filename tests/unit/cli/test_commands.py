@@ -1,12 +1,12 @@
 """The list of commands agrees with the commands, and typing one command imports only that one."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -163,35 +163,46 @@ def test_words_in_another_order_are_named(
     assert named in capsys.readouterr().err
 
 
+Complete = Callable[[str], list[str]]
 WEEK = "topics: [orders]\nkeep: {newerThan: 7d}"
 
 
-def complete(words: str, folder: Path) -> list[str]:
-    """Return what bash is offered for the last word."""
-    environment = {"_RECONCILER_COMPLETE": "complete_bash", "COMP_WORDS": f"reconciler {words}"}
-    environment |= {"COMP_CWORD": str(len(words.split())), "PATH": os.environ["PATH"], "HOME": str(folder)}
-    program = Path(sys.executable).with_name("reconciler")
-    done = subprocess.run(
-        [program], env=environment, cwd=folder, capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.stderr == ""
-    return done.stdout.split()
+@pytest.fixture
+def complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Complete:
+    """Returns what bash is offered for the last word, in a folder that is empty at first."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("_RECONCILER_COMPLETE", "complete_bash")
+
+    def run_completion(words: str) -> list[str]:
+        monkeypatch.setenv("COMP_WORDS", f"reconciler {words}")
+        monkeypatch.setenv("COMP_CWORD", str(len(words.split())))
+        with pytest.raises(SystemExit):
+            run([])
+        output = capsys.readouterr()
+        assert output.err == ""
+        return output.out.split()
+
+    return run_completion
 
 
-def test_a_shell_completes_codes_clusters_addresses_and_sandboxes(tmp_path: Path) -> None:
-    """From the manifests of the folder, without a cluster; broken manifests and an empty folder complete nothing."""
-    assert complete("plan --cluster p", tmp_path) == []
+def test_a_shell_completes_codes_clusters_addresses_and_sandboxes(complete: Complete, tmp_path: Path) -> None:
+    """From the manifests of the folder, without a cluster; broken manifests and an empty folder complete nothing.
+
+    That a real bash runs the program for it is in test_packaging.py.
+    """
+    assert complete("plan --cluster p") == []
     manifests = tmp_path / "manifests"
     manifests.mkdir()
     (manifests / "set.yaml").write_text(f"{CLUSTER}---\n{floor(WEEK, name='week')}")
-    assert complete("plan --cluster p", tmp_path) == ["prod-eu"]
-    assert complete("plan --target o", tmp_path) == ["orders"]
-    assert complete("journal --address RetentionF", tmp_path) == ["RetentionFloor/week"]
-    assert complete("explain B30", tmp_path) == [code for code in ALL_CODES if code.startswith("B30")]
-    assert complete("sandbox status --name n", tmp_path) == []
+    assert complete("plan --cluster p") == ["prod-eu"]
+    assert complete("plan --target o") == ["orders"]
+    assert complete("journal --address RetentionF") == ["RetentionFloor/week"]
+    assert complete("explain B30") == [code for code in ALL_CODES if code.startswith("B30")]
+    assert complete("sandbox status --name n") == []
     (manifests / "broken.yaml").write_text("{")
-    assert complete("plan --target o", tmp_path) == []
-    assert complete("plan --cluster p", tmp_path) == ["prod-eu"]
+    assert complete("plan --target o") == []
+    assert complete("plan --cluster p") == ["prod-eu"]
 
 
 WRONG = [

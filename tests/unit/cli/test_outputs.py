@@ -131,6 +131,26 @@ def test_a_folder_in_place_of_a_file_is_named_so(tmp_path: Path) -> None:
         console.prepare(Settings(), RESULTS, tmp_path)
 
 
+def test_two_outputs_have_two_files(tmp_path: Path) -> None:
+    """`--metrics` once replaced the results in the same file, which `restore-group` needs."""
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    settings = Settings(output_file=[OutputFile(Format.MD, tmp_path / "link")])
+    with pytest.raises(UsageError, match="is named for two outputs"):
+        console.prepare(settings, RESULTS, tmp_path / "out", None)
+    console.prepare(Settings(), RESULTS, Path(os.devnull), Path(os.devnull))
+
+
+def test_a_pipe_that_nothing_reads_is_an_error(tmp_path: Path) -> None:
+    """A run that had done its work once waited for a reader, and never said what it did."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="No such device or address"):
+        results.write(tmp_path / "pipe", [], HEADER)
+    settings = Settings(output_file=[OutputFile(Format.MD, tmp_path / "pipe")])
+    unwritten: set[int] = set()
+    show_applied(pipeline.ApplyResult(plan=plan(), outcomes=[], header=HEADER), settings, unwritten)
+    assert unwritten == {1}
+
+
 @pytest.mark.parametrize("is_writable", [True, False])
 def test_results_that_are_not_written_have_an_exit_code(
     is_writable: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -344,6 +344,18 @@ def test_a_run_names_the_others_that_count_the_same_records(
     assert [entry.also_counted_by for entry in noted] == [named, ()]
 
 
+@pytest.mark.parametrize(("removed", "named"), [(20, ()), (21, ("b",)), (60, ("b",))])
+def test_a_run_that_goes_on_where_another_one_ended_counts_other_records(
+    cluster: FakeCluster, journal: ActionJournal, removed: int, named: tuple[str, ...]
+) -> None:
+    """A group held the first run back at 40. The results said that both counted the 20 of the second run."""
+    first = outcome(purge(cluster, AT, 40), sends=1, removed_max=40)
+    journal.record([first], run_id="b", plan_digest=PLAN, at_ms=1)
+    own = [outcome(purge(cluster, AT, 60), sends=1, removed_max=removed)]
+    (noted,) = action_journal.note_other_claims(own, journal, PLAN, "a", since_ms=0)
+    assert noted.also_counted_by == named
+
+
 def test_a_run_that_removed_nothing_reads_no_journal(journal: ActionJournal) -> None:
     """Also not one that is damaged: there is nothing to count twice."""
     journal.store.path.parent.mkdir()

@@ -195,6 +195,14 @@ def test_not_utf_8(tmp_path: Path) -> None:
     assert [diagnostic.code for diagnostic in refused(tmp_path)] == ["M116", "M003"]
 
 
+def test_a_file_name_that_is_not_utf_8(tmp_path: Path) -> None:
+    """It is an error: `validate` once accepted it, and `plan` scanned and could not save a plan that names it."""
+    write(tmp_path, {"c.yaml": CLUSTER})
+    (tmp_path / os.fsdecode(b"a\xff.yaml")).write_text(floor(GOOD))
+    (only,) = refused(tmp_path)
+    assert (only.code, only.hint) == ("M003", "rename it")
+
+
 def test_the_size_of_a_file_is_bounded(tmp_path: Path) -> None:
     """A file of 1 MiB is read, a file with one byte more is not."""
     (tmp_path / "c.yaml").write_text(CLUSTER + "#" * (LARGEST_BYTES - len(CLUSTER)))

@@ -546,3 +546,14 @@ def test_an_expiring_waiver_allows_another_connection(value: int, passed: bool) 
     """For as many fields as the reviewers saw."""
     allowed = waiver(str(cluster().address), "connection", value)
     assert connection_verdict(allowed).passed is passed
+
+
+def test_a_refusal_says_why_before_what_to_do() -> None:
+    """Two limits were once joined so that the step of the first stood between them, or were not named at all."""
+
+    def limit(identifier: str, message: str) -> LimitVerdict:
+        return LimitVerdict(id=identifier, limit=1, observed=2, passed=False, message=message)
+
+    first, second = limit("topics", "topics: 2. Next: do less"), limit("groups", "groups: 3. Next: add a waiver")
+    assert limits.refusal([first, second]) == "topics: 2; groups: 3. Next: do less; add a waiver"
+    assert limits.refusal([limit("groups", "groups: not known")]) == "groups: not known"

@@ -12,7 +12,17 @@ import pytest
 from reconciler.model.action import Mode
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Blocked, Decision, Satisfied, Skipped, Waiting
-from reconciler.model.snapshot import GroupState, GroupType, KeptForever, PartitionFacts, PendingCommit, Unknown
+from reconciler.model.scan_request import ExternalReaderRequest, PositionKind
+from reconciler.model.selector import Selector
+from reconciler.model.snapshot import (
+    ExternalPosition,
+    GroupState,
+    GroupType,
+    KeptForever,
+    PartitionFacts,
+    PendingCommit,
+    Unknown,
+)
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
 from reconciler.text.formatting import format_instant
 from tests.golden.wording import mentions
@@ -876,6 +886,18 @@ def test_a_topic_that_no_known_consumer_guards_is_named() -> None:
 def test_a_consumer_at_the_end_guards() -> None:
     """The scan leaves its position out, because it holds nothing back now."""
     assert acted(LAST, old(readers=()), consumed_by("billing")).caveat == ""
+
+
+@pytest.mark.parametrize("declared", ["orders", "clicks"])
+def test_an_external_reader_guards_what_its_manifest_or_its_position_names(declared: str) -> None:
+    request = ExternalReaderRequest(
+        name="ExternalReader/lake", topics=(Selector(declared),), kind=PositionKind.TABLE, at="/x.csv"
+    )
+    position = ExternalPosition({TopicPartition("orders", 0): 90}, NOW_MS)
+    facts = snapshot(old(), consumed_by(), external={request: position})
+    (action,) = planned(floor(keep=LAST), facts).decisions
+    assert isinstance(action, DeleteRecords)
+    assert action.caveat == ""
 
 
 def test_ignored_consumers_guard_nobody_and_those_of_unread_by_do() -> None:

@@ -1,5 +1,6 @@
 """Drift reports are short and harmless, and the same drift gives the same text."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -58,6 +59,15 @@ def test_the_command_names_the_manifests() -> None:
     """It once read `manifests/`, whatever the drift was found with."""
     text = write_lines(drift_report(report_of(partitions(1)), paths=["my folder"]))
     assert [line.plain for line in text][-1].endswith(": reconciler plan --full --cluster prod-eu 'my folder'")
+
+
+def test_a_report_that_is_not_one_of_a_series_has_no_age() -> None:
+    """`drift` without `--previous` once said `the oldest since` the time of this very run."""
+    report = report_of(partitions(1), [subject(FLOOR, UNREAD, "B103")])
+    dated, undated = ("\n".join(map(str, write_lines(drift_report(report, dated=flag)))) for flag in (True, False))
+    assert dated.count("since") == 3
+    assert "since" not in undated
+    assert re.sub("(; the oldest )?since [^ ,\n]*(, )?", "", dated) == undated
 
 
 def test_the_text_of_an_unchanged_drift_has_no_offsets_and_no_times() -> None:

@@ -393,6 +393,9 @@ def test_the_journal_is_grouped_by_run() -> None:
     assert "Z, restore of sha256:3" in heading
 
 
+GROUP = Address("GroupRemoval", "dead", "old-etl")
+
+
 def entries_of(policy: str, *statuses: Status | None, run_id: str = "one") -> list[JournalEntry]:
     """Return the entries of one action for each status; None: its intent only."""
     entries = []
@@ -412,6 +415,37 @@ def entries_of(policy: str, *statuses: Status | None, run_id: str = "one") -> li
     return entries
 
 
+@pytest.mark.parametrize(
+    "detail",
+    [
+        "orders is compacted, and only a pattern selects it (B214)",
+        "RetentionFloor/orders-gdpr is not in the manifests that were loaded",
+        'group "old-etl" is of type share, which is never removed',
+    ],
+)
+def test_the_next_step_of_a_blocked_action_agrees_with_its_reason(detail: str) -> None:
+    """It once was `the manifests of now do not ask for it`, also where they do and the topic is compacted now."""
+    outcome = Outcome(action=purge(), status=Status.BLOCKED, detail=detail)
+    lines = [line.plain for line in write_lines(results_report(HEADER, [outcome]))]
+    assert any(detail in line for line in lines)
+    (step,) = [line for line in lines if line.startswith("Next: blocked: ")]
+    assert mentions(step, "as the reason says", "plan again")
+    assert not mentions(step, "ask")
+
+
+def test_the_groups_of_a_comparison_are_folded() -> None:
+    """Each group that a plan removes or no longer removes was once a line of its own, 301 of one policy."""
+    many = [removal(f"old-{number}") for number in range(300)]
+    for old, new, word in (([], many, "new"), (many, [], "gone")):
+        lines = lines_of_comparison(plan(*old), plan(*new))
+        (line,) = [line for line in lines if "GroupRemoval" in line]
+        assert mentions(line, word, "300 groups", '"old-0", "old-1"', "and 297 more")
+    few = lines_of_comparison(plan(), plan(*many[:5]))
+    assert len([line for line in few if "GroupRemoval" in line]) == 5, "a few have a line each, with their numbers"
+    full = lines_of_comparison(plan(), plan(*many), full=True)
+    assert len([line for line in full if "GroupRemoval" in line]) == 300
+
+
 def test_the_journal_has_one_line_for_each_run_and_policy() -> None:
     """603 lines of one run once had the one that failed somewhere between those that went well."""
     entries = [*entries_of("fine", *[Status.APPLIED] * 300), *entries_of("bad", Status.APPLIED, Status.FAILED)]
@@ -422,6 +456,26 @@ def test_the_journal_has_one_line_for_each_run_and_policy() -> None:
     assert (
         second == "  RetentionFloor/fine: records of 300 partitions of 1 topic deleted, at most 1,500 records removed"
     )
+
+
+def test_the_journal_says_what_became_of_each_offset_of_a_restored_group() -> None:
+    """`1 applied` once stood for all of them, and hid a failure before it: they share the address of their group."""
+
+    def restored(*statuses: Status) -> str:
+        request = {"group": "old-etl", "topic": "orders"}
+        entries = [
+            replace(
+                entry,
+                address=GROUP,
+                operation="restore_group",
+                request={**request, "partition": entry.address.partition},
+            )
+            for entry in entries_of("dead", *statuses)
+        ]
+        return [line.plain for line in report.journal_text([replace(e, removed_max=None) for e in entries])][3]
+
+    assert restored(Status.APPLIED, Status.APPLIED) == "  GroupRemoval/dead: 2 offsets of 1 group restored"
+    assert restored(Status.FAILED, Status.APPLIED).startswith("  GroupRemoval/dead: 1 failed, 1 applied, such as ")
 
 
 def test_an_intent_without_an_outcome_is_not_done() -> None:

@@ -510,7 +510,7 @@ def test_drift_shows_what_is_overdue_and_for_how_long() -> None:
         ("6 partitions of clicks", "for 3 d", ""),
         ("3 partitions of clicks", "for 3 d", ""),
     ]
-    assert words[-1] == ('"console-consumer-7731", "old-etl"', "seen for the first time", "")
+    assert words[-1] == ('"console-consumer-7731", "old-etl"', "", "")
     assert chart.rows[3].bars[0].segments[0].amount / chart.rows[3].bars[0].total == 0.5
 
 

@@ -2,13 +2,17 @@
 
 from dataclasses import replace
 
+from reconciler.companions.html.page import write_html
 from reconciler.companions.suggest.command import LINES_MAX, fitting_lines
 from reconciler.companions.suggest.findings import FindingKind, Suggestions
 from reconciler.companions.suggest.report import suggest_report
 from reconciler.companions.suggest.rules import suggest
 from reconciler.model.snapshot import ClusterSnapshot
+from reconciler.report.document import SUGGESTIONS, Document
 from reconciler.report.markdown import write_markdown
 from reconciler.report.terminal import write_lines
+from reconciler.report.tree import Severity
+from reconciler.text.phrase import plain
 from tests.strategies import facts
 from tests.strategies.facts import HOUR, LOST, group, snapshot, topic
 from tests.unit.companions.suggest.test_rules import SHARED, partition
@@ -87,3 +91,17 @@ def test_the_markdown_has_the_same_findings() -> None:
     page = write_markdown(suggest_report(suggestions))
     for finding in suggestions.findings:
         assert f"`{finding.id}`" in page
+
+
+def test_the_tile_counts_what_the_sentence_counts() -> None:
+    """`7 changes` once stood beside `4 of them in 3 policies`: folded items and limits counted as changes."""
+    snap = snapshot(*(partition(f"topic-{number:03}", leader=2) for number in range(30)))
+    for suggestions in (of(SHARED), of(snap)):
+        for items_max in (1, 12):
+            tree = suggest_report(suggestions, items_max=items_max)
+            drafted = sum(len(draft.findings) for draft in suggestions.drafts)
+            assert f"{drafted} of them in " in plain(tree.summary)
+            items = [item for section in tree.sections for item in section.items if item.severity is Severity.CHANGE]
+            assert sum(item.counts["finding"] for item in items) == drafted
+            document = Document(kind=SUGGESTIONS, trees=lambda _view, tree=tree: [tree], values=())
+            assert f"<b>{drafted} findings</b>" in "".join(write_html(document))

@@ -244,6 +244,29 @@ def test_limits_are_lower_than_the_defaults_and_allow_the_drafts() -> None:
     assert [verdict.id for verdict in plan.refused if verdict.id in limits] == []
 
 
+@pytest.mark.parametrize(
+    "empty",
+    [
+        snapshot(),
+        snapshot(topic("__consumer_offsets", internal=True)),
+        snapshot(group("gone", listed=False)),
+    ],
+)
+def test_an_empty_cluster_has_no_limits_to_propose(empty: ClusterSnapshot) -> None:
+    """A limit of 1 was once proposed where there was nothing to measure. The limits stay, and it says why."""
+    section = suggest(empty).of(FindingKind.LIMIT)
+    assert section.findings == ()
+    (reason,) = section.unknown
+    assert reason == "elections, groups, topics: the cluster has nothing yet that it counts: it stays as it is"
+
+
+def test_a_limit_is_proposed_where_there_is_something_to_measure() -> None:
+    """Three topics without a group give a limit of topics, and none of groups."""
+    section = suggest(snapshot(*(topic(name) for name in "abc"))).of(FindingKind.LIMIT)
+    assert {finding.subject: finding.value for finding in section.findings} == {"topics": 1}
+    assert section.unknown[0].startswith("elections, groups: ")
+
+
 def test_limits_of_a_cluster_with_policies_at_work_cannot_be_told() -> None:
     section = suggest(SHARED, policies=[facts.leaders("orders")]).of(FindingKind.LIMIT)
     assert section.findings == ()
