@@ -39,7 +39,7 @@ _UNANSWERED = frozenset(
     }
 )
 _REASONS = {
-    KafkaError._NOENT: "it had no leader",
+    KafkaError._NOENT: "no broker led it",
     KafkaError.INVALID_GROUP_ID: "the broker says that the group's id is invalid",
     KafkaError.GROUP_ID_NOT_FOUND: "there is no such group",
 }

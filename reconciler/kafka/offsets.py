@@ -119,7 +119,7 @@ def read_offsets(session: KafkaSession, requests: Sequence[OffsetsRequest]) -> l
         at = [of.offset if isinstance(of, RecordStamp) else of for of in found]
         facts = (*ends.items(), *(("offset at an instant", fact) for fact in at))
         errors = (
-            replace(fact, reason=f"{what.replace('_', ' ')}: {fact.reason} (leader {request.leader})")
+            replace(fact, reason=f"{what.replace('_', ' ')}: {fact.reason} (asked broker {request.leader})")
             for what, fact in facts
             if isinstance(fact, Unknown)
         )
