@@ -64,15 +64,14 @@ def test_a_plan_and_an_apply_list_with_one_client(
     assert len(planned.actions) == 1
     # One consumer more looks up the records that stay, where transactions are possible.
     topics = client.admin_client(cluster.bootstrap_servers).list_topics(timeout=30).topics
-    lookups = ["Consumer"] * ("__transaction_state" in topics)
-    scanned = ["AdminClient", "Consumer", *lookups]
-    # And one more where other tests left aborted commits, whose groups Kafka 3 lists for a while only.
+    scanned = ["AdminClient", "Consumer", *["Consumer"] * ("__transaction_state" in topics)]
+    # And one more reads again where other tests of this cluster have aborted the only commit of a group.
     assert opened(caplog) in (scanned, [*scanned, "Consumer"])
 
     with Run(manifests=manifests, engine=engine, timeout_s=30.0, progress=lambda *_step: None) as run:
         result = pipeline.apply(planned, run)
     assert [outcome.status for outcome in result.outcomes] == ["applied"]
-    assert opened(caplog) == ["AdminClient", "AdminClient", "Consumer", *lookups]
+    assert opened(caplog) in (["AdminClient", *scanned], ["AdminClient", *scanned, "Consumer"])
 
 
 def test_a_new_client_knows_the_brokers_before_its_first_use(cluster: SandboxCluster) -> None:

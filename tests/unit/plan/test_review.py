@@ -1,15 +1,17 @@
 """The restriction of a plan to a reviewed plan, and the comparison of two plans."""
 
 import os
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reconciler.errors import PlanUnusable
+from reconciler.companions.sandbox.client import wait_until
+from reconciler.errors import PlanUnusable, ReconcilerError
 from reconciler.model.action import Action, Mode
 from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import Blocked, Decision
@@ -300,10 +302,17 @@ def test_a_plan_from_a_pipe_is_held_in_memory(tmp_path: Path) -> None:
     reviewed = plan(purge())
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    writing = threading.Thread(target=plan_file.write, args=(reviewed, pipe))
-    writing.start()
-    assert plan_file.open_plan(pipe) == reviewed
-    writing.join()
+
+    def is_written() -> bool:
+        with suppress(ReconcilerError):  # nothing reads it yet
+            plan_file.write(reviewed, pipe)
+            return True
+        return False
+
+    with ThreadPoolExecutor(1) as executor:
+        reading = executor.submit(plan_file.open_plan, pipe)
+        wait_until(is_written, 30, "a reader of the pipe")
+        assert reading.result(30) == reviewed
     with pytest.raises(PlanUnusable, match="cannot read the plan"):
         plan_file.open_plan(tmp_path / "nowhere.json")
 
