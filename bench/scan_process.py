@@ -5,7 +5,7 @@
     python -m bench.scan_process plain SERVERS RUNS
     python -m bench.scan_process log SERVERS RUNS
     python -m bench.scan_process chunks SERVERS RUNS MANIFESTS
-    python -m bench.scan_process lookups SERVERS RUNS MANIFESTS
+    python -m bench.scan_process lookups ENGINE SERVERS RUNS MANIFESTS
 
 TARGET is a Spark master, an sc:// address, or `inline`.
 """
@@ -150,8 +150,8 @@ def measure_log_reader(servers: str, runs: int) -> dict[str, list[float]]:
     return {"log_s": seconds, "cpu_s": cpu_seconds, "records": records}
 
 
-def measure_lookups(servers: str, runs: int, manifests: str) -> dict[str, list[float]]:
-    """Measure an inline scan, and the lookups that the first decisions of a plan ask for after it."""
+def measure_lookups(engine: Engine, servers: str, runs: int, manifests: str) -> dict[str, list[float]]:
+    """Measure a scan, and the lookups that the first decisions of a plan ask for after it. Spark starts in the first run."""
     loaded = load([Path(manifests)], now_ms=now_ms()).for_cluster()
     seconds: dict[str, list[float]] = {"scan_s": [], "lookups_s": [], "partitions": []}
     for _ in range(runs):
@@ -163,7 +163,7 @@ def measure_lookups(servers: str, runs: int, manifests: str) -> dict[str, list[f
                 session,
                 observed_at_ms=observed_at_ms,
                 last_purges={},
-                engine=Engine(name=EngineName.INLINE),
+                engine=engine,
                 progress=lambda *_step: None,
             )
             seconds["scan_s"].append(time.perf_counter() - start_s)
@@ -226,7 +226,7 @@ def measure(kind: str, *arguments: str) -> Any:
         case "plain":
             return baseline.measure(arguments[0], int(arguments[1]))
         case "lookups":
-            return measure_lookups(arguments[0], int(arguments[1]), arguments[2])
+            return measure_lookups(parse_engine(arguments[0]), arguments[1], int(arguments[2]), arguments[3])
         case "chunks":
             return measure_chunks(arguments[0], int(arguments[1]), arguments[2])
         case "log":
