@@ -4,7 +4,6 @@ import dataclasses
 import json
 import os
 import stat
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -75,12 +74,10 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     """`--out /dev/stdout` or a named pipe must not be replaced by a file."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    texts: list[str] = []
-    reader = threading.Thread(target=lambda: texts.append(pipe.read_text()))
-    reader.start()
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     plan_file.write(plan(purge()), pipe)
-    reader.join(timeout=30)
-    assert texts == [plan_text(plan(purge()))]
+    with os.fdopen(reader) as stream:
+        assert stream.read() == plan_text(plan(purge()))
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
