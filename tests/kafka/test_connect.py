@@ -6,13 +6,14 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from typing import Any
 
 import pytest
 
 from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.companions.sandbox.security import Security
 from reconciler.errors import ClusterUnreachable
-from reconciler.kafka.connect import ConnectAttempt, Connection, open_client
+from reconciler.kafka.connect import ConnectAttempt, Connection, create, open_client
 
 TIMEOUT_S = 60.0
 PLAINTEXT = {"security.protocol": "PLAINTEXT"}
@@ -199,3 +200,30 @@ def test_brokers_that_advertise_addresses_without_a_listener_are_named(guarded: 
     assert "check advertised.listeners of the brokers, or the network" in message
     same = Server(forward(guarded.bootstrap_servers))
     assert open_client(Connection((same.address,), {}, TIMEOUT_S))[1] == guarded.cluster_id
+
+
+@pytest.mark.brokers
+def test_they_are_named_too_where_the_client_has_left_the_server_that_answered(
+    guarded: SandboxCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a slow machine the library learns the brokers by itself, and then asks only them: that was "no answer"."""
+    host, _, port = guarded.bootstrap_servers.rpartition(":")
+    advertised, learned = closed_port(), threading.Event()
+    real, other = (host.encode() + struct.pack(">i", int(number)) for number in (port, advertised.rpartition(":")[2]))
+
+    def change(answer: bytes) -> bytes:
+        if b"__consumer_offsets" in answer:
+            return b""
+        if real in answer:
+            learned.set()
+        return answer.replace(real, other)
+
+    def create_slowly(*arguments: Any, **options: Any) -> Any:
+        client = create(*arguments, **options)
+        assert learned.wait(TIMEOUT_S)
+        return client
+
+    bootstrap = Server(forward(guarded.bootstrap_servers, change))
+    monkeypatch.setattr("reconciler.kafka.connect.create", create_slowly)
+    message = failure([bootstrap.address], {})
+    assert message.startswith(f"{bootstrap.address} answered, but the brokers advertise {advertised}")
