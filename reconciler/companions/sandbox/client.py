@@ -35,6 +35,7 @@ _TRANSIENT = frozenset(
         KafkaError._TIMED_OUT,
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._DESTROY_BROKER,  # the library left a bootstrap server once it knew the brokers
         KafkaError._WAIT_COORD,
         KafkaError._WAIT_CACHE,
     }
