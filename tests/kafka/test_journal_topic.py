@@ -18,6 +18,7 @@ from reconciler.kafka import journal_topic
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.kafka.session import KafkaSession
+from reconciler.kafka.topics import describe
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import GroupObservation, GroupState, GroupType, Unknown
@@ -150,6 +151,7 @@ def test_journal_topic_that_is_compacted_is_not_trusted(
     """An intent and its outcome share a key, so compaction would remove the intent."""
     name = unused_topic()
     client.create_topics(cluster.bootstrap_servers, [client.Topic(name, configs={"cleanup.policy": "compact"})])
+    client.wait_until(lambda: describe(KafkaSession(connection), [name])[name] is not None, 30, f"{name}")
     journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
     with pytest.raises(
         JournalUnavailable, match=rf"{name} cannot be trusted: its cleanup\.policy is compact.*set it to delete"
