@@ -244,14 +244,14 @@ def open_client(
         wait([answer], timeout=min(_SLICE_S, deadline.remaining_s))
         deliver_events(client)
         if failure_of(answer) is None and answer.result().cluster_id:
-            _check_metadata(connection, answer.result())
+            _check_advertised(connection, answer.result())
             return client, str(answer.result().cluster_id)
         if answer.done():
             time.sleep(_SLICE_S)
         if unanswered.passed and not is_asked:
             is_asked = True
-            if attempt.advertised:
-                _check_advertised(connection, sorted(attempt.advertised))
+            if attempt.names_brokers:
+                client, answer = create(AdminClient, connection, settings, logger=attempt), None
             if cause := find_cause(connection, Deadline.after(patience_s)):
                 raise ClusterUnreachable(f"no broker of {connection.servers} answered: {cause}")
         if give_up.passed and not attempt.may_succeed():
@@ -263,17 +263,14 @@ def open_client(
     raise ClusterUnreachable(f"no broker of {connection.servers} answered in {waited_s:.0f} s: {reason}; {next_step}")
 
 
-def _check_metadata(connection: Connection, metadata: Any) -> None:
-    """As `_check_advertised`. A server that answers at such an address is proof enough, and then nothing is tried."""
+def _check_advertised(connection: Connection, metadata: Any) -> None:
+    """Raise ClusterUnreachable if no broker accepts connections at the address that it advertises.
+
+    A server that answers at such an address is proof enough, and then nothing is tried.
+    """
     addresses = sorted(f"{broker.host}:{broker.port}" for broker in metadata.brokers.values())
     answered = re.sub(r"^\w+://|/[^/]*$", "", metadata.orig_broker_name)
-    if addresses and answered not in addresses:
-        _check_advertised(connection, addresses)
-
-
-def _check_advertised(connection: Connection, addresses: list[str]) -> None:
-    """Raise ClusterUnreachable if no broker accepts connections at the addresses that an answer named."""
-    if not accepts(addresses, connection.timeout_s / 3):
+    if addresses and answered not in addresses and not accepts(addresses, connection.timeout_s / 3):
         raise ClusterUnreachable(
             f"{connection.servers} answered, but the brokers advertise {redact(first_few(addresses))}, where none of "
             "them accepts a connection: check advertised.listeners of the brokers, or the network"
@@ -384,18 +381,19 @@ class ConnectAttempt(DebugLogger):
 
     def __init__(self, connection: Connection) -> None:
         self.certificate = False
-        # Once an answer names brokers, the library leaves the server that gave it, and asks only them.
-        self.advertised: set[str] = set()
+        # Whether a broker failed that an answer named: the library leaves the server that gave it, and asks only
+        # brokers. A new client asks the bootstrap servers again, whose answer names all brokers.
+        self.names_brokers = False
         self._connection = connection
         self._failures: dict[str, tuple[str, str, str | None]] = {}
         """Server → the kind of its last failure, its text, and what to do; None: a later try may succeed."""
 
     def log(self, _level: int, message: str, *details: object) -> None:
-        """Note why a bootstrap server failed, and which brokers failed that an answer named."""
+        """Note why a bootstrap server failed, and whether a broker did that an answer named."""
         super().log(_level, message, *details)
         match = _FAILED.fullmatch(message % details if details else message)
         if match and match[2] != "bootstrap":
-            self.advertised.add(match[1])
+            self.names_brokers = True
         elif match:
             server, text, state = match[1], match[3].strip(), match[4] or ""
             properties = self._connection.properties
