@@ -84,9 +84,8 @@ def _parquet_rows(content: bytes) -> Iterator[_Row]:
         raise PositionUnreadable(f"it has more than {_ROWS_MAX:,} rows")
     for batch in file.iter_batches(columns=list(COLUMNS)):
         times = batch.column("written_at")
-        if (
-            pa.types.is_timestamp(times.type) and times.type.unit == "ns"
-        ):  # they need pandas, which not every installation has
+        # Nanoseconds become Python's times by pandas only, which not every installation has.
+        if pa.types.is_timestamp(times.type) and times.type.unit == "ns":
             times = times.cast(pa.timestamp("us", times.type.tz), safe=False)
         yield from batch.set_column(batch.schema.get_field_index("written_at"), "written_at", times).to_pylist()
 
