@@ -259,6 +259,8 @@ def prepare(settings: Settings, kind: Kind, *files: Path | None) -> None:
     It creates no folder: a command that fails later would leave it empty.
     """
     check_formats(settings, kind)
+    from reconciler.manifest.files import SUFFIXES  # what validates manifests, which `help` does without
+
     paths = list(filter(None, (*(file.path for file in settings.output_file or ()), *files)))
     for place, number in Counter(Path(os.path.realpath(path)) for path in paths).items():
         if number > 1 and (place.is_file() or not place.exists()):
@@ -268,6 +270,8 @@ def prepare(settings: Settings, kind: Kind, *files: Path | None) -> None:
             present = next(place for place in (path, *path.parents) if place.exists())
             if present != path and not present.is_dir():
                 raise NotADirectoryError(errno.ENOTDIR, f"{present} is not a folder")
+            if path.suffix.lower() in SUFFIXES and path.is_file():
+                raise FileExistsError(errno.EEXIST, "it ends like a manifest, and would be replaced")
             if path.is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             if not os.access(present, os.W_OK):

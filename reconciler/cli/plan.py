@@ -124,6 +124,8 @@ def plan(
     if len(clusters) > 1 and (out or reviewed or settings.output_file):
         raise UsageError("--out, --within and --output-file need one cluster: select it with --cluster NAME")
     console.prepare(settings, PLAN, out)
+    if out:
+        plan_file.check_replaceable(out)
     codes: set[int] = set()
     target_errors: list[UsageError] = []
     for manifests in clusters:

@@ -25,10 +25,11 @@ from reconciler.codec import (
     document,
     document_kind,
     is_newer,
+    read_kind,
     shorten,
     wrong_document,
 )
-from reconciler.errors import PlanUnusable, ReconcilerError
+from reconciler.errors import PlanUnusable, ReconcilerError, UsageError
 from reconciler.model.action import Action
 from reconciler.model.bounds import OMIT_DEFAULT, InstantMs, NonEmpty, Total
 from reconciler.model.garbage import gc_paused
@@ -288,11 +289,21 @@ def _file_digest(lines: _Hash) -> str:
     return f'"file_digest": "sha256:{lines.hexdigest()}"'
 
 
+def check_replaceable(path: Path) -> None:
+    """Raise UsageError for a file that is not a plan, such as a manifest; an empty one and a device may be written."""
+    if path.is_file() and path.stat().st_size and read_kind(path) != "Plan":
+        raise UsageError(
+            f"{path} is not a saved plan, and --out would replace it: nothing was done; choose another file"
+        )
+
+
 def write(plan: Plan, path: Path) -> None:
     """Write the plan file with mode 0600: it names topics, groups and offsets, and says what apply does.
 
     Raises ReconcilerError where the path cannot be written; an older file is then still complete.
+    UsageError: as `check_replaceable`.
     """
+    check_replaceable(path)
     try:
         write_file(path, lines(plan), mode=0o600)
     except OSError as error:
