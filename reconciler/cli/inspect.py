@@ -192,7 +192,7 @@ def drift(
     console.emit(settings, document)
     if metrics:
         with console.write_errors(f"--metrics {metrics}"):
-            drift_metrics(reports).write(metrics)
+            drift_metrics(reports, dated=previous is not None).write(metrics)
     return WrongCluster.exit_code if wrong_cluster else drift_reports.exit_code(reports)
 
 

@@ -40,7 +40,9 @@ _OF_DRIFT = {
     "in_sync": _Kind("1: nothing drifts and everything was seen."),
     "complete": _Kind("1: everything that the policies need could be read."),
     "observed_timestamp_seconds": _Kind("When the cluster was read; an old one means that drift is no longer checked."),
-    "drift_since_timestamp_seconds": _Kind("Since when the oldest drifting subject drifts; absent while none does."),
+    "drift_since_timestamp_seconds": _Kind(
+        "Since when the oldest drifting subject drifts; absent while none does, and without --previous."
+    ),
     "limits_refusing": _Kind("Limits that refuse the plan as it stands."),
     "drift_subjects": _Kind("Subjects that drift.", _OWNED),
     "unread_subjects": _Kind("Subjects that could not be read.", _OWNED),
@@ -175,8 +177,8 @@ def _registry(metrics: Metrics) -> CollectorRegistry:
     return registry
 
 
-def drift_metrics(reports: Sequence[DriftReport]) -> Metrics:
-    """Return the metrics of drift reports.
+def drift_metrics(reports: Sequence[DriftReport], *, dated: bool = True) -> Metrics:
+    """Return the metrics of drift reports. `dated`: previous reports tell since when.
 
     A policy without drift is a series of value 0, so that an alert on it can resolve.
     """
@@ -187,7 +189,7 @@ def drift_metrics(reports: Sequence[DriftReport]) -> Metrics:
         metrics.set("complete", not report.has_unknowns, cluster)
         metrics.set("observed_timestamp_seconds", report.observed_at_ms / 1000, cluster)
         metrics.set("limits_refusing", len(report.refused), cluster)
-        if report.subjects:
+        if report.subjects and dated:
             oldest_ms = min(subject.since_ms for subject in report.subjects)
             metrics.set("drift_since_timestamp_seconds", oldest_ms / 1000, cluster)
         for tally in report.tallies:
