@@ -10,6 +10,10 @@ from typing import Any, NamedTuple
 from reconciler.model.bounds import OMIT_DEFAULT, EpochMs, Int32, Int64, NonEmpty
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ExternalReaderRequest
+from reconciler.text.formatting import format_instant
+
+_OLDEST_MS = 978_307_200_000
+"""2001-01-01. An earlier timestamp is in seconds instead of milliseconds, or made up."""
 
 
 class Cause(StrEnum):
@@ -192,6 +196,15 @@ class RecordStamp(NamedTuple):
 
     offset: int
     timestamp_ms: int
+
+
+def doubt_age(timestamp_ms: int, now_ms: int) -> str | None:
+    """Return why a timestamp is not an age, after its subject; None: it is one."""
+    if timestamp_ms < 0:
+        return "has no timestamp"
+    if timestamp_ms < _OLDEST_MS:
+        return f"is stamped {format_instant(timestamp_ms)}, before 2001 (seconds instead of milliseconds?)"
+    return f"is stamped {format_instant(timestamp_ms)}, later than the scan" if timestamp_ms > now_ms else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
