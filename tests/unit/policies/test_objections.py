@@ -162,6 +162,13 @@ def test_invalid_committed_offsets(position: object, expected: Expected) -> None
     assert_objection(block_of(verified_offset, "g", position, partition(), TOPIC_ID, 100), expected)
 
 
+@pytest.mark.parametrize("name", ["g*", "regex:g.*", "g[1]", "regex:("])
+def test_a_pattern_in_unread_by_is_an_exact_name(name: str) -> None:
+    """Kafka has groups of any name, so it is not an error; without a commit the next step says what it means."""
+    reason = block_of(verified_offset, name, None, partition(), TOPIC_ID, 100)
+    assert_objection(reason, ("B205", (quoted(name), "unreadBy"), ("exact names",), False))
+
+
 def test_a_commit_at_zero_is_a_position() -> None:
     """It proves that the group has read nothing."""
     assert verified_offset("g", reader("g", 0), partition(), TOPIC_ID, 100) == 0
