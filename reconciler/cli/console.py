@@ -186,6 +186,7 @@ def write_files(settings: Settings, document: Document) -> None:
     for output, path in settings.output_file or ():
         if output in document.kind.formats:
             with write_errors(f"--output-file {path}"):
+                _check_no_manifest(path)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with open(path, "w", encoding="utf-8", opener=open_at_once) as stream:
                     stream.writelines(texts(_render(settings, document, output), color=False))
@@ -259,8 +260,6 @@ def prepare(settings: Settings, kind: Kind, *files: Path | None) -> None:
     It creates no folder: a command that fails later would leave it empty.
     """
     check_formats(settings, kind)
-    from reconciler.manifest.files import SUFFIXES  # what validates manifests, which `help` does without
-
     paths = list(filter(None, (*(file.path for file in settings.output_file or ()), *files)))
     for place, number in Counter(Path(os.path.realpath(path)) for path in paths).items():
         if number > 1 and (place.is_file() or not place.exists()):
@@ -270,14 +269,21 @@ def prepare(settings: Settings, kind: Kind, *files: Path | None) -> None:
             present = next(place for place in (path, *path.parents) if place.exists())
             if present != path and not present.is_dir():
                 raise NotADirectoryError(errno.ENOTDIR, f"{present} is not a folder")
-            if path.suffix.lower() in SUFFIXES and path.is_file():
-                raise FileExistsError(errno.EEXIST, "it ends like a manifest, and would be replaced")
+            _check_no_manifest(path)
             if path.is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             if not os.access(present, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         except OSError as error:
             raise UsageError(f"{path} cannot be written: {error.strerror or error}; nothing was done") from error
+
+
+def _check_no_manifest(path: Path) -> None:
+    """Raise FileExistsError for a file that ends like a manifest: no output replaces one."""
+    from reconciler.manifest.files import SUFFIXES  # what validates manifests, which `help` does without
+
+    if path.suffix.lower() in SUFFIXES and path.is_file():
+        raise FileExistsError(errno.EEXIST, "it ends like a manifest, and would be replaced")
 
 
 @contextmanager

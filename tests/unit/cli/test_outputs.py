@@ -143,6 +143,9 @@ def test_an_output_never_replaces_a_manifest(option: str, folder: Path, capsys: 
         assert run([verb, str(folder), "--cluster", "one", option, value]) == ExitCode.USAGE
         assert path.name in capsys.readouterr().err
         assert path.read_bytes() == before
+    manifest.write_text("kind: broken\n")
+    assert run(["validate", str(folder), "--output-file", f"json={manifest}"]) == ExitCode.ERROR
+    assert manifest.read_text() == "kind: broken\n", "the errors of a manifest replaced it"
 
 
 def test_a_plan_and_an_empty_file_are_replaced_by_a_plan(tmp_path: Path) -> None:
