@@ -20,12 +20,13 @@ class Cause(StrEnum):
     """Whether an answer came for a fact. A refusal is an answer.
 
     NO_ANSWER: none came, and the reason does not say which broker owes it. SILENT_BROKER: the reason
-    names the broker that does not answer.
+    names the broker that does not answer. OPEN_TRANSACTION: the end of one decides what was read.
     """
 
     OTHER = "other"
     NO_ANSWER = "no answer"
     SILENT_BROKER = "silent broker"
+    OPEN_TRANSACTION = "open transaction"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Unknown:
     @property
     def unanswered(self) -> bool:
         """Whether no answer came: that says nothing of rights."""
-        return self.cause is not Cause.OTHER
+        return self.cause in (Cause.NO_ANSWER, Cause.SILENT_BROKER)
 
     @property
     def silent(self) -> bool:

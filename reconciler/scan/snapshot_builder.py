@@ -332,7 +332,7 @@ def _with_activity(facts: GroupFacts, row: Row, unread: Unknown | None, log: Con
         unread = Unknown("__consumer_offsets holds no record of the group")
     elif unread is None and log.last_stable_offsets.get(row["log_partition"], _ENDLESS) <= row["log_offset"]:
         where = f"{CONSUMER_OFFSETS_TOPIC}[{row['log_partition']}]"
-        unread = Unknown(f"its newest record is in or behind an open transaction of {where}")
+        unread = Unknown(f"its newest record is in or behind an open transaction of {where}", Cause.OPEN_TRANSACTION)
     if unread is not None:
         return replace(facts, last_activity_ms=unread, newest_record=unread)
     (last,) = _values(row, ["last_activity_ms"], Unknown("no record of the group in __consumer_offsets carries a time"))

@@ -11,7 +11,7 @@ from reconciler.model.block_reason import BlockReason, contradiction, unknown_fa
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Blocked, Decision, Skipped
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import GroupState, GroupType, PendingCommit, Unknown
+from reconciler.model.snapshot import Cause, GroupState, GroupType, PendingCommit, Unknown
 from reconciler.operations.consumers import group_excluder, unknown_consumers, verified_offset, verified_positions
 from reconciler.operations.elect_leader import observe_leadership
 from reconciler.operations.touchable import check_records_deletable, listed_topic, missing_partition
@@ -196,12 +196,16 @@ def test_exceptions_are_matched_once_per_group() -> None:
     assert [excepted(name) for name in ("a1", "b", "b1", "a1", "b1")] == [True, True, False, True, False]
 
 
+OPEN = Unknown("an open transaction", Cause.OPEN_TRANSACTION)
+
+
 @pytest.mark.parametrize(
     ("facts", "expected"),
     [
         ({"type": GroupType.SHARE}, ("B302", ('"old-etl"', "share", "classic", "consumer"), ("groups",), False)),
         ({"state": GroupState.STABLE}, ("B303", ('"old-etl"', "STABLE"), ("groups",), False)),
         ({"idle": DAY}, ("B304", ('"old-etl"', "2026-11-20T10:00:00Z", "idleFor is 3d"), ("groups",), False)),
+        ({"last_activity_ms": OPEN}, ("B304", ('"old-etl"', "transaction"), ("exceptGroups",), False)),
         ({"listed": False}, ("B301", ('"old-etl"',), ("DESCRIBE", "`doctor`"), True)),
     ],
 )
