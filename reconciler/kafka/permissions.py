@@ -25,7 +25,7 @@ from reconciler.kafka.group_listing import CLUSTER_RIGHTS
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC, send_descriptions
 from reconciler.model.scan_request import PositionKind, ScanRequest
-from reconciler.model.selector import Selector, select
+from reconciler.model.selector import Selector, may_share_name, select
 from reconciler.model.snapshot import Unknown
 
 ALL = "*"
@@ -105,14 +105,10 @@ def planning_requests(needs: ScanRequest) -> tuple[RequiredRequest, ...]:
     with_groups = bool(needs.groups) or needs.readers
     with_fetch = needs.consumer_offsets or any(part.records for part in needs.topics)
     no_position = "the positions of groups cannot be read: floors on their topics are blocked, and so is their removal"
+    no_record = "neither __consumer_offsets nor records can be read: floors and removals are blocked"
+    no_config = "it is unknown whether topics are compacted: their floors are blocked"
     rows = (
-        (
-            with_fetch,
-            "Fetch",
-            1,
-            4,
-            "neither __consumer_offsets nor records can be read: floors and removals are blocked",
-        ),
+        (with_fetch, "Fetch", 1, 4, no_record),
         (needs.offsets, "ListOffsets", 2, 2, "the ends of partitions cannot be read: floors are blocked"),
         (bool(needs.topics), "Metadata", 3, 10, "topics have no id: floors and elections are blocked"),
         (with_groups, "OffsetFetch", 9, 1, no_position),
@@ -120,19 +116,9 @@ def planning_requests(needs: ScanRequest) -> tuple[RequiredRequest, ...]:
         (needs.readers, "DescribeGroups", 15, 0, "what members read is not known: floors on their topics are blocked"),
         (needs.readers, "ListGroups", 16, 0, "groups are not known: floors are blocked"),
         (bool(needs.groups), "ListGroups", 16, 4, "the states of groups are not told: removals are blocked"),
-        (
-            needs.offsets,
-            "DescribeConfigs",
-            32,
-            1,
-            "it is unknown whether topics are compacted: their floors are blocked",
-        ),
+        (needs.offsets, "DescribeConfigs", 32, 1, no_config),
     )
-    return tuple(
-        RequiredRequest(Role.PLAN, name, key, first, breaks)
-        for is_needed, name, key, first, breaks in rows
-        if is_needed
-    )
+    return tuple(RequiredRequest(Role.PLAN, *row[1:]) for row in rows if row[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,7 +366,7 @@ def _resources(permission: Permission, names: Mapping[str, Sequence[str]]) -> It
             prefix = _PREFIX_PATTERN.fullmatch(selector.text)
             if kind == "cluster":
                 yield Resource(kind)
-            elif prefix and (is_wide or not _may_except(selection, prefix[1])):
+            elif prefix and (is_wide or not _may_except(selection, selector)):
                 yield Resource(kind, prefix[1], prefixed=True)
             elif not is_wide:
                 narrowed = replace(selection, selectors=(selector,))
@@ -389,13 +375,7 @@ def _resources(permission: Permission, names: Mapping[str, Sequence[str]]) -> It
                 yield Resource(kind, ALL if selector.is_pattern else selector.text)
 
 
-def _may_except(selection: NameSelection, prefix: str) -> bool:
-    """Whether the selection may leave out a name with this prefix."""
-
-    def may_match(selector: Selector) -> bool:
-        literal = re.split(r"[*?\[]", selector.text)[0]
-        overlaps = literal.startswith(prefix) or (selector.is_pattern and prefix.startswith(literal))
-        return overlaps or selector.text.startswith("regex:")
-
-    hidden = selection.patterns_skip_underscore and prefix.startswith("_")
-    return hidden or any(map(may_match, selection.excluding))
+def _may_except(selection: NameSelection, selector: Selector) -> bool:
+    """Whether the selection may leave out a name that its selector selects."""
+    hidden = selection.patterns_skip_underscore and selector.text.startswith("_")
+    return hidden or any(may_share_name(selector, other) for other in selection.excluding)
