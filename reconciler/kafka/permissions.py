@@ -138,28 +138,19 @@ def requirements(required: RequiredAccess) -> list[Permission]:
     """All permissions that the manifests require. Applying also needs those of planning."""
     plan, apply, elections = Role
     request = required.needs
-    topics = [(NameSelection(selectors=n.topics, excluding=n.except_topics), n.offsets) for n in request.topics]
-    floors = [selection for selection, with_offsets in topics if with_offsets]
+    topics = [NameSelection(selectors=n.topics, excluding=n.except_topics) for n in request.topics]
+    asked = list(zip(request.topics, topics, strict=True))
+    floors = [selection for n, selection in asked if n.offsets]
     with_records = [
-        NameSelection(
-            selectors=n.topics, excluding=n.except_topics, patterns_skip_underscore=n.patterns_skip_underscore
-        )
-        for n in request.topics
-        if n.records
+        replace(selection, patterns_skip_underscore=n.patterns_skip_underscore) for n, selection in asked if n.records
     ]
     groups = [NameSelection(selectors=n.groups, excluding=n.except_groups) for n in request.groups]
-    journal = [NameSelection(selectors=(Selector(required.journal_topic),))] if required.journal_topic else []
+    journal = _exactly(required.journal_topic) if required.journal_topic else []
     of_elections = journal if any(change.purpose is elections for change in required.changes) else []
     with_observations = request.without_consumer_offsets and any(part.idle_for_ms for part in request.groups)
     every_topic = [EVERY] if request.cluster_records or with_observations else []
-    described = [*(selection for selection, _ in topics), *every_topic]
     needs_log = request.consumer_offsets and not request.without_consumer_offsets
-    consumer_offsets = [NameSelection(selectors=(Selector(CONSUMER_OFFSETS_TOPIC),))] if needs_log else []
-    syncs = [
-        NameSelection(selectors=(Selector.literal(reader.at),))
-        for reader in request.external
-        if reader.kind is PositionKind.MIRROR_MAKER_SYNCS
-    ]
+    syncs = (reader.at for reader in request.external if reader.kind is PositionKind.MIRROR_MAKER_SYNCS)
     # A policy with `every` reads the journal, and so does one that rests on observations.
     has_clock = with_observations or any(part.every_ms is not None for part in request.topics)
     # What does not work without each of them.
@@ -183,19 +174,23 @@ def requirements(required: RequiredAccess) -> list[Permission]:
     no_history = "the actions of an interrupted run cannot be read: the next run does not report them"
     return [
         Permission(plan, "DESCRIBE", "cluster", [EVERY], no_listing),
-        Permission(plan, "DESCRIBE", "topic", described, no_topic),
+        Permission(plan, "DESCRIBE", "topic", [*topics, *every_topic], no_topic),
         Permission(plan, "DESCRIBE_CONFIGS", "topic", floors, no_config),
         Permission(plan, "DESCRIBE", "group", [*groups, EVERY] if request.readers else groups, no_group),
-        Permission(plan, "READ", "topic", consumer_offsets, no_consumer_offsets),
+        Permission(plan, "READ", "topic", _exactly(CONSUMER_OFFSETS_TOPIC) if needs_log else [], no_consumer_offsets),
         Permission(plan, "READ", "topic", journal if has_clock else [], no_clock),
         Permission(plan, "READ", "topic", with_records, no_record),
-        Permission(plan, "READ", "topic", syncs, no_position),
+        Permission(plan, "READ", "topic", _exactly(*syncs), no_position),
         *required.changes,
         Permission(apply, "READ", "topic", [] if has_clock else journal, no_history),
         Permission(apply, "WRITE", "topic", journal, no_intent),
         Permission(elections, "READ", "topic", of_elections, no_history),
         Permission(elections, "WRITE", "topic", of_elections, no_intent),
     ]
+
+
+def _exactly(*names: str) -> list[NameSelection]:
+    return [NameSelection(selectors=(Selector.literal(name),)) for name in names]
 
 
 Operations = Mapping[str, frozenset[str] | Unknown]
