@@ -20,9 +20,10 @@ import pyarrow as pa
 from reconciler.errors import ScanFailed
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_consumer_offsets
+from reconciler.kafka.coordinators import read_consumption
 from reconciler.kafka.futures import error_columns
 from reconciler.kafka.group_listing import cluster_id_in_metadata
-from reconciler.kafka.groups import commit_row, read_consumption
+from reconciler.kafka.groups import commit_row
 from reconciler.kafka.offsets import HIGH_WATERMARK, STABLE_END, OffsetsRequest, read_offsets
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.garbage import gc_paused
