@@ -17,6 +17,7 @@ import shlex
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -137,7 +138,8 @@ class SparkProcess:
         except BaseException:
             if self.engine.remote:  # the server would go on reading
                 self.child.send(_INTERRUPT)
-                self.child.receive_after(_INTERRUPT_LIMIT_S, skip=lambda frame: frame[0] == _RUNNING)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self.child.process.wait(_INTERRUPT_LIMIT_S)
             self.end()
             raise
         self.answered = True
@@ -298,8 +300,7 @@ def _serve_request(spark: Spark, pipe: PipeEnd, received: "queue.SimpleQueue[Any
         with contextlib.suppress(queue.Empty):
             if received.get_nowait() == _INTERRUPT and isinstance(spark, ConnectSession):
                 spark.interrupt()
-                pipe.send((_INTERRUPT,))
-                received.get()
+                os._exit(0)  # the parent waits for it, whatever counts it still has to read
         pipe.send((_RUNNING, *spark.count_tasks()))
     pipe.send((_ANSWERS, reading.result()))
 
