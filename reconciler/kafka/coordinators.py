@@ -190,9 +190,8 @@ def read_consumption(
     """What each group consumes, a few hundred groups at a time.
 
     `with_members`: groups that may have members; the members of other groups are not read.
-    `isolated`: send from a worker process. Otherwise the library may kill this process while a
-    coordinator moves: acceptable in a Spark task, which is retried, never in the driver. Raises
-    ClusterUnreachable where no client can be opened.
+    `isolated`: send from a worker process. A Spark task, which is retried, need not, and the driver
+    always does. Raises ClusterUnreachable where no client can be opened.
     """
     with_members = frozenset(with_members)
     for part in batched(groups, _GROUPS_IN_FLIGHT):

@@ -63,12 +63,11 @@ def read_groups(
     """Listing, state and commits of some groups.
 
     `listed` False needs a provably complete listing and the group's coordinator: while a
-    coordinator moves, no broker lists its groups and no error says so. The coordinators of `removed`
-    have answered: each removed its group. The listing has the type and state of a listed group, so
-    its coordinator answers only for the commits. Unless `cluster_id` is None, every fact is Unknown
-    where another cluster answers, or one that does not tell its id: the same name there is another
-    group. While the brokers list their groups, a worker process connects to them. `hidden`: list
-    also those that only the old call shows, which describes each of them. Raises ClusterUnreachable.
+    coordinator moves, no broker lists its groups and no error says so. The listing has the type and
+    state of a listed group, so its coordinator answers only for the commits. Unless `cluster_id` is
+    None, every fact is Unknown where another cluster answers, or one that does not tell its id: the
+    same name there is another group. While the brokers list their groups, a worker process connects
+    to them. `removed`, `hidden`: as in `model.ports.Gateway`. Raises ClusterUnreachable.
     """
     listing_deadline = Deadline.after(deadline.remaining_s * _LISTING_SHARE)
     asked = len(requested) - len(removed)
