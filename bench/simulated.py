@@ -35,8 +35,8 @@ from reconciler.companions.sources.command import request_everything
 from reconciler.companions.sources.target import Folder
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets_layout import log_partition
+from reconciler.kafka.coordinators import Consumption
 from reconciler.kafka.group_listing import GroupListing
-from reconciler.kafka.groups import Consumption
 from reconciler.kafka.offsets import OffsetsRequest, Watermarks
 from reconciler.kafka.records import Answers
 from reconciler.kafka.session import KafkaSession

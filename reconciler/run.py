@@ -88,7 +88,7 @@ class Run(AbstractContextManager["Run"]):
                 f"move it to {folder / path}"
             )
         store = JournalTopic(self.session, topic) if topic else JournalFile(folder / path)
-        return ActionJournal(store, who=journal.whoami(), commit=commit, ci_run=ci_run())
+        return ActionJournal(store, who=journal.whoami(), commit=commit, **ci_run())
 
     def note_purges(self, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
         """Yield the outcomes, and remember those that may have deleted records for the next round."""

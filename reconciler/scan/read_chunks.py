@@ -1,9 +1,8 @@
 """Reads all chunks of a scan, in threads of this process or in Spark, with the same code."""
 
-import queue
 from collections.abc import Iterator, Sequence
 from concurrent.futures import wait
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 from reconciler.errors import ScanFailed
@@ -86,9 +85,7 @@ def _read_inline(
     session: KafkaSession, task: ScanTask, chunks: Sequence[Chunk], subjects: str, limit_s: float, progress: Progress
 ) -> list[Answer]:
     """Read in a few threads with the session of this process."""
-    pending: queue.SimpleQueue[Chunk] = queue.SimpleQueue()
-    for chunk in chunks:
-        pending.put(chunk)
+    pending = iter(chunks)  # of all threads: each takes the next one
     answers: list[Answer] = []
 
     def read_in_time(chunk: Chunk) -> Answer:
@@ -99,11 +96,7 @@ def _read_inline(
             return read_chunk(impatient, task, chunk, isolated=True)
 
     def read_pending() -> None:
-        while True:
-            try:
-                chunk = pending.get_nowait()
-            except queue.Empty:
-                return
+        for chunk in pending:
             answers.append(read_in_time(chunk))
 
     if chunks:
@@ -120,7 +113,5 @@ def _read_inline(
         for future in reading:
             future.result()
     finally:
-        with suppress(queue.Empty):  # after an error the threads read nothing more
-            while True:
-                pending.get_nowait()
+        list(pending)  # after an error the threads read nothing more
     return answers

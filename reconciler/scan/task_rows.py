@@ -20,9 +20,10 @@ import pyarrow as pa
 from reconciler.errors import ScanFailed
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_consumer_offsets
+from reconciler.kafka.coordinators import read_consumption
 from reconciler.kafka.futures import error_columns
 from reconciler.kafka.group_listing import cluster_id_in_metadata
-from reconciler.kafka.groups import commit_row, read_consumption
+from reconciler.kafka.groups import commit_row
 from reconciler.kafka.offsets import HIGH_WATERMARK, STABLE_END, OffsetsRequest, read_offsets
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.garbage import gc_paused
@@ -41,9 +42,8 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     "positions": columns("group! topic! partition! committed"),
     # Each group with the topics that it consumes, also where its positions are left out.
     "consumers": columns("group! topic!"),
-    # Of `__consumer_offsets`: the newest record and activity of a group, and commits with their topic ids.
+    # As of `read_consumer_offsets`.
     "activity": columns("group! last_activity_ms log_partition! log_offset seems live commit_keys members may_read"),
-    # The newest commit of a group on a partition, if its record lies above the last stable offset of the log.
     "pending": columns("group! topic! partition! committed log_partition!"),
     "origins": columns("topic! partition! group! committed topic_id"),
     "commits": columns("group! topic! partition! committed! topic_id metadata_base64"),
@@ -98,11 +98,10 @@ class ScanTask:
     partitions whose readers are requested, by topic. `topic_ids`: of these topics. `named`: groups
     whose position is requested wherever it is, by topic. `ends`: of topics that were read before;
     positions at these ends are left out, except those of named groups and of groups in `origins`,
-    by topic: `__consumer_offsets` names the topic ids of their commits. `with_commits`: groups of whose
-    commits the newest records are requested. `last_stable_offsets`: the last stable offset of each partition
-    of `__consumer_offsets`, read before any commit. `until_s`: epoch seconds at which
-    tasks give up silent brokers; a wrong clock costs time, not facts. `log_limit_s`: for one chunk
-    of `__consumer_offsets`.
+    by topic: `__consumer_offsets` names the topic ids of their commits. `last_stable_offsets`: of
+    `__consumer_offsets`, read before any commit. `until_s`: epoch seconds at which tasks give up silent
+    brokers; a wrong clock costs time, not facts. `log_limit_s`: for one chunk of `__consumer_offsets`.
+    Others: as of `read_consumer_offsets`.
     """
 
     connection: Connection
