@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from reconciler.manifest.parse import kinds
+from reconciler.policies.fields import where
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _FIRST_KEYS = ("title", "description", "type")
@@ -45,10 +46,7 @@ def _any_manifest(models: Mapping[str, Any]) -> dict[str, Any]:
             "apiVersion": models[names[0]]["properties"]["apiVersion"],
             "kind": {"description": "Which kind of manifest this is.", "enum": names, "examples": names},
         },
-        "allOf": [
-            {"if": {"properties": {"kind": {"const": name}}, "required": ["kind"]}, "then": {"$ref": f"#/$defs/{name}"}}
-            for name in names
-        ],
+        "allOf": [{"if": where("kind", {"const": name}), "then": {"$ref": f"#/$defs/{name}"}} for name in names],
     }
 
 

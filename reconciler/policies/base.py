@@ -20,7 +20,7 @@ from reconciler.model.selector import Selector, SelectorSet, select
 from reconciler.model.snapshot import ClusterSnapshot, TopicFacts
 from reconciler.operations import Operation
 from reconciler.operations.touchable import Protection, missing_partition
-from reconciler.policies.fields import LIST, Name
+from reconciler.policies.fields import LIST, Name, optional, required, where
 from reconciler.policies.validation import FieldPath, ValidationIssue, raise_if_any
 
 
@@ -86,26 +86,19 @@ class ClusterMetadata(ManifestModel):
     """The metadata of a Cluster: its name, its owner and its reason."""
 
     name: Name = Field(description="The name of this manifest; unique per kind and cluster.")
-    owner: _Text | None = Field(
-        default=None, examples=["team-orders"], description="The team that is responsible for it; shown in the plan."
-    )
-    reason: _Text | None = Field(
-        default=None, examples=["erase after 30 days"], description="Why it exists; shown in the plan."
-    )
-    expect_none: Annotated[tuple[_Text, ...], LIST] | None = Field(
-        default=None,
-        examples=[["console-consumer-*"]],
-        description="Selectors of protect, exceptTopics and exceptGroups that match nothing yet: no warning names them.",
+    owner: _Text | None = optional("The team that is responsible for it; shown in the plan.", "team-orders")
+    reason: _Text | None = optional("Why it exists; shown in the plan.", "erase after 30 days")
+    expect_none: Annotated[tuple[_Text, ...], LIST] | None = optional(
+        "Selectors of protect, exceptTopics and exceptGroups that match nothing yet: no warning names them.",
+        ["console-consumer-*"],
     )
 
 
 class Metadata(ClusterMetadata):
     """The metadata of every other kind: the same, and its cluster."""
 
-    cluster: Name | None = Field(
-        default=None,
-        description="The Cluster manifest that this one belongs to; may be left out where the set holds exactly one.",
-        examples=["prod-eu"],
+    cluster: Name | None = optional(
+        "The Cluster manifest that this one belongs to; may be left out where the set holds exactly one.", "prod-eu"
     )
 
 
@@ -116,9 +109,7 @@ Guards = Mapping[str, tuple[str, tuple[Selector, ...]]]
 class Envelope(ManifestModel):
     """What all kinds have in common; each kind narrows `kind` and adds `spec`."""
 
-    api_version: Literal["reconciler/v1"] = Field(
-        examples=["reconciler/v1"], description="The version of the manifest language."
-    )
+    api_version: Literal["reconciler/v1"] = required("The version of the manifest language.", "reconciler/v1")
     kind: str = Field(description="Which kind of manifest this is.")
     metadata: ClusterMetadata = Field(description="The name of this manifest, its owner and its reason.")
 
@@ -156,8 +147,7 @@ class Envelope(ManifestModel):
 
 def reviewed_only_schema(spec: dict[str, Any]) -> dict[str, Any]:
     """Return the JSON Schema that refuses `mode: continuous` with a spec that matches this one."""
-    continuous = {"properties": {"mode": {"const": Mode.CONTINUOUS.value}}, "required": ["mode"]}
-    return {"if": continuous, "then": {"properties": {"spec": {"not": spec}}}}
+    return {"if": where("mode", {"const": Mode.CONTINUOUS.value}), "then": {"properties": {"spec": {"not": spec}}}}
 
 
 Subjects = Mapping[str, bool]
@@ -203,11 +193,11 @@ class Policy(Envelope, ABC):
     """The operation that its actions are."""
 
     metadata: Metadata = Field(description="The name of this manifest, its owner, its reason and its cluster.")
-    mode: Mode = Field(
-        default=Mode.MERGE,
+    mode: Mode = optional(
+        "merge: applied from a reviewed plan only. continuous: also by converge and watch.",
+        "merge",
+        Mode.MERGE,
         strict=False,
-        examples=["merge"],
-        description="merge: applied from a reviewed plan only. continuous: also by converge and watch.",
     )
     spec: Any
 
