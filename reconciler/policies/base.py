@@ -47,10 +47,7 @@ class ManifestModel(BaseModel):
         return ()
 
     def settings(self, *, explicit: bool = False) -> Mapping[str, tuple[str, ...]]:
-        """Return the values of all fields by path, as texts.
-
-        `explicit`: of those that the manifest writes.
-        """
+        """Return the values of all fields by path, as texts. `explicit`: of those that the manifest writes."""
         document = self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=explicit)
         return dict(_flatten(document, ""))
 
@@ -121,13 +118,11 @@ class Envelope(ManifestModel):
         return self._declared_at
 
     def with_location(self, place: SourceLocation) -> Self:
-        """Return a copy that knows where it was declared."""
         copy = self.model_copy()
         copy._declared_at = place
         return copy
 
     def with_suffix(self, suffix: str) -> Self:
-        """Return a copy with another name."""
         metadata = self.metadata.model_copy(update={"name": f"{self.metadata.name}{suffix}"})
         return self.model_copy(update={"metadata": metadata})
 
@@ -151,10 +146,7 @@ def reviewed_only_schema(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 Subjects = Mapping[str, bool]
-"""Topics or groups in order, each with whether an exact selector named it.
-
-The cluster may not list an exact name.
-"""
+"""Topics or groups in order, each with whether an exact selector named it. The cluster may not list an exact name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +210,6 @@ class Policy(Envelope, ABC):
 
     @property
     def selectors(self) -> tuple[Selector, ...]:
-        """The selectors of its topics or groups."""
         return getattr(self.spec, self.SUBJECTS) or ()
 
     @property
@@ -260,7 +251,6 @@ class Policy(Envelope, ABC):
         return None
 
     def claims(self, address: Address) -> bool:
-        """Whether it claims this partition of a topic that it selects."""
         claimed = self.claimed_partitions(address.name)
         return claimed is None or address.partition in claimed
 
@@ -287,7 +277,6 @@ class Policy(Envelope, ABC):
         """Yield one decision for each subject, or for each selected partition of a topic."""
 
     def protection_of(self, name: str, protection: Protection) -> BlockReason | None:
-        """Return what protects the topic or group `name`; None: nothing."""
         return protection.of_group(name) if self.SUBJECTS == "groups" else protection.of_topic(name)
 
     def select(self, snapshot: ClusterSnapshot) -> Selection:
@@ -314,5 +303,4 @@ class Policy(Envelope, ABC):
             yield partition, None if number < count else missing_partition(partition, count)
 
     def address_of(self, name: str, partition: int = -1) -> Address:
-        """Return the address of one of its subjects."""
         return Address(type(self).__name__, self.metadata.name, name, partition)

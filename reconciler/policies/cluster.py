@@ -114,7 +114,6 @@ class Cluster(Envelope):
 
     @property
     def protection(self) -> Protection:
-        """What may lose nothing."""
         protect = self.spec.protect
         return Protection(
             cluster=self.address,
@@ -135,7 +134,6 @@ class Cluster(Envelope):
         return self.spec.consumer_offsets == "hidden"
 
     def limit(self, limit: Limit) -> float:
-        """Return the bound that the manifest sets."""
         return float(getattr(self.spec.limits, limit.field, limit.default))
 
     def connection_changes(self, trusted: "Cluster | None") -> tuple[str, ...]:
@@ -155,7 +153,6 @@ class Cluster(Envelope):
         return tuple(sorted(name for name in own.keys() | other.keys() if own.get(name) != other.get(name)))
 
     def connect_as(self, trusted: "Cluster") -> "Cluster":
-        """Return this manifest with the connection of a trusted one."""
         fields = ("cluster_id", "bootstrap_servers", "client", "tokens", "journal")
         spec = self.spec.model_copy(update={name: getattr(trusted.spec, name) for name in fields})
         return self.model_copy(update={"spec": spec})

@@ -82,7 +82,6 @@ class ExternalReader(Envelope):
 
     @property
     def request(self) -> ExternalReaderRequest:
-        """What a scan reads of it."""
         (position,) = self.spec.position.model_dump(exclude_none=True, by_alias=True).items()
         return ExternalReaderRequest(
             name=str(self.address), topics=self.spec.topics, kind=PositionKind(position[0]), at=position[1]

@@ -141,15 +141,14 @@ class LeaderPolicy(Policy):
                 unknown_count += math.inf if error.unread else 0
                 yield error.blocked(self.address_of(topic), self.declared_at)
                 continue
-            for partition, block in partitions:
-                if block is None:
-                    try:
-                        leaderships[partition] = observe_leadership(partition, snapshot.partitions.get(partition))
-                    except BlockReason as error:
-                        block = error
-                if block is not None:
-                    unknown_count += block.unread
-                    yield block.blocked(self.address_of(topic, partition.partition), self.declared_at)
+            for partition, missing in partitions:
+                try:
+                    if missing is not None:
+                        raise missing
+                    leaderships[partition] = observe_leadership(partition, snapshot.partitions.get(partition))
+                except BlockReason as error:
+                    unknown_count += error.unread
+                    yield error.blocked(self.address_of(topic, partition.partition), self.declared_at)
         tolerated = _brokers_within(self.spec.tolerance, leaderships.values(), unknown_count)
         for partition, observed in leaderships.items():
             yield self._decide(partition, observed, snapshot.brokers, tolerated)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, ConfigDict, Field
 
 from reconciler.model.block_reason import SILENT, BlockReason, contradiction, known, unknown_fact
-from reconciler.model.names import TopicPartition
+from reconciler.model.names import Address, TopicPartition
 from reconciler.model.plan import Decision, Satisfied, Waiting
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, KeptForever, PartitionFacts, Unknown
@@ -217,7 +217,6 @@ class RetentionFloor(Policy):
             yield ValidationIssue("M206", message, ("spec", "keep", "since"), hint)
 
     def claimed_partitions(self, name: str) -> frozenset[int] | None:
-        """A `fromOffset` map selects just its own partitions."""
         selected = self.spec.partitions if self.spec.keep.from_offset is None else self.spec.keep.from_offset
         return None if selected is None else frozenset(selected)
 
@@ -256,11 +255,14 @@ class RetentionFloor(Policy):
                 if not exact and not (self.awaited_groups and topic.endswith(_REPARTITION)):
                     check_not_kept_forever(facts)
                 for partition, missing in self.partitions(facts):
-                    if missing is None:
-                        yield evaluator.decide(partition)
-                    else:
-                        address = self.address_of(topic, partition.partition)
-                        yield missing.blocked_or_skipped(address, self.declared_at, exact=exact)
+                    address = self.address_of(topic, partition.partition)
+                    try:
+                        if missing is None:
+                            yield evaluator.decide(address, partition)
+                        else:
+                            yield missing.blocked_or_skipped(address, self.declared_at, exact=exact)
+                    except BlockReason as error:
+                        yield error.blocked(address, self.declared_at)
             except BlockReason as error:
                 yield error.blocked_or_skipped(self.address_of(topic), self.declared_at, exact=exact)
 
@@ -298,17 +300,9 @@ class FloorEvaluator:
         )
         self.consumers = FloorConsumers(self.guard, group_excluder(spec.except_groups or ()), snapshot)
 
-    def decide(self, partition: TopicPartition) -> Decision:
-        """Return what the rules, the consumers and the clock say of one partition."""
-        try:
-            return self._decide(partition, self.snapshot.partitions.get(partition))
-        except BlockReason as error:
-            address = self.policy.address_of(partition.topic, partition.partition)
-            return error.blocked(address, self.policy.declared_at)
-
-    def _decide(self, partition: TopicPartition, facts: PartitionFacts | None) -> Decision:
-        keep, policy = self.keep, self.policy
-        address = policy.address_of(partition.topic, partition.partition)
+    def decide(self, address: Address, partition: TopicPartition) -> Decision:
+        """Return what the rules, the consumers and the clock say of one partition. Raises BlockReason."""
+        keep, policy, facts = self.keep, self.policy, self.snapshot.partitions.get(partition)
         observed = observe_partition(partition, facts)
         assert facts is not None
         log_start, end = observed.log_start, observed.last_stable_offset

@@ -32,10 +32,7 @@ class GitHub(CodeHost):
 
     @classmethod
     def of(cls, repository: str, *, timeout_s: float, environment: Mapping[str, str] = os.environ) -> "GitHub":
-        """Return the repository OWNER/NAME, with the API and the token of the environment.
-
-        Raises UsageError.
-        """
+        """Return the repository OWNER/NAME, with the API and the token of the environment. Raises UsageError."""
         if not _REPOSITORY.fullmatch(repository):
             raise UsageError(f"--github {repository or 'is empty'}: expected OWNER/NAME of a repository")
         url = (environment.get("GITHUB_API_URL") or "https://api.github.com").rstrip("/")
@@ -48,7 +45,6 @@ class GitHub(CodeHost):
 
     @cached_property
     def default_branch(self) -> str:
-        """The name of the default branch."""
         try:
             return str(self.get("")["default_branch"])
         except Hidden as error:
@@ -68,10 +64,7 @@ class GitHub(CodeHost):
             self.send("PATCH", f"issues/comments/{edited}", body=body)
 
     def call(self, method: str, path: str, *words: str) -> str:
-        """Return the `gh api` call for a path below the repository.
-
-        `words`: shell words, quoted already.
-        """
+        """Return the `gh api` call for a path below the repository. `words`: shell words, quoted already."""
         return " ".join(
             [
                 "gh api",

@@ -20,9 +20,7 @@ from reconciler.companions.code_host import Hidden
 from reconciler.companions.github.api import GitHub, GitHubUnavailable
 
 UNREVIEWED = "RECONCILER_UNREVIEWED"
-"""The variable with the clusters, separated by commas, to which an operator applies without
-reviewers.
-"""
+"""The variable with the clusters, separated by commas, to which an operator applies without reviewers."""
 CHECK = "reconciler"
 """The check that a merge has to require: all others report through it."""
 _ENVIRONMENT = re.compile("reconciler-(plan|apply|elect|converge)-(.+)")
@@ -61,7 +59,6 @@ class ClusterNeeds:
 
     @property
     def environments(self) -> tuple[str, ...]:
-        """The names of its environments."""
         roles = ["plan", "apply", *(["elect"] if self.elects else []), *(["converge"] if self.converges else [])]
         return tuple(f"reconciler-{role}-{self.name}" for role in roles)
 
@@ -71,10 +68,7 @@ _Facts = Iterator[tuple[State, str] | tuple[State, str, str] | ProtectionFinding
 
 
 def check_environment(github: GitHub, name: str, *, unreviewed: Collection[str] = ()) -> Sequence[ProtectionFinding]:
-    """Return who may use an environment.
-
-    `unreviewed`: clusters that an operator accepts without reviewers.
-    """
+    """Return who may use an environment. `unreviewed`: clusters that an operator accepts without reviewers."""
     match = _ENVIRONMENT.fullmatch(name)
     role, cluster = (match[1], match[2]) if match else ("apply", name)
     reviewed, accepted = role in _REVIEWED_ROLES, cluster in unreviewed
@@ -84,9 +78,7 @@ def check_environment(github: GitHub, name: str, *, unreviewed: Collection[str] 
 def check_repository(
     github: GitHub, clusters: Sequence[ClusterNeeds], *, unreviewed: Collection[str] = (), folder: str = "manifests"
 ) -> Sequence[ProtectionFinding]:
-    """Return what protects the clusters' environments, their secrets, the default branch and the
-    manifests.
-    """
+    """Return what protects the clusters' environments, their secrets, the default branch and the manifests."""
     findings: list[ProtectionFinding] = []
     for cluster in clusters:
         for name in cluster.environments:
@@ -172,9 +164,7 @@ def _no_rule(github: GitHub, path: str) -> tuple[State, str, str]:
 
 
 def _put_environment(github: GitHub, path: str, present: Mapping[str, Any], *, reviewed: bool) -> str:
-    """Return the call that sets what a check expects, and keeps what there is: it replaces all
-    settings.
-    """
+    """Return the call that sets what a check expects, and keeps what there is: it replaces all settings."""
     rules = present.get("protection_rules", ())
     reviewers = [(r["type"], str(int(r["reviewer"]["id"]))) for rule in rules for r in rule.get("reviewers") or ()]
     if reviewed and not reviewers:

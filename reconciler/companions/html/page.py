@@ -113,7 +113,6 @@ def write_html(document: Document, view: View = View()) -> str:  # noqa: B008  i
 
 
 def _document(report: Report, figures: Figures, number: int, total: int) -> dict[str, Any]:
-    """Return what the template shows of one report."""
     prefix, share = (f"{number + 1}-", min(total, _REPORTS_MAX)) if total > 1 else ("", 1)
     parts, omitted = _parts(report, prefix, _TEXT_BYTES // share)
     rulers, omitted_topics = _rulers(figures.topics, prefix, _RULERS_BYTES // share)

@@ -99,7 +99,6 @@ def tables(snapshot: ClusterSnapshot) -> Mapping[str, pa.Table]:
 
 @gc_paused()
 def _parquet(snapshot: ClusterSnapshot, name: str, schema: pa.Schema) -> bytes:
-    """Return a table as a file with these columns of it."""
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
         for batch in _batches(SCHEMAS[name], snapshot, _ROWS[name](snapshot)):

@@ -68,7 +68,6 @@ class ClusterFacts:
         return {kind: frozenset(selected) for kind, selected in names.items()}
 
     def is_covered(self, kind: type[Policy], name: str) -> bool:
-        """Whether a policy of this kind selects the topic or group already."""
         return name in self.covered.get(kind, ())
 
     @cached_property
@@ -145,7 +144,6 @@ class ClusterFacts:
 
     @cached_property
     def only_readers(self) -> Mapping[str, list[str]]:
-        """The topics that a group alone reads, by group."""
         topics: defaultdict[str, list[str]] = defaultdict(list)
         for name, topic in self.topics.items():
             if not isinstance(topic, Unknown) and len(topic.readers) == 1:
@@ -205,7 +203,6 @@ class ClusterFacts:
         return facts is not None and isinstance(facts.state, GroupState) and facts.state not in without
 
     def state(self, group: str) -> str:
-        """The state of a group in words."""
         facts = self.snapshot.groups.get(group)
         return "in an unknown state" if facts is None or isinstance(facts.state, Unknown) else str(facts.state)
 

@@ -124,7 +124,6 @@ class Suggestions:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """All findings, in the order of the sections."""
         return tuple(finding for section in self.sections for finding in section.findings)
 
     @property
@@ -142,7 +141,6 @@ class Suggestions:
         ]
 
     def of(self, kind: FindingKind) -> FindingSection:
-        """Return the section of a kind."""
         return next(section for section in self.sections if section.kind is kind)
 
 
@@ -165,7 +163,6 @@ class Collector:
         return True
 
     def add(self, *subject: str, title: str, confidence: Confidence, **facts: Any) -> str:
-        """Add a finding and return its id."""
         identifier, name = finding_id(self.kind, *subject), subject[0]
         self.findings.append(
             Finding(id=identifier, kind=self.kind, subject=name, title=title, confidence=confidence, **facts)

@@ -163,7 +163,9 @@ class _Analysis:
             FindingKind.UNREAD_TOPIC: self._unread_topics,
             FindingKind.EXTERNAL_READER: self._external_readers,
             FindingKind.PROTECTION: partial(find_protections, facts),
-            FindingKind.LIMIT: lambda collector: find_limits(facts, collector, self._drafted_actions()),
+            FindingKind.LIMIT: lambda collector: find_limits(
+                facts, collector, [action for drafted in self.drafted for action in self.candidates[drafted][1]]
+            ),
         }
         collectors = [Collector(kind, self.ignored_ids) for kind in FindingKind]  # in this order
         for collector in collectors:
@@ -483,7 +485,7 @@ class _Analysis:
         ]
         if snapshot.topics_incomplete is not None:
             collector.cannot_tell(f"there may be more topics: {snapshot.topics_incomplete.reason}")
-        rule = _Rule(LeaderPolicy, "preferred-leaders", _leader_spec)
+        rule = _Rule(LeaderPolicy, "preferred-leaders", lambda names: {"topics": list(names), "election": "preferred"})
         for topic, elections, decisions in self._decided(collector, rule, topics, ElectLeader):
             if not collector.is_ignored(topic):
                 identifier = self._add_leaders(collector, topic, elections, decisions)
@@ -518,10 +520,6 @@ class _Analysis:
         )
 
     # --- manifests
-
-    def _drafted_actions(self) -> Sequence[Action]:
-        """Return what the manifests would do now."""
-        return [action for identifier in self.drafted for action in self.candidates[identifier][1]]
 
     def _manifest(self, kind: type[_M], name: str, spec: Mapping[str, Any], reason: str | None = None) -> _M:
         metadata = {"name": name, "cluster": self.facts.cluster.metadata.name, "owner": OWNER}
@@ -601,10 +599,6 @@ def _floor_spec(topics: Sequence[str], groups: Sequence[str]) -> dict[str, Any]:
         "keep": {"unreadBy": list(groups)},
         "consumers": LagPolicy.BLOCK.value,
     }
-
-
-def _leader_spec(topics: Sequence[str]) -> dict[str, Any]:
-    return {"topics": list(topics), "election": "preferred"}
 
 
 def _manifest_name(base: str, ending: str = "") -> str:
