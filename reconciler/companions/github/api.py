@@ -63,6 +63,17 @@ class GitHub(CodeHost):
         else:
             self.send("PATCH", f"issues/comments/{edited}", body=body)
 
+    def keep_issue(self, title: str, marker: str, body: str, closing: str = "") -> None:
+        """Keep one open issue with this marker: edit it, or open it. Without a body, close it with a comment."""
+        issue, text = find_own(self.get_all("issues", state="open"), marker), f"{marker}\n{body}"
+        if body and issue:
+            self.send("PATCH", f"issues/{issue['number']}", body=text)
+        elif body:
+            self.send("POST", "issues", title=title, body=text)
+        elif issue:
+            self.send("POST", f"issues/{issue['number']}/comments", body=closing)
+            self.send("PATCH", f"issues/{issue['number']}", state="closed", state_reason="completed")
+
     def call(self, method: str, path: str, *words: str) -> str:
         """Return the `gh api` call for a path below the repository. `words`: shell words, quoted already."""
         return " ".join(

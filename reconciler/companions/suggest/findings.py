@@ -6,7 +6,7 @@ An id depends on the kind of a finding and on its subject only: the next run giv
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 from urllib.parse import quote
@@ -96,28 +96,19 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
-    """How large the scanned cluster is, by what could be read."""
-
-    brokers: int
-    topics: int
-    partitions: int
-    groups: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestions:
     """All findings of one scan of one cluster.
 
     `sections`: one for each kind, in the order of `Kind`. `unmatched`: ids to ignore that no finding
-    has. `idle_for_ms`: how long a group has to be without activity.
+    has. `idle_for_ms`: how long a group has to be without activity. `size`: of what could be read, the
+    number of brokers, topics, partitions and groups.
     """
 
     cluster: str
     cluster_id: str
     observed_at_ms: int
     idle_for_ms: int
-    size: Size
+    size: Mapping[str, int]
     sections: tuple[FindingSection, ...]
     drafts: tuple[Draft, ...]
     unmatched: tuple[str, ...] = ()
@@ -235,7 +226,7 @@ def dumps(suggestions: Suggestions, manifests: Iterable[tuple[Address, Sequence[
             "cluster_id": suggestions.cluster_id,
             "observed_at": format_exact_instant(suggestions.observed_at_ms),
             "idle_for_ms": suggestions.idle_for_ms,
-            "size": asdict(suggestions.size),
+            "size": suggestions.size,
             "unmatched": suggestions.unmatched,
             "sections": [
                 {"kind": of.kind, "findings": len(of.findings), "unknown": of.unknown, "ignored": of.ignored}

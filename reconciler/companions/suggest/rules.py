@@ -22,7 +22,6 @@ from reconciler.companions.suggest.findings import (
     Draft,
     Finding,
     FindingKind,
-    Size,
     Suggestions,
 )
 from reconciler.model.action import Action, Mode
@@ -188,12 +187,12 @@ class _Analysis:
             cluster_id=snapshot.cluster_id,
             observed_at_ms=snapshot.observed_at_ms,
             idle_for_ms=self.idle_for_ms,
-            size=Size(
-                brokers=len(snapshot.brokers),
-                topics=len(snapshot.topics),
-                partitions=sum(number for number in partitions if isinstance(number, int)),
-                groups=len(snapshot.groups.keys() - {""}),
-            ),
+            size={
+                "brokers": len(snapshot.brokers),
+                "topics": len(snapshot.topics),
+                "partitions": sum(number for number in partitions if isinstance(number, int)),
+                "groups": len(snapshot.groups.keys() - {""}),
+            },
             sections=sections,
             drafts=tuple(
                 Draft(policy=policy, findings=tuple(by_id[identifier] for identifier in ids))
