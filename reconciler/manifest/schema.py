@@ -9,10 +9,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from reconciler.codec import DIALECT
 from reconciler.manifest.parse import kinds
 from reconciler.policies.fields import where
 
-DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _FIRST_KEYS = ("title", "description", "type")
 
 
@@ -29,7 +29,7 @@ def schemas() -> Mapping[str, str]:
 def _text(name: str, schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
     enums = {name: definition for name, definition in definitions.items() if "enum" in definition}
     references = {name: definitions[name] for name in sorted(definitions) if name not in enums}
-    head = {"$schema": DRAFT, "$id": f"urn:kafka-reconciler:schema:v1:{name}"}
+    head = {"$schema": DIALECT, "$id": f"urn:kafka-reconciler:schema:v1:{name}"}
     document = head | _tidy({**schema, "$defs": references}, enums)
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 

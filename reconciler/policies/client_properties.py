@@ -118,7 +118,7 @@ PROPERTIES: Mapping[str, PropertyKind] = {
 }
 """All properties that a manifest may set."""
 
-_REFUSED = {
+REFUSED = {
     "bootstrap.servers": "write bootstrapServers",
     "metadata.broker.list": "write bootstrapServers",
     "sasl.mechanisms": "write sasl.mechanism",
@@ -145,8 +145,6 @@ _UNSECURED = "enable.sasl.oauthbearer.unsecure.jwt"
 """Tokens without a signature, which only an operator allows."""
 _PROTECTED_MECHANISMS = ("PLAIN", "OAUTHBEARER")
 """Mechanisms that send the secret to the server, whatever server it is."""
-
-RESERVED = tuple(sorted(_REFUSED))
 
 SCHEMA: dict[str, Any] = {
     "propertyNames": {"enum": sorted(PROPERTIES)},
@@ -229,7 +227,7 @@ def validate_properties(properties: dict[str, str | int | bool]) -> dict[str, st
 def _issues(name: str, value: str | int | bool) -> Iterator[ValidationIssue]:
     text = value if isinstance(value, str) else ""
     kind = PROPERTIES.get(name)
-    if reason := _REFUSED.get(name):
+    if reason := REFUSED.get(name):
         yield ValidationIssue("M212", f"`{name}` may not be set", (name,), reason, on_key=True)
     elif not name or _CALLBACK.search(name):
         yield ValidationIssue("M212", f"`{name}` is not a property of the client library", (name,), on_key=True)

@@ -1,6 +1,6 @@
 """Cluster: its id and connection, protected subjects, and the limits of one plan."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, create_model
@@ -32,6 +32,7 @@ CONNECTION = Limit(
     "connection", 0, "connects elsewhere after the merge", fixed=True, remedy="propose the connection apart"
 )
 """How many fields of the connection a proposal may change; no Cluster sets it."""
+_CONNECTION_FIELDS = ("cluster_id", "bootstrap_servers", "client", "tokens", "journal")
 LIMITS: tuple[Limit, ...] = tuple(limit for operation in reversed(OPERATIONS) for limit in operation.LIMITS)
 """The limits of all operations; the most destructive operation comes first."""
 
@@ -138,21 +139,16 @@ class Cluster(Envelope):
 
     def connection_changes(self, trusted: "Cluster | None") -> tuple[str, ...]:
         """Return the fields in which the connection differs from a trusted one. None: all fields."""
-        own, other = (
-            {
-                "clusterId": spec.cluster_id,
-                "bootstrapServers": spec.bootstrap_servers,
-                "journal": spec.journal,
-                "tokens": spec.tokens,
-                **{f"client.{name}": value for name, value in spec.client.items()},
-            }
-            if spec
-            else {}
-            for spec in (self.spec, trusted and trusted.spec)
-        )
+        own, other = ({} if of is None else of.connection for of in (self, trusted))
         return tuple(sorted(name for name in own.keys() | other.keys() if own.get(name) != other.get(name)))
 
+    @property
+    def connection(self) -> Mapping[str, Any]:
+        """The fields that say where to connect and as whom, by their names in a manifest."""
+        fields = self.spec.model_dump(by_alias=True, include=set(_CONNECTION_FIELDS))
+        client = fields.pop("client")
+        return fields | {f"client.{name}": value for name, value in client.items()}
+
     def connect_as(self, trusted: "Cluster") -> "Cluster":
-        fields = ("cluster_id", "bootstrap_servers", "client", "tokens", "journal")
-        spec = self.spec.model_copy(update={name: getattr(trusted.spec, name) for name in fields})
+        spec = self.spec.model_copy(update={name: getattr(trusted.spec, name) for name in _CONNECTION_FIELDS})
         return self.model_copy(update={"spec": spec})

@@ -5,14 +5,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 from reconciler.model.block_reason import BlockReason, known
-from reconciler.model.snapshot import (
-    NOT_ASKED,
-    ClusterSnapshot,
-    ConsumerPosition,
-    GroupState,
-    PartitionFacts,
-    Unknown,
-)
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, ConsumerPosition, GroupState, PartitionFacts, Unknown
 from reconciler.operations.consumers import (
     GroupExcluder,
     describe_move,

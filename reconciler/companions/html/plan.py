@@ -129,9 +129,11 @@ def plan_figures(plan: Plan, *, pages: Mapping[str, str] = NO_PAGES) -> Figures:
         _groups_chart(idle, plan.observed_at_ms),
         _limits_chart(plan.limits),
     )
+    ids = formatting.first_few([display_name(verdict.id) for verdict in plan.refused])
+    refused = Tile(label="exceeded", counts={"limit": len(plan.refused)}, severity=Severity.ERROR, detail=ids)
     tables = (_policies_table(plan, by_policy), _causes_table(by_cause, pages))
     return Figures(
-        tiles=_refusal_tiles(plan),
+        tiles=(refused,) if plan.refused else (),
         charts=tuple(chart for chart in charts if chart.rows or chart.footnote),
         topics=tuple(topic_rulers(topic, entry.moves) for topic, entry in ordered if entry.moves),
         tables=tuple(table for table in tables if table.rows),
@@ -146,12 +148,6 @@ def _state(decision: Decision) -> str:
 
 def _of_section(section: str) -> str:
     return _OF_SECTION.get(section, section)
-
-
-def _refusal_tiles(plan: Plan) -> tuple[Tile, ...]:
-    ids = formatting.first_few([display_name(verdict.id) for verdict in plan.refused])
-    tile = Tile(label="exceeded", counts={"limit": len(plan.refused)}, severity=Severity.ERROR, detail=ids)
-    return (tile,) if plan.refused else ()
 
 
 def _limits_chart(verdicts: Sequence[LimitVerdict]) -> Chart:

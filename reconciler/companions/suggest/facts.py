@@ -10,14 +10,7 @@ from typing import Any
 from reconciler.model.block_reason import BlockReason, known
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ExternalReaderRequest
-from reconciler.model.snapshot import (
-    NOT_ASKED,
-    ClusterSnapshot,
-    ConsumerPosition,
-    GroupState,
-    PartitionFacts,
-    Unknown,
-)
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, ConsumerPosition, GroupState, PartitionFacts, Unknown
 from reconciler.operations.consumers import (
     UnknownConsumers,
     external_names,

@@ -27,20 +27,9 @@ from reconciler.companions.suggest.findings import (
 from reconciler.model.action import Action, Mode
 from reconciler.model.names import Address, format_subject
 from reconciler.model.plan import Blocked, Decision, Waiting
-from reconciler.model.scan_request import (
-    ExternalReaderRequest,
-    GroupRequest,
-    PositionKind,
-    ScanRequest,
-    TopicRequest,
-)
+from reconciler.model.scan_request import ExternalReaderRequest, GroupRequest, PositionKind, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import (
-    NOT_ASKED,
-    ClusterSnapshot,
-    ExternalPosition,
-    Unknown,
-)
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, ExternalPosition, Unknown
 from reconciler.operations.base import DAY_MS
 from reconciler.operations.consumers import describe_move, external_names, undeclared_syncs
 from reconciler.operations.delete_group import GROUPS, GROUPS_PERCENT, DeleteGroup
