@@ -42,7 +42,6 @@ from reconciler.policies.external_reader import ExternalReader
 from reconciler.policies.fields import NAME_TEXT, TOPIC_TEXT
 from reconciler.policies.retention_floor import RetentionFloorSpec
 from reconciler.policies.selector_checks import selector_error
-from reconciler.report.tree import group_equal
 from reconciler.text.escape import display_name, quoted
 from reconciler.text.formatting import approximate_duration, count, first_few, format_duration, format_time, percent
 
@@ -535,10 +534,12 @@ class _Analysis:
         """
         for chunk in _chunks(names):
             policy = self._manifest(rule.kind, "suggested", rule.spec(chunk))
-            decided = policy.decide(dict.fromkeys(chunk, True), snapshot or self.facts.snapshot)
-            for decisions in group_equal(decided, lambda decision: decision.address.name):
+            by_name: defaultdict[str, list[Decision]] = defaultdict(list)
+            for decision in policy.decide(dict.fromkeys(chunk, True), snapshot or self.facts.snapshot):
+                by_name[decision.address.name].append(decision)
+            for name, decisions in by_name.items():
                 actions = [decision for decision in decisions if isinstance(decision, operation)]
-                name, unread = decisions[0].address.name, [d for d in decisions if isinstance(d, Blocked) and d.unread]
+                unread = [decision for decision in decisions if isinstance(decision, Blocked) and decision.unread]
                 if unread:
                     collector.cannot_tell(unread[0].reason, format_subject(policy.address_of(name)))
                 elif actions:
@@ -561,13 +562,15 @@ class _Analysis:
         taken = {policy.address for policy in self.facts.policies}
         policies: list[tuple[Policy, Sequence[str]]] = []
 
-        def order(findings: Sequence[Finding]) -> tuple[int, str, list[str]]:
-            base = self.candidates[findings[0].id][0].base
-            return list(FindingKind).index(findings[0].kind), base, sorted(of.subject for of in findings)
+        def order(item: tuple[_Rule, Sequence[Finding]]) -> tuple[int, str, list[str]]:
+            rule, findings = item
+            return list(FindingKind).index(findings[0].kind), rule.base, sorted(of.subject for of in findings)
 
-        by_rule = group_equal(self.drafted.values(), lambda finding: self.candidates[finding.id][0])
-        for findings in sorted(by_rule, key=order):
-            rule, ids = self.candidates[findings[0].id][0], {finding.subject: finding.id for finding in findings}
+        by_rule: defaultdict[_Rule, list[Finding]] = defaultdict(list)
+        for finding in self.drafted.values():
+            by_rule[self.candidates[finding.id][0]].append(finding)
+        for rule, findings in sorted(by_rule.items(), key=order):
+            ids = {finding.subject: finding.id for finding in findings}
             for chunk in _chunks(sorted(ids)):
                 number, name = 1, _manifest_name(rule.base)
                 while Address(rule.kind.__name__, name) in taken:
