@@ -54,7 +54,6 @@ class ClusterManifests:
 
     @property
     def reader_requests(self) -> tuple[ExternalReaderRequest, ...]:
-        """What a scan reads of the readers that are not groups."""
         return tuple(reader.request for reader in self.readers)
 
     @property
@@ -131,12 +130,10 @@ class ManifestSet:
 
     @property
     def clusters(self) -> tuple[Cluster, ...]:
-        """The Cluster manifests."""
         return tuple(part.cluster for part in self.by_cluster)
 
     @property
     def policies(self) -> tuple[Policy, ...]:
-        """The policies of all clusters."""
         return tuple(policy for part in self.by_cluster for policy in part.policies)
 
     def for_cluster(self, name: str | None = None) -> ClusterManifests:

@@ -27,9 +27,7 @@ from reconciler.text.escape import escape_text, harmless_json
 
 
 def check_github(settings: Settings, paths: Sequence[Path] | None, repository: str, environment: str | None) -> int:
-    """Print what protects a repository, or one environment; a refusal of that begins with `not
-    protected`.
-    """
+    """Print what protects a repository, or one environment; a refusal of that begins with `not protected`."""
     api = GitHub.of(repository, timeout_s=settings.timeout)
     console.prepare(settings, DOCTOR)
     unreviewed = unreviewed_clusters()
@@ -75,7 +73,6 @@ def _show_findings(settings: Settings, repository: str, findings: Sequence[Prote
 
 
 def _cluster_needs(manifests: ClusterManifests) -> ClusterNeeds:
-    """Return what the jobs of a cluster need on GitHub."""
     spec = manifests.cluster.spec
     texts = [*spec.bootstrap_servers, *(value for value in spec.client.values() if isinstance(value, str))]
     references = (match["env"] for text in texts for match in REFERENCE.finditer(text))

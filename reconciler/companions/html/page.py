@@ -113,7 +113,6 @@ def write_html(document: Document, view: View = View()) -> str:  # noqa: B008  i
 
 
 def _document(report: Report, figures: Figures, number: int, total: int) -> dict[str, Any]:
-    """Return what the template shows of one report."""
     prefix, share = (f"{number + 1}-", min(total, _REPORTS_MAX)) if total > 1 else ("", 1)
     parts, omitted = _parts(report, prefix, _TEXT_BYTES // share)
     rulers, omitted_topics = _rulers(figures.topics, prefix, _RULERS_BYTES // share)
@@ -233,9 +232,8 @@ def _rulers(topics: Sequence[TopicRulers], prefix: str, room: int) -> tuple[list
     Many topics show fewer partitions each, so that most of them are there.
     """
     macros: Any = _environment().get_template("rulers.html").module
-    limits = (RULERS_MAX, WORST, 3)
-    fits = (sum(min(len(t.rulers), limit) for t in topics) * _RULER_BYTES <= room for limit in limits)
-    limit = next((limit for limit, is_fit in zip(limits, fits, strict=True) if is_fit), limits[-1])
+    most = room // _RULER_BYTES
+    limit = next((n for n in (RULERS_MAX, WORST) if sum(min(len(topic.rulers), n) for topic in topics) <= most), 3)
     shown: list[Markup] = []
     drawn = 0
     for topic in topics:
@@ -294,22 +292,17 @@ def _phrase(phrase: Phrase) -> Markup:
 
 
 def _span(span: Span) -> Markup:
-    text = _SPANS[span.style].format(_text_of(span.style, span.text))
+    markup, escaped = _SPANS[span.style]
+    text = markup.format(escaped(span.text))
     return Markup('<a href="{}">{}</a>').format(span.link, text) if span.link else text
-
-
-_SPANS = {
-    "name": Markup("<code>{}</code>"),
-    "sentence": Markup("{}"),
-    "strong": Markup("<strong>{}</strong>"),
-}
-
-
-def _text_of(style: str, text: str) -> str:
-    if style == "sentence":
-        return escape_sentence(text)
-    return text if style == "name" else _arrow(text)
 
 
 def _arrow(text: str) -> Markup:
     return escape(text.replace("->", "→")).replace(" %", Markup("&nbsp;%"))
+
+
+_SPANS: Mapping[str, tuple[Markup, Callable[[str], str]]] = {
+    "name": (Markup("<code>{}</code>"), str),
+    "sentence": (Markup("{}"), escape_sentence),
+    "strong": (Markup("<strong>{}</strong>"), _arrow),
+}

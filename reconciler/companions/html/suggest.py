@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from reconciler.companions.html.figures import Bar, Chart, Figures, Row, Segment, cut_chart, slug
+from reconciler.companions.html.figures import Bar, Chart, Figures, Row, cut_chart, slug
 from reconciler.model.description import RecordShare
 from reconciler.report.tree import Severity
 from reconciler.text import formatting
@@ -24,7 +24,7 @@ def _records_chart(shares: Sequence[RecordShare]) -> Chart:
                 (_of(share.records, share.total),),
                 ("in ", escaped_name(display_name(share.manifest))) if share.manifest else ("in no draft yet",),
             ),
-            bars=(Bar(segments=(Segment(share.records, "deleted"), Segment(kept, "remaining")), total=share.total),),
+            bars=(Bar({"deleted": share.records, "remaining": kept}, share.total),),
             severities=frozenset({Severity.CHANGE}) if share.manifest else frozenset(),
             anchor=f"records-{slug(share.topic)}",
         )
@@ -34,7 +34,7 @@ def _records_chart(shares: Sequence[RecordShare]) -> Chart:
         sorted(shares, key=lambda share: (-share.records, share.topic)),
         row,
         "topics",
-        lambda rest: [(_removed(rest), "records")],
+        lambda rest: {"records": _removed(rest)},
         anchor="records",
         heading="Records that every group has read",
         legend=(("deleted", "freed"), ("remaining", "kept")),
