@@ -13,7 +13,6 @@ from reconciler.model.names import format_address
 from reconciler.plan.drift import BLOCKED, UNREAD, DriftReport, Subject, dumps
 from reconciler.report.document import DRIFT, Document, View
 from reconciler.report.plan import count_subjects
-from reconciler.report.step_outputs import drift_outputs
 from reconciler.report.tree import (
     NO_PAGES,
     Item,
@@ -43,17 +42,23 @@ def drift_document(
     """
 
     def trees(view: View) -> Sequence[Report]:
-        if not view.at_terminal:
-            return [drift_report(report, pages=view.pages, dated=dated) for report in reports]
-        shown = (report for report in reports if not (quiet and report.has_nothing_to_report))
-        return [drift_report(report, paths=map(str, paths), dated=dated) for report in shown]
+        typed = tuple(map(str, paths)) if view.at_terminal else ()
+        return [
+            drift_report(report, paths=typed, pages=view.pages, dated=dated)
+            for report in reports
+            if not (quiet and view.at_terminal and report.has_nothing_to_report)
+        ]
 
     return Document(
         kind=DRIFT,
         trees=trees,
         values=reports,
         writers={"json": lambda: dumps(reports)},
-        outputs=lambda: drift_outputs(reports),
+        outputs=lambda: {
+            "drifting": sum(len(report.subjects) for report in reports),
+            "unread": sum(len(report.unread) for report in reports),
+            "refused": sum(len(report.refused) for report in reports),
+        },
     )
 
 
@@ -112,7 +117,11 @@ def _items(subjects: Iterable[Subject], severity: Severity, pages: dict[str, str
 
     Removes from `pages` what is linked, so that only the first name of a code is.
     """
-    groups = list(fold_causes(sorted(subjects, key=_key), _sort, _key))
+
+    def key(subject: Subject) -> tuple[str | bool, ...]:
+        return _sort(subject) if subject.code == SILENT else (*_sort(subject), subject.address.name)
+
+    groups = list(fold_causes(sorted(subjects, key=key), _sort, key))
     for same in groups[:ROWS_MAX]:
         first = same[0]
         subject = format_subjects([subject.address for subject in same])
@@ -134,10 +143,6 @@ def _sort(subject: Subject) -> tuple[str | bool, ...]:
     address = subject.address
     partition = address.partition >= 0
     return (address.kind, address.policy, subject.sort, subject.code or "", subject.next_step, partition)
-
-
-def _key(subject: Subject) -> tuple[str | bool, ...]:
-    return _sort(subject) if subject.code == SILENT else (*_sort(subject), subject.address.name)
 
 
 def _state(subject: Subject, *, page: str) -> Phrase:

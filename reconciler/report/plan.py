@@ -42,10 +42,9 @@ from reconciler.model.plan import (
     section_of,
 )
 from reconciler.operations.base import NO_LIMITS, Operation
-from reconciler.plan.plan_file import digest, lines
+from reconciler.plan.plan_file import Totals, digest, lines
 from reconciler.policies.cluster import CONNECTION
-from reconciler.report.document import PLAN, Document, View
-from reconciler.report.step_outputs import plan_outputs
+from reconciler.report.document import PLAN, Document, Outputs, View
 from reconciler.report.tree import (
     NO_PAGES,
     Item,
@@ -94,8 +93,16 @@ def plan_document(plan: Plan, *, full: bool = False, **typed: Any) -> Document:
         trees=trees,
         values=[plan],
         writers={"json": lambda: lines(plan)},
-        outputs=lambda: plan_outputs(plan),
+        outputs=lambda: _outputs(plan),
     )
+
+
+def _outputs(plan: Plan) -> Outputs:
+    """Return the outputs of a plan. `records_removed_max` is empty if no number bounds it."""
+    totals = Totals(plan, plan.decisions)
+    counts = {name: totals.summary[name] for name in ("irreversible", "records_removed_max", "blocked", "unread")}
+    unbounded = {"records_removed_max": ""} if totals.summary["unbounded"] else {}
+    return {"digest": totals.digest, "actions": len(plan.actions), **counts, **unbounded, "refused": len(plan.refused)}
 
 
 def plan_report(

@@ -16,9 +16,8 @@ from reconciler.model.plan import NEXT
 from reconciler.operations.base import Operation
 from reconciler.operations.restore_offset import RestoreOffset
 from reconciler.policies.cluster import Cluster
-from reconciler.report.document import JOURNAL, RESULTS, Document, Rendered, View
+from reconciler.report.document import JOURNAL, RESULTS, Document, Outputs, Rendered
 from reconciler.report.plan import count_subjects, format_counts
-from reconciler.report.step_outputs import result_outputs
 from reconciler.report.tree import (
     Item,
     Items,
@@ -72,17 +71,26 @@ def results_document(
     """Return the document of a run or of its results file. `json`: writes the file."""
     duration_ms = max(0, header.finished_at_ms - header.started_at_ms)
     rows = list(map(as_row, outcomes))
-
-    def trees(view: View) -> Sequence[Report]:
-        return [results_report(header, rows, duration_ms=duration_ms, with_run=not view.at_terminal)]
-
     return Document(
         kind=RESULTS,
-        trees=trees,
+        trees=lambda view: [results_report(header, rows, duration_ms=duration_ms, with_run=not view.at_terminal)],
         values=rows,
         writers={"json": json},
-        outputs=lambda: result_outputs(header, rows),
+        outputs=lambda: _outputs(header, rows),
     )
+
+
+def _outputs(header: ResultsHeader, rows: Sequence[ResultRow]) -> Outputs:
+    """Return the outputs of an apply. `undone`: failed, not attempted, blocked or stale."""
+    tally = Counter(row.status for row in rows)
+    return {
+        "digest": header.plan_digest,
+        "applied": tally[Status.APPLIED],
+        "failed": tally[Status.FAILED],
+        "undone": sum(tally[s] for s in (Status.FAILED, Status.NOT_ATTEMPTED, Status.BLOCKED, Status.STALE)),
+        "records_removed": sum(row.removed_max for row in rows),
+        "refused": len(header.refused),
+    }
 
 
 def results_report(
