@@ -15,7 +15,7 @@ from reconciler.cli.settings import SPARK, Settings, accepts_settings
 from reconciler.cli.signals import handle_signals
 from reconciler.errors import ExitCode, PlanUnusable, Refused, UsageError
 from reconciler.report.document import RESTORE, Document
-from reconciler.report.restore import restore_plan_report, restore_report
+from reconciler.report.restore import restore_report
 from reconciler.text.escape import quoted
 
 
@@ -55,7 +55,8 @@ def restore_group(
     cluster = manifests.cluster.metadata.name
     with common.open_run(settings, manifests) as run:
         planned = pipeline.plan_restore(run, removal)
-    console.emit(settings, Document(kind=RESTORE, trees=lambda _view: [restore_plan_report(planned, cluster)]))
+    plan_tree = restore_report(removal, planned.unwritten, cluster, is_planned=True)
+    console.emit(settings, Document(kind=RESTORE, trees=lambda _view: [plan_tree]))
     if not planned.writable:
         return exit_code(planned.unwritten.values())
     if dry_run:
