@@ -85,6 +85,10 @@ class ActionJournal:
             "approver": ci_run.approver,
         }
 
+    def set_commit(self, commit: str | None) -> None:
+        """Name the commit of the plan that the next entries are of."""
+        self._author["commit"] = commit
+
     def record(
         self,
         events: Sequence[Action | Outcome],
