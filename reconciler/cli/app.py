@@ -44,7 +44,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "restore-group": ("cli.restore", "Write the committed offsets of a removed group back."),
     "converge": ("cli.converge", "Plan and apply `mode: continuous`, once or at intervals."),
     "watch": ("cli.converge", "Converge at intervals until Ctrl-C or SIGTERM."),
-    "observe": ("cli.observe", "Record how groups look, where __consumer_offsets is hidden."),
+    "observe": ("cli.inspect", "Record how groups look, where __consumer_offsets is hidden."),
     "drift": ("cli.inspect", "Report drift for schedules, and change nothing."),
     "scan": ("companions.sources.command", "Write the facts of a cluster as Parquet."),
     "journal": ("cli.inspect", "Print what became of each run and policy, oldest first."),

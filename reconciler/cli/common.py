@@ -69,12 +69,9 @@ def open_metrics(path: Path | None) -> Metrics:
 
 def write_metrics(metrics: Metrics, path: Path | None, codes: set[int]) -> None:
     """Write the metrics. What was done stays done: a failure is an error line and a code in `codes`."""
-    try:
-        if path is not None:
+    if path is not None:
+        with console.print_write_errors(f"--metrics {path}", codes):
             metrics.write(path)
-    except OSError as error:
-        console.print_error(f"--metrics {path} could not be written: {error.strerror or error}", code="OutputUnwritten")
-        codes.add(ExitCode.ERROR)
 
 
 def split_plan_and_paths(words: list[Path] | None) -> tuple[Plan | None, list[Path]]:
@@ -200,13 +197,15 @@ def validate_cluster(path: str, text: str) -> Cluster:
 
 
 @contextmanager
-def collect_errors(manifests: ClusterManifests, codes: set[int]) -> Iterator[None]:
-    """Print an error of the block and add its exit code; the other clusters still run."""
+def collect_errors(manifests: ClusterManifests, codes: set[int]) -> Iterator[list[ReconcilerError]]:
+    """Print an error of the block and add its exit code; the other clusters still run. Yields where it is added."""
+    errors: list[ReconcilerError] = []
     try:
-        yield
+        yield errors
     except ReconcilerError as error:
         console.print_exception(error, manifests.cluster.metadata.name)
         codes.add(error.exit_code)
+        errors.append(error)
     except BrokenPipeError:
         console.discard_stdout()
         codes.add(ExitCode.ERROR)
