@@ -135,15 +135,13 @@ class Metrics(Collector):
             raise
         finally:
             if run.cluster:
-                self._count_run((run.cluster, command), run.exit_code, started_ms, wall_clock_ms())
-
-    def _count_run(self, run: tuple[str, str], exit_code: int, started_ms: int, ended_ms: int) -> None:
-        self.add("runs_total", 1, *run, str(int(exit_code)))
-        self.set("last_run_timestamp_seconds", ended_ms / 1000, *run)
-        self.set("last_run_exit_code", exit_code, *run)
-        self.set("last_run_duration_seconds", max(0, ended_ms - started_ms) / 1000, *run)
-        if exit_code == ExitCode.DONE:
-            self.set("last_success_timestamp_seconds", ended_ms / 1000, *run)
+                labels, ended_ms = (run.cluster, command), wall_clock_ms()
+                self.add("runs_total", 1, *labels, str(int(run.exit_code)))
+                self.set("last_run_timestamp_seconds", ended_ms / 1000, *labels)
+                self.set("last_run_exit_code", run.exit_code, *labels)
+                self.set("last_run_duration_seconds", max(0, ended_ms - started_ms) / 1000, *labels)
+                if run.exit_code == ExitCode.DONE:
+                    self.set("last_success_timestamp_seconds", ended_ms / 1000, *labels)
 
 
 @dataclass(slots=True)
