@@ -14,21 +14,12 @@ from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply as send_actions
 from reconciler.apply.restore import Removal, RestorePlan
 from reconciler.clock import steady_clock, wall_clock_ms
-from reconciler.errors import (
-    ExitCode,
-    JournalUnavailable,
-    PlanUnusable,
-    Refused,
-    ScanFailed,
-    UsageError,
-)
-from reconciler.external.read import read_positions
+from reconciler.errors import ExitCode, JournalUnavailable, PlanUnusable, Refused, ScanFailed, UsageError
 from reconciler.journal import journal
 from reconciler.journal.entry import JournalEntry
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
 from reconciler.journal.release import Approval, manifests_hash
-from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.groups import observe_groups
 from reconciler.kafka.journal_topic import check_stamps
 from reconciler.kafka.records import look_up
@@ -186,12 +177,7 @@ def apply(
         kept = [Outcome(action=action, status=Status.NOT_ATTEMPTED, detail=detail) for action in remaining]
         return _result(planned, run, [*unsent, *kept, *deferred], refused=refused)
     context = ApplyContext(
-        gateway=KafkaGateway(
-            run.session,
-            cluster_id=planned.cluster_id,
-            read_external=partial(read_positions, run.session, run.manifests.reader_requests),
-            without_consumer_offsets=cluster.hides_consumer_offsets,
-        ),
+        gateway=run.gateway,
         journal=run.journal,
         run_id=run.run_id,
         plan_digest=plan_file.digest(planned),
@@ -370,18 +356,17 @@ def _refuse_unknown(address: str, manifests: ClusterManifests, recorded: Iterabl
 
 def plan_restore(run: Run, removal: Removal) -> RestorePlan:
     """Return which offsets of a removal may be written back now. Reads only. Raises WrongCluster."""
-    cluster = run.manifests.cluster
     if removal.cluster_id is not None:
-        check_cluster_id(cluster, removal.cluster_id, "the results are of")
+        check_cluster_id(run.manifests.cluster, removal.cluster_id, "the results are of")
     run.progress("checking the group and its partitions")
-    return restore.plan(removal, KafkaGateway(run.session, cluster_id=cluster.spec.cluster_id))
+    return restore.plan(removal, run.gateway)
 
 
 def restore_group(run: Run, planned: RestorePlan) -> Mapping[TopicPartition, Outcome]:
     """Write the offsets of a plan back that still may be. Raises WrongCluster, JournalUnavailable."""
     run.progress("writing the offsets back")
     context = ApplyContext(
-        gateway=KafkaGateway(run.session, cluster_id=run.manifests.cluster.spec.cluster_id),
+        gateway=run.gateway,
         journal=run.journal,
         run_id=run.run_id,
         plan_digest=f"restore of {planned.removal.plan_digest}",  # another plan: no intent of the removal stays open
@@ -474,7 +459,7 @@ def observe(run: Run) -> Mapping[str, GroupObservation | Unknown] | None:
     if not cluster.hides_consumer_offsets or not parts:
         return None
     cluster_id = cluster.spec.cluster_id
-    listed = KafkaGateway(run.session, cluster_id=cluster_id).list_groups()
+    listed = run.gateway.list_groups()
     if isinstance(listed, Unknown):
         raise ScanFailed(f"nothing was recorded, because groups may be missing: {listed.reason}")
     names = sorted(select_groups(parts, (name for name, facts in listed.items() if facts.listed is True)))

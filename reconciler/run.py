@@ -5,14 +5,16 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from reconciler.clock import wall_clock_ms
 from reconciler.errors import JournalUnavailable, Refused, WrongCluster
+from reconciler.external.read import read_positions
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal, whoami
 from reconciler.journal.release import ci_run
+from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import secrets
@@ -67,6 +69,17 @@ class Run(AbstractContextManager["Run"]):
             session.close()
             raise
         return session
+
+    @property
+    def gateway(self) -> KafkaGateway:
+        """What the applier, the restoring of a group and `observe` call on the cluster of the manifests."""
+        cluster = self.manifests.cluster
+        return KafkaGateway(
+            self.session,
+            cluster_id=cluster.spec.cluster_id,
+            read_external=partial(read_positions, self.session, self.manifests.reader_requests),
+            without_consumer_offsets=cluster.hides_consumer_offsets,
+        )
 
     @cached_property
     def journal(self) -> ActionJournal:

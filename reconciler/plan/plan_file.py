@@ -18,16 +18,7 @@ from pydantic_core import to_json, to_jsonable_python
 
 from reconciler import __version__, operations
 from reconciler.atomic_file import write_file
-from reconciler.codec import (
-    Codec,
-    Schema,
-    compare,
-    document,
-    document_kind,
-    is_newer,
-    shorten,
-    wrong_document,
-)
+from reconciler.codec import Codec, Schema, compare, document, document_kind, is_newer, shorten, wrong_document
 from reconciler.errors import PlanUnusable, ReconcilerError
 from reconciler.model.action import Action
 from reconciler.model.bounds import OMIT_DEFAULT, InstantMs, NonEmpty, Total

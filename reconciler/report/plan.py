@@ -19,14 +19,7 @@ from reconciler.errors import UsageError
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BLOCK_CODES, SILENT
 from reconciler.model.description import Fact
-from reconciler.model.names import (
-    NOWHERE,
-    Address,
-    count_by_sort,
-    format_address,
-    format_location,
-    format_subject,
-)
+from reconciler.model.names import NOWHERE, Address, count_by_sort, format_address, format_location, format_subject
 from reconciler.model.plan import (
     Blocked,
     Change,

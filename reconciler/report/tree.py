@@ -11,14 +11,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from reconciler.model.description import Fact
-from reconciler.model.names import (
-    NOWHERE,
-    Address,
-    SourceLocation,
-    TopicPartition,
-    format_address,
-    format_subject,
-)
+from reconciler.model.names import NOWHERE, Address, SourceLocation, TopicPartition, format_address, format_subject
 from reconciler.model.plan import Unmatched
 from reconciler.text import formatting
 from reconciler.text.escape import quoted
