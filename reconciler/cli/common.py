@@ -161,7 +161,14 @@ def open_reading_run(
     if paths:
         raise UsageError("--bootstrap-server is for a cluster without manifests: leave it out, or leave the paths out")
     addresses = parse_servers(servers)
-    undeclared = partial(_undeclared, addresses, name, client)
+
+    def undeclared(cluster_id: str) -> ClusterManifests:
+        """Return the manifests of a cluster that has none yet: a Cluster without policies."""
+        spec = {"clusterId": cluster_id, "bootstrapServers": addresses, **({"client": client} if client else {})}
+        manifest = {"apiVersion": "reconciler/v1", "kind": "Cluster", "metadata": {"name": name}, "spec": spec}
+        cluster = validate_cluster("cluster.yaml", json.dumps(manifest))
+        return ClusterManifests(cluster=cluster, policies=(), waivers=(), files=())
+
     connection = secrets.resolve(undeclared("unknown").cluster, timeout_s=settings.timeout)
     with console.progress(settings) as progress:
         progress(f"reading the cluster id from {', '.join(addresses)}")
@@ -176,14 +183,6 @@ def parse_servers(text: str) -> list[str]:
     if not servers:
         raise UsageError(f"--bootstrap-server {text!r}: expected host:port of some brokers, separated by commas")
     return servers
-
-
-def _undeclared(servers: Sequence[str], name: str, client: Mapping[str, str], cluster_id: str) -> ClusterManifests:
-    """Return the manifests of a cluster that has none yet: a Cluster without policies. Raises UsageError."""
-    spec = {"clusterId": cluster_id, "bootstrapServers": servers, **({"client": client} if client else {})}
-    manifest = {"apiVersion": "reconciler/v1", "kind": "Cluster", "metadata": {"name": name}, "spec": spec}
-    cluster = validate_cluster("cluster.yaml", json.dumps(manifest))
-    return ClusterManifests(cluster=cluster, policies=(), waivers=(), files=())
 
 
 def validate_cluster(path: str, text: str) -> Cluster:

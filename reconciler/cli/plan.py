@@ -131,7 +131,7 @@ def plan(
             try:
                 connected = manifests if trusted is None else manifests.connect_as(trusted)
                 if trusted is not None and connected.base is None:
-                    codes.add(_announce_new_cluster(connected))
+                    _announce_new_cluster(connected)
                     continue
                 common.note_missing_policies(connected, settings)
                 with common.open_run(settings, connected) as run:
@@ -158,7 +158,7 @@ def _refuse_misspelt_diff(paths: Paths) -> None:
         raise UsageError(f"{display_name(word)}: there is no such file or folder; {hint}")
 
 
-def _announce_new_cluster(manifests: ClusterManifests) -> ExitCode:
+def _announce_new_cluster(manifests: ClusterManifests) -> None:
     """Say that a Cluster without policies is new: nothing connects to it before the merge."""
     verdict = limits.connection_verdict(
         manifests.cluster, manifests.waivers, manifests.connection_changes, now_ms=wall_clock_ms()
@@ -166,7 +166,6 @@ def _announce_new_cluster(manifests: ClusterManifests) -> ExitCode:
     if not verdict.passed:
         raise Refused(verdict.message)
     console.print_stderr(f"{manifests.cluster.metadata.name}: new, and without policies to plan; {verdict.message}")
-    return ExitCode.DONE
 
 
 @accepts_settings(DIFF, without=NO_CLUSTER)
