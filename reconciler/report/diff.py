@@ -95,11 +95,12 @@ def _fold(entries: Iterable[ActionDiff]) -> Iterator[list[ActionDiff]]:
     def line(entry: ActionDiff) -> Hashable:
         return entry.address.policy_address, None if entry.address.is_of_group else entry.latest.fold_key
 
-    def values(entry: ActionDiff) -> Hashable:
-        return tuple(difference.path for difference in entry.differences)
+    def cause(entry: ActionDiff) -> tuple[Hashable, Hashable]:
+        values = tuple(difference.path for difference in entry.differences)
+        return values, entry.address if entry.address.is_of_group else None
 
     for _line, same in groupby(entries, key=line):
-        yield from fold_causes(same, values, lambda entry: entry.address if entry.address.is_of_group else None)
+        yield from fold_causes(same, cause)
 
 
 def _gone(lines: Iterator[Sequence[ActionDiff]]) -> Iterator[Item]:

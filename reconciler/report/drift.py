@@ -117,11 +117,7 @@ def _items(subjects: Iterable[Subject], severity: Severity, pages: dict[str, str
 
     Removes from `pages` what is linked, so that only the first name of a code is.
     """
-
-    def key(subject: Subject) -> tuple[str | bool, ...]:
-        return _sort(subject) if subject.code == SILENT else (*_sort(subject), subject.address.name)
-
-    groups = list(fold_causes(sorted(subjects, key=key), _sort, key))
+    groups = list(fold_causes(sorted(subjects, key=_key), _key))
     for same in groups[:ROWS_MAX]:
         first = same[0]
         subject = format_subjects([subject.address for subject in same])
@@ -136,13 +132,12 @@ def _items(subjects: Iterable[Subject], severity: Severity, pages: dict[str, str
         yield Item(text=(f"and {len(groups) - ROWS_MAX:,} more (-o json lists them all)",))
 
 
-def _sort(subject: Subject) -> tuple[str | bool, ...]:
-    """Return policy, state and next step. What a silent broker blocks is alike for all policies."""
-    if subject.code == SILENT:
-        return (subject.code, subject.detail)
-    address = subject.address
-    partition = address.partition >= 0
-    return (address.kind, address.policy, subject.sort, subject.code or "", subject.next_step, partition)
+def _key(subject: Subject) -> tuple[tuple[str | bool, ...], str]:
+    """Return policy, state and next step, and the name. What a silent broker blocks is alike for all policies."""
+    address, code = subject.address, subject.code or ""
+    if code == SILENT:
+        return (code, subject.detail), ""
+    return (address.kind, address.policy, subject.sort, code, subject.next_step, address.partition >= 0), address.name
 
 
 def _state(subject: Subject, *, page: str) -> Phrase:

@@ -151,11 +151,6 @@ def _next_steps(plan: Plan, saved_to: Path | str | None, paths: Sequence[Path | 
         yield (escaped_name(f"reconciler explain {escape_name(words)}"),)
 
 
-def count_decisions(decisions: Sequence[Decision]) -> str:
-    """`cannot be undone: 1 group removed (12 committed offsets); in sync: 14 partitions`."""
-    return "; ".join(f"{item.label.lower()}: {plain(item.text)}" for item in _tally(decisions))
-
-
 def _tally(decisions: Sequence[Decision], observed: Mapping[str, float] = NO_LIMITS) -> Iterator[Item]:
     """Yield a labelled total for each sort of decision, irreversible actions first.
 
@@ -389,11 +384,11 @@ class _Releases:
         held_by = same[0].held_by
         if not held_by or not self.removed.issuperset(held_by) or any(d.held_by != held_by for d in same):
             return ()
-        names, subjects = formatting.first_few([quoted(group) for group in held_by]), count_subjects_of(same)
+        names = escaped_name(formatting.first_few([quoted(group) for group in held_by]))
         return (
             "removing ",
-            escaped_name(names),
-            f", as this plan does, unblocks {subjects}: plan again after the apply",
+            names,
+            f", as this plan does, unblocks {count_subjects_of(same)}: plan again after the apply",
         )
 
 
@@ -453,34 +448,25 @@ def notice_items(
 
     Removes from `pages` what is linked.
     """
-    groups = [[decision] for decision in decisions] if full else list(fold_causes(decisions, _cause_class, _cause))
+    groups = [[decision] for decision in decisions] if full else list(fold_causes(decisions, _cause))
     entries = [(same, (pages or {}).pop(getattr(same[0], "code", ""), "")) for same in groups]
     return Items.of(entries, partial(_notice_item, label=label, now_ms=now_ms, releases=releases))
 
 
-def _cause_class(decision: Any) -> Hashable:
-    """Return policy, code and sort of subject. All of a policy that wait for a clock are alike.
+def _cause(decision: Any) -> tuple[Hashable, Hashable]:
+    """Return policy, code and sort of subject, and the groups that hold it back or the reason without its name.
 
-    What a silent broker blocks is alike for all policies: it needs one answer.
+    All of a policy that wait for a clock are alike. What a silent broker blocks is alike for all
+    policies: it needs one answer.
     """
-    address = decision.address
-    if getattr(decision, "code", "") == SILENT:
-        return SILENT, decision.reason
-    return address.policy_address, getattr(decision, "code", ""), address.partition >= 0, _waits_for_clock(decision)
-
-
-def _cause(decision: Any) -> Hashable:
-    """Return the groups that hold a subject back, or the reason without the subject's name."""
-    held_by = getattr(decision, "held_by", ())
-    if getattr(decision, "code", "") == SILENT:
-        return SILENT
-    if held_by or _waits_for_clock(decision):
-        return held_by
-    return cause_of(decision.reason, decision.address), getattr(decision, "next_step", "")
-
-
-def _waits_for_clock(decision: Any) -> bool:
-    return getattr(decision, "until_ms", None) is not None
+    address, code, held_by = decision.address, getattr(decision, "code", ""), getattr(decision, "held_by", ())
+    if code == SILENT:
+        return (SILENT, decision.reason), SILENT
+    waits_for_clock = getattr(decision, "until_ms", None) is not None
+    sort = address.policy_address, code, address.partition >= 0, waits_for_clock
+    if held_by or waits_for_clock:
+        return sort, held_by
+    return sort, (cause_of(decision.reason, address), getattr(decision, "next_step", ""))
 
 
 def _notice_item(entry: tuple[Sequence[Any], str], *, label: str, now_ms: int, releases: _Releases) -> Item:
@@ -532,27 +518,20 @@ def explain_report(plan: Plan, address: Address) -> Report:
         decided = (str(decision.address) for decision in plan.decisions)
         hint = suggestion(str(address), decided, otherwise="`show --full` lists what it decides")
         raise UsageError(f"the plan decides nothing at {subject.text}; {hint}")
+    sections = [Section(items=tuple(unmatched), severity=Severity.WARNING)]
+    for decision in decisions[:_EXPLAINED_MAX]:
+        section = section_of(decision)
+        state = decision.TITLE if isinstance(decision, Operation) else _STATES.get(section, section)
+        heading = (escaped_name(format_address(decision.address)), f": {state}")
+        items = (Item(facts=tuple(_facts(plan, decision))),)
+        sections.append(Section(heading=heading, items=items, labelled=False))
     left_out = len(decisions) - _EXPLAINED_MAX
+    totals = "; ".join(f"{item.label.lower()}: {plain(item.text)}" for item in _tally(decisions))
     return Report(
-        headline=(subject, f": {count_decisions(decisions)}") if left_out > 0 else (),
-        sections=(
-            Section(items=tuple(unmatched), severity=Severity.WARNING),
-            *(
-                Section(
-                    heading=(escaped_name(format_address(decision.address)), f": {_state_of(decision)}"),
-                    items=(Item(facts=tuple(_facts(plan, decision))),),
-                    labelled=False,
-                )
-                for decision in decisions[:_EXPLAINED_MAX]
-            ),
-        ),
+        headline=(subject, f": {totals}") if left_out > 0 else (),
+        sections=tuple(sections),
         footer=((f"and {left_out:,} more; name one of them to see it",),) if left_out > 0 else (),
     )
-
-
-def _state_of(decision: Decision) -> str:
-    section = section_of(decision)
-    return decision.TITLE if isinstance(decision, Operation) else _STATES.get(section, section)
 
 
 def _facts(plan: Plan, decision: Decision) -> Iterator[Fact]:

@@ -162,8 +162,7 @@ def _items(outcomes: Sequence[ResultRow]) -> Iterator[Item]:
         else:
             news.append(outcome)
     news.sort(key=lambda outcome: (_RANK[outcome.status], outcome.address))
-    causes = fold_causes(news, _cause_class, lambda row: cause_of(row.detail, row.address), at_most=_CAUSES_MAX)
-    yield from map(_item, causes)
+    yield from map(_item, fold_causes(news, _cause, at_most=_CAUSES_MAX))
     written = (outcome for outcome in outcomes if may_have_written(outcome) and outcome.caveat)
     yield from caveat_items((outcome.address, outcome.caveat) for outcome in written)
     by_status: defaultdict[Status, list[str]] = defaultdict(list)
@@ -178,10 +177,10 @@ def _items(outcomes: Sequence[ResultRow]) -> Iterator[Item]:
             yield Item(label=label, text=(f"{'; '.join(counts)}{ending}",), severity=severity)
 
 
-def _cause_class(outcome: ResultRow) -> tuple[Status, str, str | None]:
-    """Return status, operation and code. What was not attempted has one cause, such as a silent broker."""
-    is_unsent = outcome.status is Status.NOT_ATTEMPTED
-    return outcome.status, "" if is_unsent else outcome.operation, outcome.code
+def _cause(row: ResultRow) -> tuple[Hashable, Hashable]:
+    """Return status, operation and code, and the reason. What was not attempted has one cause, such as a silent broker."""
+    operation = "" if row.status is Status.NOT_ATTEMPTED else row.operation
+    return (row.status, operation, row.code), cause_of(row.detail, row.address)
 
 
 def _is_as_planned(outcome: ResultRow) -> bool:

@@ -153,16 +153,15 @@ def group_equal(values: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[l
 
 
 def fold_causes(
-    values: Iterable[T],
-    sort: Callable[[T], Hashable],
-    cause: Callable[[T], Hashable],
-    *,
-    at_most: int = CAUSES_MAX,
+    values: Iterable[T], key: Callable[[T], tuple[Hashable, Hashable]], *, at_most: int = CAUSES_MAX
 ) -> Iterator[list[T]]:
-    """Yield the values of each item: those of one sort by cause, and more than `at_most` causes together."""
-    for same in group_equal(values, sort):
-        causes = list(group_equal(same, cause))
-        yield from causes if len(causes) <= at_most else [same]
+    """Yield the values of each item: those of one sort by cause, and more than `at_most` causes together.
+
+    `key`: returns sort and cause.
+    """
+    for same in group_equal(((value, key(value)) for value in values), lambda pair: pair[1][0]):
+        causes = list(group_equal(same, lambda pair: pair[1][1]))
+        yield from ([value for value, _key in of] for of in (causes if len(causes) <= at_most else [same]))
 
 
 def cause_of(reason: str, address: Address) -> str:
