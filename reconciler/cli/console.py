@@ -297,32 +297,21 @@ def progress(settings: Settings, is_interrupted: Callable[[], bool] = lambda: Fa
         yield current
 
 
-class _TextLines(logging.Formatter):
-    """One line per log record, escaped: libraries quote arbitrary text in their messages."""
+class _LogHandler(logging.Handler):
+    """Writes one line per log record, escaped: libraries quote arbitrary text in their messages."""
 
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the name is logging's)
-        return escape_text(super().formatMessage(record))
-
-    def formatException(self, ei: Any) -> str:  # noqa: N802 (the name is logging's)
-        return redact(super().formatException(ei))
-
-
-class _LogHandler(logging.StreamHandler[TextIO]):
     def emit(self, record: logging.LogRecord) -> None:
-        text = record.getMessage()
+        text, trace = record.getMessage(), ""
         if record.exc_info and record.exc_info[0]:
-            text = f"{text}\n{_TextLines().formatException(record.exc_info)}"
-        if not write_line(record.levelname, text, logger=record.name):
-            with hidden():
-                super().emit(record)
+            trace = f"\n{redact(logging.Formatter().formatException(record.exc_info))}"
+        if not write_line(record.levelname, f"{text}{trace}", logger=record.name):
+            print_stderr(f"{escape_text(f'{record.levelname} {record.name} {text}')}{trace}")
 
 
 def start_logging(settings: Settings) -> None:
     """Log to stderr: warnings, with -v all records of this program, and none of libraries."""
-    handler = _LogHandler(sys.stderr)
-    handler.setFormatter(_TextLines("%(levelname)s %(name)s %(message)s"))
     logger = logging.getLogger("reconciler")
-    logger.handlers[:] = [handler]
+    logger.handlers[:] = [_LogHandler()]
     logger.propagate = False
     logger.setLevel(logging.DEBUG if settings.verbose else logging.WARNING)
     logging.getLogger().handlers[:] = [logging.NullHandler()]

@@ -68,6 +68,8 @@ class Metrics(Collector):
     def __init__(self) -> None:
         self._values: defaultdict[str, dict[tuple[str, ...], float]] = defaultdict(dict)
         self._lock = threading.Lock()
+        self._registry = CollectorRegistry()  # the default one would add this process's memory and garbage collections
+        self._registry.register(self)
         self.set("build_info", 1, __version__, platform.python_version())
 
     def set(self, name: str, value: float, *labels: str) -> None:
@@ -92,12 +94,12 @@ class Metrics(Collector):
     def write(self, path: Path) -> None:
         """Write the text format, for the textfile collector or a push: whole or not at all. Raises OSError."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_to_textfile(str(path), _registry(self))
+        write_to_textfile(str(path), self._registry)
 
     @contextmanager
     def serve(self, host: str, port: int) -> Iterator[int]:
         """Serve the metrics until the block ends. Yields the port. Raises OSError for an address in use."""
-        server, thread = start_wsgi_server(port, host, _registry(self))
+        server, thread = start_wsgi_server(port, host, self._registry)
         try:
             yield server.server_port
         finally:
@@ -165,12 +167,6 @@ class MeasuredRun:
             self.metrics.add("records_removed_total", outcome.removed_max, *owned)
         for verdict in refused:
             self.metrics.add("limit_refusals_total", 1, self.cluster, verdict.id)
-
-
-def _registry(metrics: Metrics) -> CollectorRegistry:
-    registry = CollectorRegistry()  # the default one would add this process's memory and garbage collections
-    registry.register(metrics)
-    return registry
 
 
 def drift_metrics(reports: Sequence[DriftReport]) -> Metrics:

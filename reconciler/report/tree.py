@@ -200,12 +200,7 @@ def caveat_items(caveats: Iterable[tuple[Address, str]]) -> Iterator[Item]:
 
 def unmatched_item(warning: Unmatched) -> Item:
     """The item of a policy that probably means something else, in a plan and in a drift report."""
-    subject = (escaped_name(format_address(warning.policy)),)
-    end = "" if warning.reason.endswith("?") else "."
-    return Item(
-        label="Unmatched",
-        subject=subject,
-        text=(sentence(warning.reason), f"{end} Next: ", sentence(warning.next_step)),
-        severity=Severity.WARNING,
-        location=warning.declared_at,
-    )
+    subject, end = (escaped_name(format_address(warning.policy)),), "" if warning.reason.endswith("?") else "."
+    text = (sentence(warning.reason), f"{end} Next: ", sentence(warning.next_step))
+    severity, location = Severity.WARNING, warning.declared_at
+    return Item(label="Unmatched", subject=subject, text=text, severity=severity, location=location)
