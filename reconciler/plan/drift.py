@@ -20,6 +20,7 @@ from reconciler.model.description import OffsetMove
 from reconciler.model.names import Address, count_by_sort
 from reconciler.model.plan import Blocked, Plan, Unmatched, section_of
 from reconciler.operations.base import Operation
+from reconciler.plan.targets import with_parents
 
 FORMAT_VERSION = "1.3"
 BLOCKED, UNREAD = "blocked", "unread"
@@ -133,8 +134,7 @@ def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
     decided = {decision.address for decision in plan.decisions}
     for address in before:
         # a subject below an unread topic or policy keeps what the previous report said
-        above = (Address(address.kind, address.policy, address.name), address.policy_address)
-        parent = next((unread[parent] for parent in above if parent in unread), None)
+        parent = next((unread[parent] for parent in with_parents(address) if parent in unread), None)
         if parent is not None and address not in decided:
             subjects[address] = _carry_over(replace(parent, address=address), before, now_ms)
     ordered = sorted(subjects.values(), key=lambda subject: subject.address)
