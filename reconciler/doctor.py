@@ -1,5 +1,6 @@
 """Checks what a cluster allows against what its manifests require. Reads only."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
@@ -79,18 +80,14 @@ def required_access(cluster: Cluster, policies: Sequence[Policy], *, observed_at
     spec = cluster.spec
     journal = (Selector(spec.journal.topic),) if spec.journal.topic else ()
     protected = {"topic": (*(spec.protect.topics or ()), *journal), "group": spec.protect.groups or (), "cluster": ()}
-    selections: dict[type[Operation], list[NameSelection]] = {}
+    selections = defaultdict[type[Operation], list[NameSelection]](list)
     for policy in policies:
-        selections.setdefault(policy.OPERATION, []).append(
-            NameSelection(
-                selectors=policy.selectors,
-                excluding=(*policy.excluding, *protected[policy.OPERATION.RIGHT.resource]),
-                patterns_skip_underscore=policy.PATTERNS_SKIP_UNDERSCORE,
-            )
-        )
-    needs = replace(
-        planner.scan_request(policies, observed_at_ms), without_consumer_offsets=cluster.hides_consumer_offsets
-    )
+        excluding = (*policy.excluding, *protected[policy.OPERATION.RIGHT.resource])
+        skip = policy.PATTERNS_SKIP_UNDERSCORE
+        selection = NameSelection(selectors=policy.selectors, excluding=excluding, patterns_skip_underscore=skip)
+        selections[policy.OPERATION].append(selection)
+    needs = planner.scan_request(policies, observed_at_ms)
+    needs = replace(needs, without_consumer_offsets=cluster.hides_consumer_offsets)
     return RequiredAccess(
         needs=needs,
         changes=tuple(

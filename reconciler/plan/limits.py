@@ -167,11 +167,8 @@ def _verdict(
             message += f"; most of it by {worst} ({places[worst]})"
             advice = f"{NEXT}{_advice(limit, most, refused, cluster.metadata.name, now_ms)}"
     used_waivers = tuple(used[policy] for policy in sorted(used))
-    clauses = [
-        f"; Waiver/{waiver.name} allows {waiver.policy} {_number(waiver.value)} for "
-        f"{approximate_duration(waiver.expires_ms - now_ms)} more"
-        for waiver in used_waivers
-    ]
+    left = {waiver: approximate_duration(waiver.expires_ms - now_ms) for waiver in used_waivers}
+    clauses = [f"; Waiver/{w.name} allows {w.policy} {_number(w.value)} for {time} more" for w, time in left.items()]
     return LimitVerdict(
         id=limit.id,
         limit=most,

@@ -165,14 +165,13 @@ def _items(outcomes: Sequence[ResultRow]) -> Iterator[Item]:
     yield from map(_item, fold_causes(news, _cause, at_most=_CAUSES_MAX))
     written = (outcome for outcome in outcomes if may_have_written(outcome) and outcome.caveat)
     yield from caveat_items((outcome.address, outcome.caveat) for outcome in written)
-    by_status: defaultdict[Status, list[str]] = defaultdict(list)
-    for operation in reversed(_OPERATIONS):
-        if satisfied := as_planned.get((Status.SATISFIED, operation.OPERATION)):
-            by_status[Status.SATISFIED].append(count_subjects(satisfied))
-        if applied := as_planned.get((Status.APPLIED, operation.OPERATION)):
-            by_status[Status.APPLIED].append(operation.count_effects(applied))
     for status, ending in ((Status.SATISFIED, " as desired already"), (Status.APPLIED, "")):
-        if counts := by_status[status]:
+        counts = [
+            operation.count_effects(same) if status is Status.APPLIED else count_subjects(same)
+            for operation in reversed(_OPERATIONS)
+            if (same := as_planned.get((status, operation.OPERATION)))
+        ]
+        if counts:
             label, severity, _step = _STATUSES[status]
             yield Item(label=label, text=(f"{'; '.join(counts)}{ending}",), severity=severity)
 
