@@ -60,10 +60,8 @@ def open_metrics(path: Path | None) -> Metrics:
         if path is not None:
             metrics.continue_file(path)
     except (OSError, ValueError) as error:
-        raise UsageError(
-            f"--metrics {path} is not a metrics file of apply, converge or watch: {error_reason(error)}; nothing was done; "
-            "name a file of its own"
-        ) from None
+        state = f"is not a metrics file of apply, converge or watch: {error_reason(error)}"
+        raise UsageError(f"--metrics {path} {state}; nothing was done; name a file of its own") from None
     return metrics
 
 
@@ -97,10 +95,8 @@ def note_missing_policies(manifests: ClusterManifests, settings: Settings) -> No
 def note_missing_continuous(manifests: ClusterManifests, settings: Settings) -> None:
     """Say that a run without a reviewed plan does nothing, if no policy is in `mode: continuous`."""
     if not settings.quiet and not any(policy.mode is Mode.CONTINUOUS for policy in manifests.policies):
-        name = display_name(manifests.cluster.metadata.name)
-        console.print_stderr(
-            f"{name}: no policy has `mode: continuous`, so nothing is done; `reconciler plan` plans the others"
-        )
+        what = "no policy has `mode: continuous`, so nothing is done; `reconciler plan` plans the others"
+        console.print_stderr(f"{display_name(manifests.cluster.metadata.name)}: {what}")
 
 
 @contextmanager

@@ -57,8 +57,7 @@ def _object(diagnostic: Diagnostic) -> dict[str, Any]:
     values = asdict(diagnostic)
     related = [other.pop("location") | other for other in values.pop("related")]
     texts = {"title": CODES[diagnostic.code].title, "severity": diagnostic.severity, "where": values.pop("context")}
-    location: dict[str, Any] = values.pop("location")
-    return location | values | texts | {"related": related}
+    return {**values.pop("location"), **values, **texts, "related": related}
 
 
 def write_sarif(diagnostics: Sequence[Diagnostic]) -> str:
@@ -75,9 +74,7 @@ def write_sarif(diagnostics: Sequence[Diagnostic]) -> str:
             "message": {"text": describe(item)},
             "locations": _locations(item),
             "relatedLocations": [
-                location | {"message": {"text": describe(child)}}
-                for child in item.children
-                for location in _locations(child)
+                at | {"message": {"text": describe(o)}} for o in item.children for at in _locations(o)
             ],
         }
         for item in items
