@@ -52,6 +52,8 @@ class ConflictIndex:
             rivals.append(other)
             all_of_it = all_of_it or theirs is None
             common |= (theirs or frozenset()) if claimed is None else claimed & (claimed if theirs is None else theirs)
+            if all_of_it and len(rivals) > _CITED_MAX:  # no further rival changes what is said
+                break
         if not rivals:
             return None
         subject = f"group {quoted(name)}" if policy.SUBJECTS == "groups" else f"topic {name}"
