@@ -35,6 +35,7 @@ from reconciler.model.plan import (
 )
 from reconciler.operations.base import NO_LIMITS, Operation
 from reconciler.plan.plan_file import Totals, digest, lines
+from reconciler.plan.targets import with_parents
 from reconciler.policies.cluster import CONNECTION
 from reconciler.report.document import PLAN, Document, Outputs, View
 from reconciler.report.tree import (
@@ -507,11 +508,7 @@ def _waiver_item(waiver: UsedWaiver, *, now_ms: int) -> Item:
 
 def explain_report(plan: Plan, address: Address) -> Report:
     """Explain the decisions at or below that address. Raises UsageError where there is none."""
-    decisions = [
-        decision
-        for decision in plan.decisions
-        if address in (decision.address, replace(decision.address, partition=-1), decision.address.policy_address)
-    ]
+    decisions = [decision for decision in plan.decisions if address in with_parents(decision.address)]
     subject = escaped_name(format_address(address))
     unmatched = [unmatched_item(warning) for warning in plan.unmatched if warning.policy == address.policy_address]
     if not decisions and not unmatched:
