@@ -50,7 +50,7 @@ def test_version_and_help_import_no_client_and_no_arrow(words: str) -> None:
         "import sys\n"
         "from reconciler.cli.app import run\n"
         f"assert run({words.split()!r}) == 0\n"
-        "heavy = {'confluent_kafka', 'pyarrow', 'pyspark', 'pydantic'} & sys.modules.keys()\n"
+        "heavy = {'confluent_kafka', 'pyarrow', 'pyspark', 'deepdiff', 'pydantic'} & sys.modules.keys()\n"
         "sys.exit(f'imported: {sorted(heavy)}' if heavy else 0)\n"
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)

@@ -11,7 +11,7 @@ def test_tasks_import_from_the_archive_alone(tmp_path: Path) -> None:
     """Executors have no other copy: a package that is missing there fails every task."""
     path = tmp_path / "code.zip"
     path.write_bytes(code_archive.content())
-    others = ("re2", "platformdirs", "prometheus_client", "pydantic", "rich", "ruamel.yaml", "typer")
+    others = ("deepdiff", "re2", "platformdirs", "prometheus_client", "pydantic", "rich", "ruamel.yaml", "typer")
     program = f"""
 import sys
 sys.path.insert(0, {str(path)!r})
