@@ -17,17 +17,17 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from reconciler.companions.html.drift import drift_figures
-from reconciler.companions.html.figures import Chart, Figures, Tile, TopicRulers
+from reconciler.companions.html.figures import Chart, Figures, Tile, TopicRulers, shorten
 from reconciler.companions.html.offsets import RULERS_MAX, WORST
 from reconciler.companions.html.plan import plan_figures
 from reconciler.companions.html.results import results_figures
 from reconciler.companions.html.suggest import suggest_figures
-from reconciler.model.names import format_location
+from reconciler.model.names import format_address, format_location, format_subject
 from reconciler.report.document import DRIFT, PLAN, RESULTS, SUGGESTIONS, Document, Kind, View
 from reconciler.report.plan import format_counts
 from reconciler.report.tree import Item, Items, Report, Section, Severity
 from reconciler.text.escape import escape_sentence, escape_text, quoted
-from reconciler.text.phrase import Phrase, Span, plain
+from reconciler.text.phrase import Phrase, Span, escaped_name, plain
 
 PAGE_BYTES = 5_000_000
 """No page is larger, whatever it shows."""
@@ -265,6 +265,9 @@ def _environment() -> Environment:
         "number": lambda number: f"{number:,}",
         "counts": format_counts,
         "location": format_location,
+        "subject": lambda action: _phrase((escaped_name(format_subject(action.address)),)),
+        "policy": lambda action: _phrase((escaped_name(format_address(action.address.policy_address)),)),
+        "reason": lambda action: _phrase((shorten(action.reason),)),
         "classes": lambda severities: " ".join(f"is-{severity}" for severity in sorted(severities)),
         "quartile": lambda amounts, part: sorted(amounts)[(len(amounts) - 1) * part // 4],
     }
