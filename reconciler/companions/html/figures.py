@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from reconciler.model.action import Action
 from reconciler.model.description import OffsetMove
 from reconciler.report.tree import Severity
 from reconciler.text.phrase import Phrase, Span, sentence
@@ -86,23 +87,19 @@ class Chart:
     footnote: Phrase = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ruler:
-    """The offsets of one partition, or of some whose picture is equal; `reason`: why those of the first move."""
-
-    subjects: tuple[Phrase, ...]
-    moves: tuple[OffsetMove, ...]
-    policy: Phrase
-    reason: Phrase
+Move = tuple[Action, OffsetMove]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRulers:
-    """The rulers of one topic, the worst first. `amounts`: records removed, of all its partitions."""
+    """The rulers of one topic, the worst first: each of one partition, or of some whose picture is equal.
+
+    `amounts`: records removed, of all its partitions.
+    """
 
     anchor: str
     subject: Phrase
-    rulers: tuple[Ruler, ...]
+    rulers: tuple[Sequence[Move], ...]
     amounts: tuple[int, ...]
     severities: frozenset[Severity]
 

@@ -9,6 +9,7 @@ from reconciler.companions.html.figures import (
     Bar,
     Chart,
     Figures,
+    Move,
     Row,
     Tile,
     cut_chart,
@@ -16,7 +17,7 @@ from reconciler.companions.html.figures import (
     shorten,
     slug,
 )
-from reconciler.companions.html.offsets import Move, topic_rulers
+from reconciler.companions.html.offsets import topic_rulers
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.model.description import IdleGroup, LeaderMove, OffsetMove

@@ -195,10 +195,6 @@ class ClusterFacts:
         without = (GroupState.EMPTY, GroupState.DEAD, GroupState.UNKNOWN)
         return facts is not None and isinstance(facts.state, GroupState) and facts.state not in without
 
-    def state(self, group: str) -> str:
-        facts = self.snapshot.groups.get(group)
-        return "in an unknown state" if facts is None or isinstance(facts.state, Unknown) else str(facts.state)
-
 
 def _offsets_and_readers(facts: PartitionFacts) -> tuple[Any, ...]:
     """Return the facts of a partition that say what its groups have read; some may be Unknown."""

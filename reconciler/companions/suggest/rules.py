@@ -271,6 +271,8 @@ class _Analysis:
     def _add_lagging_group(self, collector: Collector, group: str, topic: str, records: int, read: ReadTopic) -> None:
         others = sorted(read.readers - self.leaving - {group})
         held, works = f"{_share(records, read.records)} of {display_name(topic)}", self.facts.works(group)
+        facts = self.facts.snapshot.groups.get(group)
+        state = "in an unknown state" if facts is None or isinstance(facts.state, Unknown) else facts.state
         outlook = "it may catch up by itself" if works else "it may be one that works once in a while"
         collector.add(
             group,
@@ -281,7 +283,7 @@ class _Analysis:
                 f"{held} that it has not read {_have(records)} been read by {_groups(others)}",
                 "consumers: block keeps these records",
             ),
-            counter_evidence=(f"the group is {self.facts.state(group)}: {outlook}", *self.facts.state_elsewhere(group)),
+            counter_evidence=(f"the group is {state}: {outlook}", *self.facts.state_elsewhere(group)),
             records=records,
         )
 

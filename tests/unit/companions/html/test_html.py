@@ -287,7 +287,7 @@ def test_the_worst_partitions_are_those_whose_groups_skip_most() -> None:
     few = [purge(partition=number, before_offset=2_000 + number) for number in range(RULERS_MAX + 1)]
     few[7] = purge(partition=7, before_offset=1_500, skips=[("billing", 1_100)])
     (topic,) = plan_figures(plan(*few)).topics
-    assert [move.new_start for ruler in topic.rulers for move in ruler.moves] == [1_500, *range(2_050, 2_041, -1)]
+    assert [move.new_start for ruler in topic.rulers for _action, move in ruler] == [1_500, *range(2_050, 2_041, -1)]
     page = read(of_plan(plan(*few)))
     assert "least 500, a quarter up to 1,012, half up to 1,025, three quarters up to 1,037, most 1,050" in page.text
 
@@ -298,7 +298,7 @@ def test_partitions_whose_pictures_are_equal_are_drawn_once() -> None:
         purge(partition=number, log_start=number, before_offset=50_100 + number, end=100_000) for number in range(16)
     ]
     (topic,) = plan_figures(plan(*alike)).topics
-    assert [len(ruler.moves) for ruler in topic.rulers] == [16]
+    assert [len(ruler) for ruler in topic.rulers] == [16]
     page = read(of_plan(plan(*alike)))
     records = sum(100_000 - number for number in range(16))
     assert f"16 partitions alike: {16 * 50_100:,} of {records:,} records removed at most" in page.text
@@ -320,7 +320,7 @@ def test_what_only_looks_alike_is_drawn_apart(other: DeleteRecords) -> None:
     """Half of ten records looks like half of ten million, and a fold must hide neither that nor a group that skips."""
     one = purge(partition=0, before_offset=600, log_start=100, end=1_100)
     (topic,) = plan_figures(plan(one, other)).topics
-    assert [len(ruler.moves) for ruler in topic.rulers] == [1, 1]
+    assert [len(ruler) for ruler in topic.rulers] == [1, 1]
 
 
 def test_limits_have_one_scale() -> None:
