@@ -27,7 +27,7 @@ from reconciler.scan import snapshot_builder
 from reconciler.scan.chunks import PartitionRequest
 from reconciler.scan.rows import CommitOrigin, PartitionRow, Position, Row, Rows, combine
 from reconciler.scan.snapshot_builder import ConsumerOffsetsLog
-from reconciler.scan.task_rows import SCHEMAS, Answer, decode, encode
+from reconciler.scan.task_rows import SCHEMAS, Answer, encode
 from tests.unit.scan.listings import groups, partition, topic, topics, unknown_topic
 
 READ = ConsumerOffsetsLog(partitions=50)
@@ -60,8 +60,7 @@ def partition_request(
 
 def answer(**tables: list[Mapping[str, Any]]) -> Answer:
     """An answer with these rows, as it arrives."""
-    batches = {name: pa.RecordBatch.from_pylist(rows, schema=SCHEMAS[name]) for name, rows in tables.items()}
-    return decode(encode(batches))
+    return {name: encode(pa.RecordBatch.from_pylist(rows, schema=SCHEMAS[name])) for name, rows in tables.items()}
 
 
 def partition_row(**columns: Any) -> Row:
