@@ -303,11 +303,9 @@ def write(plan: Plan, path: Path) -> None:
     check_replaceable(path)
     try:
         write_file(path, lines(plan), mode=0o600)
-    except OSError as error:
-        reason = error.strerror or error
-        raise ReconcilerError(f"cannot write the plan to {path}: {reason}; choose another --out") from error
-    except ValueError as error:
-        raise ReconcilerError(f"cannot write the plan to {path}: {error}") from error
+    except (OSError, ValueError) as error:
+        reason = f"{error.strerror or error}; choose another --out" if isinstance(error, OSError) else error
+        raise ReconcilerError(f"cannot write the plan to {path}: {reason}") from error
 
 
 def schema() -> Schema:
@@ -392,8 +390,8 @@ def _opened(path: Path) -> Iterator[tuple[Header, Iterator[Decision]]]:
             yield header, _decisions(numbered, header, read, newer=newer)
     except OSError as error:
         next_step = f", `reconciler plan --out {path}` saves a plan" if isinstance(error, FileNotFoundError) else ""
-        reason = error.strerror or error
-        raise PlanUnusable(f"cannot read the plan {path}: {reason}; nothing was done{next_step}") from error
+        fault = f"cannot read the plan {path}: {error.strerror or error}"
+        raise PlanUnusable(f"{fault}; nothing was done{next_step}") from error
     except ValueError as error:
         raise PlanUnusable(
             f"the plan {path} is not usable: {error_reason(error)}; nothing was done, plan again"

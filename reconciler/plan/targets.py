@@ -4,6 +4,7 @@
 address always wins, so that every group has one text that means only this group.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -136,11 +137,10 @@ def restrict_request(request: ScanRequest, targets: Collection[Address]) -> Scan
     """
     if not targets or any(not target.name for target in targets):
         return request if targets else ScanRequest()
-    numbers: dict[str, set[int] | None] = {}
+    numbers = defaultdict[str, set[int]](set)
     for target in targets:
-        before = numbers.setdefault(target.name, set())
-        numbers[target.name] = None if before is None or target.partition < 0 else before | {target.partition}
-    only = {topic: None if of_topic is None else frozenset(of_topic) for topic, of_topic in numbers.items()}
+        numbers[target.name].add(target.partition)
+    only = {name: None if -1 in of_name else frozenset(of_name) for name, of_name in numbers.items()}  # None: all of it
     return replace(
         request,
         topics=tuple(replace(part, only=only) if part.offsets else part for part in request.topics),
