@@ -20,7 +20,7 @@ from reconciler.cli.progress import ProgressBar, ProgressDisplay, StepLines, hid
 from reconciler.cli.settings import Settings
 from reconciler.errors import ExitCode, OutputUnwritten, ReconcilerError, Refused, UsageError
 from reconciler.report.annotations import write_annotations
-from reconciler.report.document import Document, Format, Kind, Rendered, StepOutputs, View
+from reconciler.report.document import RESULTS, Document, Format, Kind, Rendered, StepOutputs, View
 from reconciler.report.markdown import write_pages
 from reconciler.report.tree import NO_PAGES, Report
 from reconciler.text.escape import escape_text, quoted
@@ -265,6 +265,8 @@ def prepare(settings: Settings, kind: Kind, *files: Path | None) -> None:
     It creates no folder: a command that fails later would leave it empty.
     """
     check_formats(settings, kind)
+    from reconciler.codec import read_kind  # what reads documents, which `help` does without
+
     paths = list(filter(None, (*(file.path for file in settings.output_file or ()), *files)))
     for place, number in Counter(Path(os.path.realpath(path)) for path in paths).items():
         if number > 1 and (place.is_file() or not place.exists()):
@@ -275,6 +277,8 @@ def prepare(settings: Settings, kind: Kind, *files: Path | None) -> None:
             if present != path and not present.is_dir():
                 raise NotADirectoryError(errno.ENOTDIR, f"{present} is not a folder")
             _check_no_manifest(path)
+            if kind != RESULTS and read_kind(path) == "Results":
+                raise FileExistsError(errno.EEXIST, "it has results, with which restore-group writes offsets back")
             if path.is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             if not os.access(present, os.W_OK):

@@ -157,6 +157,17 @@ def test_a_plan_and_an_empty_file_are_replaced_by_a_plan(tmp_path: Path) -> None
     assert plan_file.read(path) == plan()
 
 
+@pytest.mark.parametrize("words", ["plan --out", "plan --output-file", "drift --metrics", "converge --metrics"])
+def test_an_output_of_another_command_never_replaces_results(words: str, folder: Path) -> None:
+    """The offsets of a removed group were gone with them."""
+    path = folder / "results.json"
+    results.write(path, [Outcome(action=removal(), status=Status.APPLIED, detail="gone")], HEADER)
+    before, (verb, option) = path.read_bytes(), words.split()
+    value = f"json={path}" if option == "--output-file" else str(path)
+    assert run([verb, str(folder), "--cluster", "one", option, value]) == ExitCode.USAGE
+    assert path.read_bytes() == before
+
+
 def test_two_outputs_have_two_files(tmp_path: Path) -> None:
     """`--metrics` once replaced the results in the same file, which `restore-group` needs."""
     (tmp_path / "link").symlink_to(tmp_path / "out")
