@@ -252,7 +252,8 @@ def _sections(plan: Plan, *, full: bool, pages: dict[str, str]) -> Iterator[Sect
     """Yield the sections. Removes from `pages` what is linked, so that only the first name of a code is."""
     yield Section(items=tuple(_warnings(plan, pages)), severity=Severity.WARNING)
     yield Section(items=tuple(_totals(plan)), are_totals=True)
-    caveats = ((action.address, action.caveat) for action in _operations(plan) if action.caveat)
+    actions = _operations(plan)
+    caveats = ((action.address, text) for action in actions for text in (action.caveat, action.unchecked) if text)
     yield Section(items=tuple(caveat_items(caveats)))
 
     def rules(heading: str, listed: Sequence[Rule], **more: Any) -> Section:
@@ -425,7 +426,6 @@ def _action_item(actions: Sequence[Operation], *, releases: _Releases, full: boo
     description = first.describe() if stands_alone else type(first).describe_many(actions)
     children = [Item(text=text) for text in description.notes if full]
     children += [Item(text=text, severity=Severity.LOSS) for text in description.risks]
-    children += [Item(text=text, severity=Severity.WARNING) for text in description.unknowns]
     children += [Item(text=text, severity=Severity.GOOD) for text in releases.by_action(actions)]
     return Item(
         subject=description.subject,
