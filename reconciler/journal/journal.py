@@ -78,6 +78,10 @@ class ActionJournal:
         self.store = store
         self._author: dict[str, Any] = author
 
+    def set_commit(self, commit: str | None) -> None:
+        """Name the commit of the plan that the next entries are of."""
+        self._author["commit"] = commit
+
     def record(
         self,
         events: Sequence[Action | Outcome],

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from reconciler.manifest.diagnostics import Diagnostic
-from reconciler.policies.client_properties import RESERVED
+from reconciler.policies.client_properties import REFUSED
 from reconciler.policies.cluster import Cluster
 from tests.unit.manifest.broken import cluster, manifest
 from tests.unit.manifest.checking import outcome
@@ -133,7 +133,7 @@ def test_credentials_in_a_url_are_a_secret() -> None:
     assert codes(text.replace("me:hunter2@", "")) == []
 
 
-@pytest.mark.parametrize("name", [*RESERVED, "error_cb", "oauth_cb", "logger", "default_topic_conf", "''"])
+@pytest.mark.parametrize("name", [*REFUSED, "error_cb", "oauth_cb", "logger", "default_topic_conf", "''"])
 def test_reserved_properties(name: str) -> None:
     """Properties on which a guarantee depends, or which would run code from a pull request, are
     refused.
@@ -192,7 +192,7 @@ def test_only_listed_properties_may_be_set(name: str, value: str, monkeypatch: p
     assert codes(cluster(f"client: {{{name}: {value}}}")) == []
 
 
-@pytest.mark.parametrize("name", [*RESERVED, "error_cb"])
+@pytest.mark.parametrize("name", [*REFUSED, "error_cb"])
 def test_no_operator_allows_what_a_guarantee_depends_on(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECONCILER_CLIENT_EXTRA", name)
     assert codes(cluster(f"client: {{{name}: x}}")) == ["M212"]

@@ -281,6 +281,17 @@ def test_silence_is_not_idleness() -> None:
     assert timeless.newest_record == (3, 9)
 
 
+@pytest.mark.parametrize(("end", "is_idle"), [(10, True), (9, False), (4, False)])
+def test_a_record_that_may_be_of_an_open_transaction_is_activity(end: int, is_idle: bool) -> None:
+    """A removal took a group while the transaction with its next commit was open, once that was old enough."""
+    result = group_facts(group_row(), log=ConsumerOffsetsLog(partitions=50, last_stable_offsets={3: end}))
+    if is_idle:
+        assert result.last_activity_ms == 1_000
+    else:
+        assert "open transaction of __consumer_offsets[3]" in reason(result.last_activity_ms)
+        assert isinstance(result.newest_record, Unknown)
+
+
 def test_group_with_an_unread_log_partition() -> None:
     """The group's own partition of the log decides, not the others."""
     unread_log = ConsumerOffsetsLog(partitions=50, unread={log_partition("g", 50): Unknown("lost")})
