@@ -29,7 +29,7 @@ from reconciler.text.suggest import backticks, did_you_mean, question, suggestio
 DEFAULT_FOLDER = Path("manifests")
 """Where commands look for manifests that no path names."""
 LARGEST_BYTES = 1_048_576
-_SUFFIXES = (".yaml", ".yml")
+SUFFIXES = (".yaml", ".yml")
 _CITED_MAX = 3
 """Files that one message names."""
 
@@ -289,7 +289,7 @@ def _read_below(root: Path, folders: Sequence[Path], inodes: set[tuple[int, int]
         try:
             status = path.stat()
             inode, is_folder = (status.st_dev, status.st_ino), stat.S_ISDIR(status.st_mode)
-            if not is_folder and path != root and path.suffix.lower() not in _SUFFIXES:
+            if not is_folder and path != root and path.suffix.lower() not in SUFFIXES:
                 continue
             empty = empty and is_folder and inode not in inodes
             if inode in inodes:

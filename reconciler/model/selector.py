@@ -65,6 +65,7 @@ def _compile_regex(pattern: str) -> Any:
     options = re2.Options()
     options.log_errors = False
     options.never_capture = True
+    options.dot_nl = True  # a group may have a newline in its name: what protects `billing.*` protects it, too
     try:
         return re2.compile(pattern, options)
     except re2.error as error:

@@ -8,16 +8,12 @@ from reconciler.model.block_reason import BlockReason, known
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, ConsumerPosition, GroupState, PartitionFacts, Unknown
 from reconciler.operations import consumers
 from reconciler.operations.delete_records import AcceptedLag, LagPolicy, ObservedPartition, Preconditions
-from reconciler.operations.idle_groups import state_elsewhere, topics_of_streams
+from reconciler.operations.idle_groups import END_TRANSACTION, state_elsewhere, topics_of_streams
 from reconciler.operations.offsets_without_records import next_record
 from reconciler.text.formatting import count, first_few
 
 _HELD_BY_MAX = 20
 """Groups that a decision names as holding a partition back. A plan of many partitions repeats them."""
-_END_TRANSACTION = (
-    "wait for the end of the transaction; kafka-transactions.sh find-hanging --topic __consumer_offsets shows one that "
-    "hangs, and abort ends it; or name the group in exceptGroups"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +106,7 @@ class FloorConsumers:
             since = f"; it {consumers.describe_move(written_at_ms, self.snapshot.observed_at_ms)}"
             return since, f"let it catch up, {clamp}or remove its manifest if it is gone"
         if transaction := consumers.describe_pending(lagging[0]):
-            return transaction, _END_TRANSACTION
+            return transaction, END_TRANSACTION
         groups, topics = self.snapshot.groups, self.streams
         facts = {reader.group: groups.get(reader.group) for reader in lagging}
         kept = {

@@ -62,13 +62,19 @@ class _Topic:
         return max((move.noun for _action, move in self.moves), key="offset".__eq__)
 
     @property
+    def of_partitions(self) -> list[int]:
+        """The states of each partition: what is decided of the topic as a whole holds for each of them."""
+        whole = self.states.get(-1, 0)
+        return [bits | whole for number, bits in self.states.items() if number != -1] or [whole]
+
+    @property
     def tally(self) -> Counter[str]:
         """Count its partitions in each of their states, and the records that are removed.
 
         A partition is in sync only if it has no other state.
         """
         counts = Counter(records=self.removed)
-        for bits, number in Counter(self.states.values()).items():
+        for bits, number in Counter(self.of_partitions).items():
             counts += dict.fromkeys(_states(bits), number)
         return counts
 
@@ -76,7 +82,7 @@ class _Topic:
     def urgent_tally(self) -> Counter[str]:
         """Count each of its partitions once, in the most urgent of its states."""
         counts = Counter[str]()
-        for bits, number in Counter(self.states.values()).items():
+        for bits, number in Counter(self.of_partitions).items():
             counts[_states(bits)[0]] += number
         return counts
 
@@ -182,7 +188,7 @@ def _topics_chart(plan: Plan, topics: Sequence[tuple[str, _Topic]], tallies: Map
             segments = {"deleted": entry.removed, "remaining": entry.records - entry.removed}
             bars.append(Bar(segments, entry.records, mark=mark))
         urgent = entry.urgent_tally
-        bars.append(Bar({style: urgent[state] for state, style in _STATES.items()}, len(entry.states)))
+        bars.append(Bar({style: urgent[state] for state, style in _STATES.items()}, urgent.total()))
         share = formatting.percent(100.0 * entry.removed / entry.records) if entry.records else ""
         removed = f"{entry.removed:,} of {formatting.count(entry.records, entry.noun)} ({share})" if entry.moves else ""
         return Row(
@@ -233,7 +239,7 @@ def _partition_counts(entry: _Topic, tally: Counter[str]) -> str:
     words = figures.format_tally({state: tally[state] for state in _STATES})
     if set(entry.states) == {-1}:
         return f"the topic as a whole: {words.removeprefix('1 ')}"
-    return f"{formatting.count(len(entry.states.keys() - {-1}), 'partition')}: {words}"
+    return f"{formatting.count(len(entry.of_partitions), 'partition')}: {words}"
 
 
 def _leaders_chart(moves: Sequence[LeaderMove]) -> Chart:

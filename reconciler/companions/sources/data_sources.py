@@ -36,8 +36,9 @@ from reconciler.errors import ScanFailed, UsageError
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_consumer_offsets
 from reconciler.kafka.consumer_offsets_layout import log_partition
+from reconciler.kafka.coordinators import read_consumption
 from reconciler.kafka.group_listing import GroupListing, list_groups
-from reconciler.kafka.groups import commit_row, read_consumption
+from reconciler.kafka.groups import commit_row
 from reconciler.kafka.offsets import read_offsets
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC, TopicListing, describe_topics, list_topics

@@ -29,7 +29,7 @@ from reconciler.model.names import Address, format_subject
 from reconciler.model.plan import Blocked, Decision, Waiting
 from reconciler.model.scan_request import ExternalReaderRequest, GroupRequest, PositionKind, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, ExternalPosition, Unknown
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, ExternalPosition, Unknown, doubt_age
 from reconciler.operations.base import DAY_MS
 from reconciler.operations.consumers import describe_move, external_names, undeclared_syncs
 from reconciler.operations.delete_group import GROUPS, GROUPS_PERCENT, DeleteGroup
@@ -423,14 +423,16 @@ class _Analysis:
         else:
             where = f"it is at {last.committed:,} on {partition}"
         more = f" ({count(len(held) - 1, 'more partition')} behind)" if len(held) > 1 else ""
-        is_old = self.facts.snapshot.observed_at_ms - last.written_at_ms >= self.idle_for_ms
+        observed_at_ms = self.facts.snapshot.observed_at_ms
+        has_age = doubt_age(last.written_at_ms, observed_at_ms) is None
+        is_old = has_age and observed_at_ms - last.written_at_ms >= self.idle_for_ms
         collector.add(
             reader,
             topic,
             title=f"let it catch up on {display_name(topic)}, or ask its owner",
             confidence=Confidence.HIGH if is_old else Confidence.MEDIUM,
             evidence=(
-                f"{where}{more}, and {describe_move(last.written_at_ms, self.facts.snapshot.observed_at_ms)}",
+                f"{where}{more}, and {describe_move(last.written_at_ms, observed_at_ms)}",
                 f"block and clamp keep up to {_share(records, total)} of {display_name(topic)} for it",
             ),
             counter_evidence=(

@@ -15,19 +15,6 @@ def main(descriptor: int) -> None:
         pipe.send(received.get())
 
 
-def test_an_answer_comes_after_what_was_sent_before() -> None:
-    """A command that was suspended has counts of tasks in its pipe.
-
-    They once passed for the confirmation that the Connect server does not read on.
-    """
-    child = Child(__name__)
-    for value in ("running", "running", "interrupt", "running"):
-        child.send(value)
-    assert child.receive_after(30, skip=lambda value: value == "running") == "interrupt"
-    assert child.receive_after(1, skip=lambda value: value == "running") is None
-    child.end()
-
-
 @pytest.mark.parametrize("leads_group", [False, True])
 @pytest.mark.parametrize("explicit", [False, True])
 def test_a_process_ends_with_its_object(explicit: bool, leads_group: bool) -> None:

@@ -11,7 +11,7 @@ from reconciler.model.block_reason import BlockReason, contradiction, unknown_fa
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Blocked, Decision, Skipped
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import GroupState, GroupType, PendingCommit, Unknown
+from reconciler.model.snapshot import Cause, GroupState, GroupType, PendingCommit, Unknown
 from reconciler.operations.consumers import group_excluder, unknown_consumers, verified_offset, verified_positions
 from reconciler.operations.elect_leader import observe_leadership
 from reconciler.operations.touchable import check_records_deletable, listed_topic, missing_partition
@@ -162,6 +162,13 @@ def test_invalid_committed_offsets(position: object, expected: Expected) -> None
     assert_objection(block_of(verified_offset, "g", position, partition(), TOPIC_ID, 100), expected)
 
 
+@pytest.mark.parametrize("name", ["g*", "regex:g.*", "g[1]", "regex:("])
+def test_a_pattern_in_unread_by_is_an_exact_name(name: str) -> None:
+    """Kafka has groups of any name, so it is not an error; without a commit the next step says what it means."""
+    reason = block_of(verified_offset, name, None, partition(), TOPIC_ID, 100)
+    assert_objection(reason, ("B205", (quoted(name), "unreadBy"), ("exact names",), False))
+
+
 def test_a_commit_at_zero_is_a_position() -> None:
     """It proves that the group has read nothing."""
     assert verified_offset("g", reader("g", 0), partition(), TOPIC_ID, 100) == 0
@@ -189,12 +196,16 @@ def test_exceptions_are_matched_once_per_group() -> None:
     assert [excepted(name) for name in ("a1", "b", "b1", "a1", "b1")] == [True, True, False, True, False]
 
 
+OPEN = Unknown("an open transaction", Cause.OPEN_TRANSACTION)
+
+
 @pytest.mark.parametrize(
     ("facts", "expected"),
     [
         ({"type": GroupType.SHARE}, ("B302", ('"old-etl"', "share", "classic", "consumer"), ("groups",), False)),
         ({"state": GroupState.STABLE}, ("B303", ('"old-etl"', "STABLE"), ("groups",), False)),
         ({"idle": DAY}, ("B304", ('"old-etl"', "2026-11-20T10:00:00Z", "idleFor is 3d"), ("groups",), False)),
+        ({"last_activity_ms": OPEN}, ("B304", ('"old-etl"', "transaction"), ("exceptGroups",), False)),
         ({"listed": False}, ("B301", ('"old-etl"',), ("DESCRIBE", "`doctor`"), True)),
     ],
 )

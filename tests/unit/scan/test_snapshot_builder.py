@@ -27,7 +27,7 @@ from reconciler.scan import snapshot_builder
 from reconciler.scan.chunks import PartitionRequest
 from reconciler.scan.rows import CommitOrigin, PartitionRow, Position, Row, Rows, combine
 from reconciler.scan.snapshot_builder import ConsumerOffsetsLog
-from reconciler.scan.task_rows import SCHEMAS, Answer, decode, encode
+from reconciler.scan.task_rows import SCHEMAS, Answer, encode
 from tests.unit.scan.listings import groups, partition, topic, topics, unknown_topic
 
 READ = ConsumerOffsetsLog(partitions=50)
@@ -60,8 +60,7 @@ def partition_request(
 
 def answer(**tables: list[Mapping[str, Any]]) -> Answer:
     """An answer with these rows, as it arrives."""
-    batches = {name: pa.RecordBatch.from_pylist(rows, schema=SCHEMAS[name]) for name, rows in tables.items()}
-    return decode(encode(batches))
+    return {name: encode(pa.RecordBatch.from_pylist(rows, schema=SCHEMAS[name])) for name, rows in tables.items()}
 
 
 def partition_row(**columns: Any) -> Row:
@@ -280,6 +279,17 @@ def test_silence_is_not_idleness() -> None:
     timeless = group_facts(group_row(last_activity_ms=None))
     assert "carries a time" in reason(timeless.last_activity_ms)
     assert timeless.newest_record == (3, 9)
+
+
+@pytest.mark.parametrize(("end", "is_idle"), [(10, True), (9, False), (4, False)])
+def test_a_record_that_may_be_of_an_open_transaction_is_activity(end: int, is_idle: bool) -> None:
+    """A removal took a group while the transaction with its next commit was open, once that was old enough."""
+    result = group_facts(group_row(), log=ConsumerOffsetsLog(partitions=50, last_stable_offsets={3: end}))
+    if is_idle:
+        assert result.last_activity_ms == 1_000
+    else:
+        assert "open transaction of __consumer_offsets[3]" in reason(result.last_activity_ms)
+        assert isinstance(result.newest_record, Unknown)
 
 
 def test_group_with_an_unread_log_partition() -> None:
