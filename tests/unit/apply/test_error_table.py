@@ -267,9 +267,7 @@ def test_a_former_leader_that_deleted_is_read_back(tmp_path: Path, operation: Op
 
 @pytest.mark.parametrize("code", [KafkaError.INVALID_REQUEST, KafkaError.UNKNOWN_TOPIC_OR_PART])
 def test_the_log_of_another_leader_proves_nothing(tmp_path: Path, code: int) -> None:
-    """An ambiguous refusal, and then another leader at the read-back: failed, with the possible
-    removal.
-    """
+    """Another leader answers the read-back of an ambiguous refusal: failed, possibly removed."""
     fake = cluster()
     fake.faults.append(Fault(RECORDS, code))
 
@@ -341,9 +339,7 @@ def test_absent_groups_may_be_refused_without_rights(tmp_path: Path) -> None:
 
 
 def test_too_many_elections_are_halved_until_they_fit(tmp_path: Path) -> None:
-    """After POLICY_VIOLATION the batch is halved, with a new check, until the broker accepts it;
-    all are applied.
-    """
+    """After POLICY_VIOLATION the batch is halved, with a new check; all are applied."""
     fake = FakeCluster()
     fake.create_topic("wide", 100)
     fake.max_elections = 13

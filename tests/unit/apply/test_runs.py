@@ -146,9 +146,7 @@ def test_deletions_go_to_the_leaders_that_the_same_run_elected(tmp_path: Path) -
 
 
 def test_late_leaders_are_waited_for_and_read_again(tmp_path: Path) -> None:
-    """Metadata shows most leaders at once and two later; leaders that never appear are left to
-    another round.
-    """
+    """Two leaders appear later than the others; those that never do are left to another round."""
     cluster = FakeCluster()
     cluster.create_topic("wide", 6)
     ats = [TopicPartition("wide", number) for number in range(6)]
@@ -189,9 +187,7 @@ def test_a_second_apply_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_sends_nothing_new(tmp_path: Path) -> None:
-    """After the stop no request is sent; requests in flight have outcomes, other actions are not
-    attempted.
-    """
+    """Requests in flight have outcomes, other actions are not attempted."""
     cluster, actions = create_wide_cluster()
     stop = threading.Event()
 
@@ -231,9 +227,7 @@ def test_an_interrupt_ends_the_wait_before_a_retry(tmp_path: Path) -> None:
 
 
 def test_the_caller_knows_whether_a_request_was_sent(tmp_path: Path) -> None:
-    """`sending` is called after the intents are stored and before each request; without a request
-    it is not called.
-    """
+    """`sending` is called after the intents are stored, before each request, never without one."""
     cluster, actions = create_wide_cluster(30, 5)
     clock = FakeClock()
     journal = ActionJournal(JournalFile(tmp_path / "journal.jsonl"))
@@ -368,10 +362,7 @@ def test_a_bug_in_one_lane_is_raised(tmp_path: Path) -> None:
 
 
 def test_an_exhausted_machine_loses_no_outcome(tmp_path: Path) -> None:
-    """Without a file descriptor or a thread the run stops.
-
-    Every action has an outcome, and a request in flight counts as possible.
-    """
+    """Without a descriptor or a thread the run stops; a request in flight counts as possible."""
     cluster, actions = create_wide_cluster(30, 5)
 
     def exhausted(_operation: Operation) -> None:
@@ -389,9 +380,7 @@ def test_an_exhausted_machine_loses_no_outcome(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("after_intent", [False, True])
 def test_actions_before_an_exhausted_machine_were_not_sent(tmp_path: Path, after_intent: bool) -> None:
-    """If the check or the step after the intent fails, no request was sent, and the interval does
-    not start.
-    """
+    """The check, or the step after the intent, fails: no request, and no interval starts."""
     cluster = FakeCluster()
     cluster.create_topic("orders", 1)
     cluster.produce("orders", {0: 100})
@@ -418,9 +407,7 @@ def test_actions_before_an_exhausted_machine_were_not_sent(tmp_path: Path, after
 
 
 def test_intents_without_a_reader_of_outcomes_are_ended(tmp_path: Path) -> None:
-    """The caller stops reading after one lane stored its intent: the lane sends nothing, and the
-    journal says so.
-    """
+    """The caller stops reading after one intent: the lane sends nothing, the journal says so."""
     cluster = FakeCluster()
     cluster.create_topic("orders", 2)
     cluster.produce("orders", {0: 100, 1: 100})
@@ -492,9 +479,7 @@ def test_a_lane_without_a_thread_of_its_own_loses_no_outcome(monkeypatch: pytest
 
 
 def test_outcomes_before_a_bug_are_stored(tmp_path: Path) -> None:
-    """Of two leaders in one batch the first one's purge is in the journal, although the request to
-    the second one fails.
-    """
+    """The first leader's purge is in the journal, although the request to the second one fails."""
     cluster = FakeCluster()
     cluster.create_topic("orders", 2)
     cluster.produce("orders", {0: 100, 1: 100})

@@ -26,9 +26,7 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "01-one-of-each-kind" / "plan.js
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_summary_is_the_first_sentence_of_the_command(name: str) -> None:
-    """`--help` of the program and of the command begin alike, and a hidden command is hidden in
-    both.
-    """
+    """The helps of program and command begin alike; a hidden command is hidden in both."""
     command = load_command(name)
     assert command.help.startswith(COMMANDS[name][1])
     assert command.name == name or name == "sandbox"
@@ -59,9 +57,7 @@ def test_version_and_help_import_no_client_and_no_arrow(words: str) -> None:
 
 @pytest.mark.parametrize("words", [[], ["sandbox"]], ids=["alone", "a group"])
 def test_without_a_command_the_help_lists_all_commands(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a command the program prints a page, not an error with escapes, and truncates no
-    line.
-    """
+    """It is a page, not an error with escapes, and no line is truncated."""
     assert run(words) == ExitCode.USAGE
     page = capsys.readouterr().err
     assert page.startswith("Usage: reconciler")

@@ -185,9 +185,7 @@ def test_a_closed_stdout_does_not_stop_the_other_clusters(folder: Path, monkeypa
 def test_drift_distinguishes_a_wrong_from_an_unavailable_cluster(
     failure: Exception, code: int, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """ADR 4: a wrong cluster needs a person, an unavailable one may recover; both are in the
-    report.
-    """
+    """ADR 4: the wrong one needs a person, the other may recover; the report has both."""
 
     def plan(*_arguments: object, **_options: object) -> object:
         raise failure
@@ -321,9 +319,7 @@ program.main()
 
 
 def test_no_file_gets_the_number_of_a_closed_stream() -> None:
-    """With stderr closed, the next opened file once got its number, and error lines went into the
-    file.
-    """
+    """With stderr closed, error lines once went into the next file that was opened."""
     assert subprocess.run([sys.executable, "-c", CLOSED], timeout=60, check=False).returncode == 3
 
 

@@ -66,9 +66,7 @@ def test_it_installs_what_the_action_installs() -> None:
 
 
 def test_it_runs_the_command_as_an_unprivileged_user() -> None:
-    """The entry point is the script of the package, the user has no rights, and the command asks no
-    questions.
-    """
+    """The entry point is the script of the package, and asks no questions."""
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
     assert arguments("ENTRYPOINT") == ['["reconciler"]']
     assert list(scripts) == ["reconciler"]
@@ -79,9 +77,7 @@ def test_it_runs_the_command_as_an_unprivileged_user() -> None:
 
 
 def test_the_commands_in_its_comment_are_those_of_the_docs() -> None:
-    """The comment and getting-started.md show the same command to build and the same command to
-    run.
-    """
+    """getting-started.md builds and runs with the same commands."""
     commands = [line.removeprefix("#").strip() for line in DOCKERFILE.splitlines() if line.startswith("#   docker ")]
     page = (ROOT / "docs" / "getting-started.md").read_text(encoding="utf-8")
     assert sorted(commands) == sorted(re.findall(r"^\$ (docker .*)$", page, re.MULTILINE))

@@ -185,10 +185,7 @@ def test_purges_and_restores_read_past_releases(tmp_path: Path, journal: ActionJ
 
 
 def test_an_older_program_refuses_the_line_aloud(journal: ActionJournal) -> None:
-    """It would otherwise read the line as nothing, or as an action.
-
-    Its reader knew format 3 only.
-    """
+    """It would read the line as nothing or as an action. Its reader knew format 3 only."""
     journal.record_release(FIRST, run_id="run-1", at_ms=START_MS)
     (line,) = journal.store.lines()
     assert parse(line.data) == ()

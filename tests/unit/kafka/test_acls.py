@@ -171,9 +171,7 @@ def test_commands_are_one_line_per_set_of_operations_and_quote_what_a_shell_woul
 
 
 def test_prefixes_are_commands_of_their_own() -> None:
-    """The pattern type holds for a whole command, so prefixed names never share one with literal
-    names.
-    """
+    """The pattern type holds for a whole command, of prefixed or of literal names."""
     selection = NameSelection(selectors=selectors("clicks-*", "orders"))
     granted = grants(
         RequiredAccess(needs=ScanRequest(), changes=(write_permission(DeleteRecords, selection),)),

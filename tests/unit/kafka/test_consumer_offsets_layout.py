@@ -91,10 +91,7 @@ def test_decoder_notices_values_that_are_too_long(commit: Commit, version: int, 
 
 
 def test_decoder_refuses_later_value_versions() -> None:
-    """Version 5 has an unknown layout.
-
-    Version 4, read as version 3, once gave plausible, wrong numbers.
-    """
+    """Version 4, read as version 3, once gave plausible, wrong numbers."""
     for version in (b"\0\5", b"\0\3"):
         with pytest.raises(ValueError, match=r"version|record"):
             decode_commit(version + commit_value(PLAIN, 4)[2:])

@@ -66,9 +66,7 @@ def origins(reduction: Reduction, requested: dict[str, set[str]] | None) -> set[
     )
 )
 def test_reduce_newest_activity_is_the_newest_of_all_times(records: list[tuple[Commit, int, int]]) -> None:
-    """Commit timestamps and record timestamps of every record count, overwritten ones too, whatever
-    the value's version.
-    """
+    """Commits and records of every record count, overwritten ones too, of any version."""
     reduction = reduce(*[(commit_key(c), commit_value(c, version), at) for c, version, at in records])
     newest = max(max(commit.commit_ms, at) for commit, _, at in records)
     keys = len({commit_key(commit) for commit, _, _ in records})
@@ -100,9 +98,7 @@ def test_reduce_members_coming_and_going_are_activity() -> None:
 
 
 def test_reduce_reads_types_from_live_keys() -> None:
-    """A group that changed to the new protocol has the type of its live keys; Connect shows in its
-    metadata.
-    """
+    """After a change of protocol the live keys tell the type; Connect shows in its metadata."""
     turned = reduce(
         (group_key(2, "g"), group_value(3, "consumer"), 1), (group_key(3, "g"), b"x", 2), (group_key(2, "g"), None, 3)
     )
@@ -124,9 +120,7 @@ def test_reduce_counts_the_members_of_a_streams_group() -> None:
 
 
 def test_reduce_counts_what_it_cannot_read() -> None:
-    """Unknown types are skipped and malformed bytes counted; neither stops the reduction nor adds a
-    group.
-    """
+    """Unknown types are skipped, malformed bytes counted; neither stops it nor adds a group."""
     reduction = reduce(
         (group_key(99, "phantom"), b"x", 1),
         (None, b"x", 2),
@@ -138,9 +132,7 @@ def test_reduce_counts_what_it_cannot_read() -> None:
 
 
 def test_reduce_later_record_types_keep_a_known_group_alive() -> None:
-    """A record of an unknown type is activity of a known group: the result never shows less
-    activity.
-    """
+    """An unknown record is activity of a known group: the result never shows less."""
     activity = only_activity(
         reduce((commit_key(COMMIT), commit_value(COMMIT, 4), 1_000), (group_key(99, "g"), b"x", 8_000))
     )
@@ -153,9 +145,7 @@ def test_reduce_records_without_a_time_are_no_evidence() -> None:
 
 
 def test_reduce_keeps_every_topic_id_that_was_committed_for() -> None:
-    """Commits outlive a deleted topic: both topic ids are there, each with the newest offset
-    committed under it.
-    """
+    """Commits outlive a deleted topic: each topic id is there, with its newest offset."""
     made_again = replace(COMMIT, offset=2, topic_id=ID_B)
     moved = replace(COMMIT, offset=8)
     records = [(commit_key(c), commit_value(c, 4), 1) for c in (COMMIT, moved, made_again)]
@@ -189,9 +179,7 @@ def test_reduce_a_tombstone_ends_earlier_commits() -> None:
 
 
 def test_reduce_a_commit_that_cannot_be_read_ends_earlier_commits() -> None:
-    """The topic id of an older commit once counted for the newest commit, which was of an unknown
-    version.
-    """
+    """The older commit's topic id once counted for the newest, of an unknown version."""
     newer = commit_value(replace(COMMIT, offset=9, topic_id=ID_B), 4)
     records = [(commit_key(COMMIT), commit_value(COMMIT, 4), 1), (commit_key(COMMIT), b"\0\5" + newer[2:], 2)]
     reduction = reduce(*records)

@@ -75,9 +75,7 @@ def test_a_removal_without_a_client_was_not_sent() -> None:
 
 @pytest.mark.usefixtures("unopened")
 def test_a_request_that_was_never_sent_does_not_count(tmp_path: Path) -> None:
-    """The results once reported six requests and sixty records, and the purge clock ran for a
-    month.
-    """
+    """Results once reported six requests, sixty records, and the purge clock ran for a month."""
     cluster = FakeCluster()
     cluster.create_topic("orders", 1)
     cluster.produce("orders", {0: 100})
@@ -172,9 +170,7 @@ def session_of(*, cluster_id: str, errors: list[KafkaError] | None = None) -> Ka
 
 
 def test_groups_of_another_cluster_are_unknown() -> None:
-    """An address may lead to another cluster: absence there proves nothing, and the same name is
-    another group.
-    """
+    """Absence there proves nothing, and the same name is another group."""
     session = session_of(cluster_id="elsewhere")
     billing = read_groups(session, ["billing"], cluster_id="here", deadline=Deadline.after(5))["billing"]
     assert isinstance(billing.listed, Unknown)

@@ -27,9 +27,7 @@ def leaders(spec: str, *, name: str) -> str:
 
 
 def test_two_manifests_of_one_name() -> None:
-    """ "two manifests with one name" is an error that cites both; other kinds may use the name
-    again.
-    """
+    """The error cites both; other kinds may use the name again."""
     diagnostics = diagnostics_of(c=CLUSTER, a=floor(GOOD), b=floor("topics: [clicks]\nkeep: {last: 5}"))
     assert [cited(diagnostic) for diagnostic in diagnostics] == [("M301", "b.yaml:3", ["a.yaml:3"])]
     assert diagnostics_of(c=CLUSTER, a=floor(GOOD), b=leaders("topics: [orders]", name="orders")) == []
@@ -89,9 +87,7 @@ def test_two_clusters_of_one_name_and_of_one_id() -> None:
     ],
 )
 def test_two_floors_that_claim_one_topic(first: str, second: str, clash: bool) -> None:
-    """ "Two policies that claim one subject: by exact names an error here, citing both"; disjoint
-    partitions do not clash.
-    """
+    """By exact names an error that cites both; disjoint partitions do not clash."""
     keep = "\nkeep: {last: 5}"
     diagnostics = diagnostics_of(c=CLUSTER, a=floor(first + keep, name="first"), b=floor(second + keep, name="second"))
     assert [cited(diagnostic) for diagnostic in diagnostics] == ([("M302", "b.yaml:5", ["a.yaml:5"])] if clash else [])
@@ -127,9 +123,7 @@ def test_every_further_claimant_is_reported() -> None:
 
 
 def test_groups_and_leaders_are_claimed_once() -> None:
-    """The same holds for groups and for leaders; an unclean election claims its partitions beside a
-    preferred one.
-    """
+    """An unclean election claims its partitions beside a preferred one."""
     diagnostics = diagnostics_of(c=CLUSTER, a=removal("[g]", name="one"), b=removal("[h, g]", name="two"))
     assert [diagnostic.code for diagnostic in diagnostics] == ["M302"]
     excepted = removal("[g, h]", name="two", fields="exceptGroups: ['g*']")
@@ -164,9 +158,7 @@ def test_cluster_may_be_left_out() -> None:
 
 
 def test_unknown_cluster() -> None:
-    """metadata.cluster has to name a Cluster of the set; the near one is suggested, or all are
-    listed.
-    """
+    """A Cluster of the set is suggested if it is near, or all are listed."""
     (only,) = diagnostics_of(c=CLUSTER, a=manifest("RetentionFloor", "orders", GOOD, metadata="cluster: prod-ue"))
     assert (only.code, only.location.column) == ("M303", 35)
     assert "`prod-eu`" in only.hint

@@ -132,9 +132,7 @@ def test_a_link_is_dirty_if_its_target_is(checkout: Path) -> None:
 
 
 def test_a_chain_of_links_is_dirty_if_one_link_is(checkout: Path) -> None:
-    """`cur` has another target than in the commit; a target outside of the checkout is in no
-    commit.
-    """
+    """`cur` leads elsewhere than in the commit; a target outside of the checkout is in none."""
     folder = checkout / "manifests"
     for version in (".v1", ".v2"):
         (folder / version).mkdir()

@@ -17,9 +17,7 @@ from tests.unit.manifest.checking import accepted, codes, diagnostics_of, outcom
 
 
 def test_the_example_of_the_design_is_rendered_exactly() -> None:
-    """All errors are reported "each with a stable code, the place and the source line": to the
-    letter.
-    """
+    """With a stable code, the place and the source line: to the letter."""
     text = (
         "# yaml-language-server: $schema=../schemas/manifest.json\napiVersion: reconciler/v1\nkind: RetentionFloor\n"
         "metadata:\n  name: orders-gdpr\nspec:\n  topics: [orders]\n  keep: {newerThan: 7d}\n  partitons: [0, 1]\n"
@@ -54,9 +52,7 @@ def test_all_errors_at_once_in_file_order() -> None:
 
 
 def test_every_diagnostic_has_all_its_parts() -> None:
-    """Every error has code, file, line, column, the source line with its span, where in the
-    manifest, and a hint.
-    """
+    """Code, file, line, column, source line with span, place in the manifest, and a hint."""
     for diagnostic in diagnostics_of(
         floor("topics: [2024]\nkeep: {newerThan: 7d, last: -1}\nevery: 5\nexceptGroups:\n<<: {a: 1}")
     ):
@@ -223,9 +219,7 @@ def test_misspelt_fields_are_validated_as_the_closest_field() -> None:
 
 
 def test_wrong_types() -> None:
-    """ "wrong types": the message names the expected and the actual type in the words of the
-    language.
-    """
+    """The message names expected and actual type in the words of the language."""
     for spec, types in (
         (
             "topics: orders\nkeep: 5\npartitions: {a: 1}\ndriftAfter: [1]",

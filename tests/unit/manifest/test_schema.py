@@ -108,9 +108,7 @@ def fields(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
 
 @pytest.mark.parametrize("name", sorted(schema.schemas()))
 def test_every_field_is_documentation(name: str) -> None:
-    """ "titles, descriptions and examples for every field, good enough that an editor's hover text
-    is documentation".
-    """
+    """Titles, descriptions and examples: an editor's hover text is the documentation."""
     entries = list(fields(json.loads(schema.schemas()[name])))
     assert len(entries) > 3
     for path, field in entries:
@@ -130,9 +128,7 @@ def test_examples_of_the_schema_are_valid() -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_examples_are_valid_by_an_independent_validator(path: Path) -> None:
-    """Every example manifest is valid by jsonschema, whole and by its kind, and its modeline leads
-    to that schema.
-    """
+    """By jsonschema, whole and by kind; the modeline leads to that schema."""
     text = path.read_text(encoding="utf-8")
     prefix, _, target = text.splitlines()[0].partition("=")
     assert prefix == "# yaml-language-server: $schema"

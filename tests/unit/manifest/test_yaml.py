@@ -144,9 +144,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("code", "text"), [(code, text) for code, texts in REFUSED.items() for text in texts])
 def test_parts_of_yaml_that_are_refused(code: str, text: str) -> None:
-    """Tags, anchors and merge keys, a `%YAML` directive, documents that are not mappings, duplicate
-    keys: each has its code.
-    """
+    """Each has its code."""
     assert error_codes(text) == [code]
 
 
@@ -187,9 +185,7 @@ def test_errors_before_a_syntax_error_are_reported() -> None:
     ids=lambda char: f"U+{ord(char):04X}",
 )
 def test_invisible_characters_are_refused(char: str) -> None:
-    """Blanks, ignorable code points and non-characters: one in a protection once made it protect
-    nothing.
-    """
+    """One in a protection once made it protect nothing."""
     assert "M108" in error_codes(f"protect: [billing{char}]\n")
 
 

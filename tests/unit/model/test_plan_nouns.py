@@ -37,9 +37,7 @@ def test_refused_are_the_limits_that_did_not_pass() -> None:
 
 
 def test_the_impact_of_a_purge_is_an_upper_bound() -> None:
-    """The count starts at the observed log start; a consumer skips from its position, or from the
-    log start.
-    """
+    """Counted from the log start; a consumer skips from its position, or from the log start."""
     accepted = (AcceptedLag("below", 10), AcceptedLag("late", 52_000), AcceptedLag("there", 98_213))
     action = purge(consumers=LagPolicy.IGNORE, accepted=accepted)
     assert action.records_max == 97_213

@@ -37,9 +37,7 @@ def test_offsets_and_the_clusters_records_need_spark() -> None:
 
 
 def test_consumers_named_groups_and_evidence_need_the_consumer_offsets() -> None:
-    """The check of consumers includes every group that the cluster may hold, so it needs the group
-    ids of the log.
-    """
+    """The check of consumers includes every group that the cluster may hold."""
     for topic_request in (
         TopicRequest(topics=TOPICS, readers=True),
         TopicRequest(topics=TOPICS, named_groups=frozenset({"g"})),

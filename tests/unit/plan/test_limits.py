@@ -385,10 +385,7 @@ def test_the_message_names_waivers_that_count_and_that_do_not() -> None:
 
 
 def test_old_waivers_do_not_hide_the_refusal() -> None:
-    """Old waivers only cause warnings, so their number grows.
-
-    Number, limit, policy and waiver stay visible in every report.
-    """
+    """Their number grows. Number, limit, policy and waiver stay visible in every report."""
     policies = [f"{'p' * 60}-{number:02}" for number in range(8)]
     actions = [purge_of(1, of="t" * 240 + str(number), policy=policy) for number, policy in enumerate(policies)]
     waivers_of_plan = [

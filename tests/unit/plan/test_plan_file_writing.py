@@ -100,10 +100,7 @@ def test_a_plan_that_no_file_can_represent_is_refused(changes: dict[str, Any], m
 
 @pytest.mark.parametrize("name", ["a\ud83d\ude00", "a\udc80"])
 def test_halves_of_a_surrogate_pair_are_refused(name: str) -> None:
-    """Two halves together would become one character, and so another group.
-
-    Kafka's names are UTF-8 and have no halves.
-    """
+    """Together they would be one character, and another group; Kafka's names have no halves."""
     with pytest.raises(ValueError, match="surrogates"):
         plan_text(plan(removal(name)))
 

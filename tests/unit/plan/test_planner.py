@@ -322,9 +322,7 @@ def test_a_selection_distinguishes_existing_from_unknown_names() -> None:
 
 
 def test_leader_policies_conflict_on_their_partitions() -> None:
-    """Unclean elections of exact partitions conflict with each other and with a policy for all
-    topics.
-    """
+    """Unclean elections conflict with each other and with a policy for all topics."""
     facts = snapshot(*(partition(number) for number in range(4)))
     first = leaders(name="one", partitions={"orders": [0, 1]}, election="unclean")
     second = leaders(name="two", partitions={"orders": [1, 2]}, election="unclean")
@@ -380,9 +378,7 @@ def test_a_conflict_of_many_policies_names_three() -> None:
 
 
 def test_a_group_that_a_floor_waits_for_is_not_removed() -> None:
-    """After its removal the purges of the floor would be stale for ever: an absent group has not
-    read everything.
-    """
+    """The floor would be stale for ever: an absent group has not read everything."""
     facts = snapshot(partition(readers=(reader("old-etl", 40),)), group("old-etl"), group("other"))
     waiting = [floor(f"orders-{number}", keep={"unreadBy": ["old-etl", "x"]}, name=f"f{number}") for number in range(4)]
     for policies in (waiting, waiting[::-1]):

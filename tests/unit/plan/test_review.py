@@ -212,9 +212,7 @@ def test_each_action_is_compared_with_the_one_at_its_address(order: int) -> None
 
 
 def test_a_saved_plan_restricts_like_the_plan_itself(tmp_path: Path) -> None:
-    """Its actions are streamed from the file, which is read to its end each time, so that a change
-    is found.
-    """
+    """Actions are streamed; the file is read to its end each time, and so a change is found."""
     reviewed = plan(purge("a"), purge("b"), removal(), election(), blocked())
     ours = plan(purge("a", before_offset=99_000), purge("c"), removal(), removal("new"), election())
     file = tmp_path / "reviewed.json"

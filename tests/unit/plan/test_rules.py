@@ -75,9 +75,7 @@ def settings(rule: Rule) -> dict[str, tuple[tuple[str, ...], tuple[str, ...] | N
 
 
 def test_a_continuous_policy_shows_selectors_clock_and_limits(tmp_path: Path) -> None:
-    """In the words of the manifest, with defaults where they decide: `every`, and the Cluster's
-    limits.
-    """
+    """In the words of the manifest, with deciding defaults: `every`, and the Cluster's limits."""
     cluster = manifests(ALL, tmp_path / "all.yaml").for_cluster()
     leaders, stream = continuous_policies(cluster.rules)
     assert (stream.change, str(stream.address), stream.declared_at.line) == (None, "RetentionFloor/stream", 10)
@@ -240,10 +238,7 @@ def test_the_comment_shows_the_rules_before_the_actions() -> None:
 
 
 def test_limits_that_stay_take_one_line(tmp_path: Path) -> None:
-    """A phone shows few lines.
-
-    A limit that the proposal changes has a line of its own, with both values.
-    """
+    """A phone shows few lines; one that the proposal changes has its own, with both values."""
     continuous, _changes = compare(tmp_path, ALL.replace("topics: 5", "topics: 50"), ALL)
     lines = report.markdown(plan(removal(), continuous=continuous)).splitlines()
     assert "  - `limits.topics`: `50`, before: `5`" in lines

@@ -263,10 +263,7 @@ def test_both_elections_have_the_mode() -> None:
 
 
 def test_each_unread_leader_counts_once_as_preferred() -> None:
-    """One of four partitions has another leader.
-
-    With one unread partition more that exceeds 20 percent, with two it does not.
-    """
+    """One of four has another leader: over 20 percent with one unread, not with two."""
     known_partitions = [preferring(number, (1, 2, 3), 2 if number == 1 else 1) for number in range(1, 5)]
     unread_partitions = [preferring(number, (1, 2, 3), LOST) for number in (0, 5)]
     assert len(elected_partitions(20, *known_partitions)) == 1

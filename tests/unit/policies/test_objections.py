@@ -60,9 +60,7 @@ def block_of(check: Callable[..., object], *arguments: object) -> BlockReason:
 
 
 def test_a_block_reason_becomes_blocked_or_skipped() -> None:
-    """Exact names and unread facts are blocked; a match of a pattern is skipped with the same
-    reason.
-    """
+    """A match of a pattern is skipped with the same reason, unless a fact is unread."""
     plain = BlockReason(code="B999", reason="because", next_step="do")
     unread = BlockReason(code="B999", reason="because", next_step="do", unread=True)
     as_blocked = Blocked(address=ADDRESS, declared_at=PLACE, code="B999", reason="because", next_step="do")

@@ -472,10 +472,7 @@ def test_from_offset_is_exact_and_selects_its_partitions() -> None:
 def test_the_floor_is_the_lowest_rule_and_the_reason_names_it(
     keep: Mapping[str, Any], expected: int, rules: list[str]
 ) -> None:
-    """A second rule can only keep more.
-
-    The reason has each rule with its offset, the deciding one first.
-    """
+    """A second rule can only keep more. The reason has all, the deciding one first."""
     at = {7 * DAY: 40, 8 * DAY: 30, HOUR: 90, DAY: 95}
     action = acted(keep, partition(at=at, readers=(reader("billing", 80),)), group("billing"), driftAfter="24h")
     assert action.before_offset == expected
@@ -767,9 +764,7 @@ def test_a_named_group_counts_by_a_commit_that_proves_something(positions: Any, 
     ("ago", "waits"), [(30 * SECOND, True), (30 * SECOND + 1, False), (0, True), (-5 * SECOND, True)]
 )
 def test_a_purge_waits_for_its_interval(ago: int, waits: bool) -> None:
-    """The interval must be over, as in Kafka Streams; a purge also waits with a clock that is
-    behind.
-    """
+    """It must be over, as in Kafka Streams; also with a clock that is behind."""
     decision = decide_partition(LAST, old(last_purge=NOW_MS - ago), every="30s")
     if not waits:
         assert isinstance(decision, DeleteRecords)

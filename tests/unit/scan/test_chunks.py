@@ -30,9 +30,7 @@ def test_partition_requests_for_leadership_read_no_offsets() -> None:
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.integers(1, 6_000), max_size=4), st.booleans())
 def test_partition_chunks_contain_each_partition_once(sizes: list[int], counted: bool) -> None:
-    """Every partition with a leader is in exactly one chunk, of at most 2,000 partitions of that
-    leader.
-    """
+    """Each with a leader is in one chunk, of at most 2,000 partitions of that leader."""
     topics = [topic(f"t{index}", size) for index, size in enumerate(sizes)]
     needs = ScanRequest(topics=(TopicRequest(topics=selectors("t0", "t1"), offsets=True),), cluster_records=counted)
     listed = listing(*topics)

@@ -24,9 +24,7 @@ from tests.strategies import facts
     ids=["all led", "no __consumer_offsets", "not asked", "two without a leader", "a silent leader", "invisible log"],
 )
 def test_a_log_without_leaders_hides_groups(log: ConsumerOffsetsLog, reason: str | None) -> None:
-    """Live brokers answer a listing without an error, and omit the groups of partitions that they
-    do not lead.
-    """
+    """Live brokers omit, without an error, the groups of partitions that they do not lead."""
     hides_groups = log.hides_groups
     if reason is None:
         assert hides_groups is None

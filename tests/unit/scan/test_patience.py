@@ -40,9 +40,7 @@ def planned(partitions: int, log_records: int = 0, timeout_s: float = 30.0) -> t
 
 
 def test_late_chunks_of_a_large_scan_have_their_patience() -> None:
-    """The limit once counted from the start of the job: later chunks had five seconds, whatever
-    --timeout was.
-    """
+    """Counted from the start of the job, later chunks had five seconds, for any --timeout."""
     _, small_s, _ = planned(10)
     reading_s, large_s, _ = planned(20_000, log_records=5_000_000)
     assert small_s == pytest.approx(30, abs=0.1)

@@ -147,10 +147,7 @@ def test_partition_with_leadership_only() -> None:
 
 
 def test_last_purge_is_the_journals() -> None:
-    """If requested: None for "never purged", Unknown for an unreadable journal.
-
-    Otherwise "not asked".
-    """
+    """None means never purged, Unknown an unreadable journal, and "not asked" not requested."""
     assert facts(partition_request(), None, purges={T0: 8}).last_purge is NOT_ASKED
     assert facts(partition_request(last_purge=True), None, purges={T0: 8}).last_purge == 8
     assert facts(partition_request(last_purge=True), None, purges={}).last_purge is None
@@ -300,9 +297,7 @@ def test_group_whose_commits_failed_or_are_missing() -> None:
 
 
 def test_group_with_more_commits_in_the_log_than_at_its_coordinator() -> None:
-    """The coordinator omits commits on topics that the caller may not describe, so a removal would
-    name too few.
-    """
+    """The coordinator omits topics that the caller may not describe: a removal names too few."""
     for commits, keys, is_known in ((2, 2, True), (2, 1, True), (2, None, True), (2, 3, False), (0, 1, False)):
         result = group_facts(group_row(commits=commits, commit_keys=keys))
         if is_known:
@@ -315,10 +310,7 @@ def test_group_with_more_commits_in_the_log_than_at_its_coordinator() -> None:
 
 
 def test_group_that_only_the_log_or_the_old_list_call_knows() -> None:
-    """The group is not listed, has the type of its records, and its commits are Unknown.
-
-    A removed group is not there.
-    """
+    """Not listed, with the type of its records, its commits Unknown; a removed one is absent."""
     live = group_row(commits=None, commit_topics=None, fingerprint=None, live=True, seems="share")
     for listing in (groups(), groups(hidden=("g",))):
         result = group_facts(live, listing=listing)
@@ -358,9 +350,7 @@ def test_groups_of_brokers_without_types_are_classic_without_the_log_if_no_broke
 
 @pytest.mark.parametrize("seems", ["classic", "consumer"])
 def test_group_that_the_current_listing_omits_is_no_consumer_group(seems: str) -> None:
-    """A Connect group's first record names no protocol, like a standalone consumer's; but a
-    consumer would be listed.
-    """
+    """Its first record names no protocol, like Connect's; a consumer would be listed."""
     new_group = group_row(commits=None, commit_topics=None, fingerprint=None, live=True, seems=seems)
     assert group_facts(new_group, listing=groups(hidden=("g",))).type is GroupType.HIDDEN
     assert group_facts(new_group, listing=groups()).type is GroupType(seems), (
@@ -507,9 +497,7 @@ def test_consumer_offsets_with_missing_partitions() -> None:
 
 
 def test_consumer_offsets_that_does_not_exist_or_was_not_requested() -> None:
-    """A cluster without commits has a complete, empty log; an invisible log is Unknown for every
-    group.
-    """
+    """Without commits the log is complete and empty; an invisible one is Unknown for all."""
     nothing = ConsumerOffsetsLog().with_rows([])
     assert (nothing.missing, nothing.unread) == (None, {})
     assert nothing.reason_for("g") is None

@@ -25,9 +25,7 @@ WORKFLOWS = [path for path in WRITTEN if path.startswith(".github/workflows/")]
 
 
 def test_init_writes_the_workflows_which_install_one_commit_of_this_program() -> None:
-    """Nothing is missing from the package's data, and no workflow installs by a name that anyone
-    could register.
-    """
+    """The package lacks no data, and no workflow installs by a name that anyone could register."""
     assert list(WRITTEN) == [
         ".github/dependabot.yml",
         ".github/workflows/apply.yml",
@@ -46,9 +44,7 @@ def test_init_writes_the_workflows_which_install_one_commit_of_this_program() ->
 
 
 def test_this_repository_runs_the_workflows_that_init_writes() -> None:
-    """Other repositories differ in the line of the action only. This repository's file of Dependabot
-    covers its image, too.
-    """
+    """Others differ in the line of the action only. Our Dependabot covers the image, too."""
     assert WRITTEN.keys() - OWN.keys() == {workflows.DEPENDABOT}
     for path, text in OWN.items():
         assert (ROOT / path).read_text(encoding="utf-8") == text
@@ -93,9 +89,7 @@ def test_dependabot_keeps_the_commits_of_the_actions_current() -> None:
     "path", [*WORKFLOWS, *(f".github/workflows/{name}.yml" for name in ("ci", "long", "release")), ACTION]
 )
 def test_third_party_actions_are_pinned_by_commit_and_named_by_version(path: str) -> None:
-    """Every `uses` is local or a full commit with the version beside it, one version of each action
-    throughout.
-    """
+    """Each `uses` is local or a full commit beside its version, the same one everywhere."""
     uses = re.findall(r"\buses: (.*)", (ROOT / path).read_text(encoding="utf-8"))
     assert uses or "red.yml" in path
     for reference in uses:
@@ -184,9 +178,7 @@ def test_no_python_imports_modules_of_the_checkout() -> None:
 
 @pytest.mark.parametrize("files", ["this repository's", "init's"])
 def test_zizmor_finds_nothing_in_the_workflows(files: str, tmp_path: Path) -> None:
-    """The auditor of workflows finds nothing at its strictest level, in our workflows and in those of
-    users.
-    """
+    """At its strictest level, in our workflows and in those of users."""
     zizmor = shutil.which("zizmor", path=str(Path(sys.executable).parent))
     assert zizmor
     audited = [ROOT / ".github", ROOT / ACTION]

@@ -57,10 +57,7 @@ PATHS_IN_THE_TEST_FOLDER = [
 
 @pytest.mark.parametrize("path", PATHS_IN_THE_TEST_FOLDER)
 def test_folder_of_anything_else_is_refused_untouched(temporary: Path, path: str) -> None:
-    """Relative, empty, outside, misnamed or linked paths remove nothing.
-
-    Such a removal once emptied a working tree.
-    """
+    """Relative, empty, outside, misnamed or linked: one removal once emptied a working tree."""
     tree = temporary.parent / "tree"
     (temporary / "other").mkdir()
     (temporary / "kafka-sandbox-link").symlink_to(tree)

@@ -97,9 +97,7 @@ def test_names_that_are_no_names_are_refused(state: Path, name: str) -> None:
 
 
 def test_the_status_document_has_what_scripts_need(tmp_path: Path) -> None:
-    """Scripts rely on `bootstrap_servers`, `cluster_id`, `jars`, and on id, pid and log of
-    `brokers`.
-    """
+    """`bootstrap_servers`, `cluster_id`, `jars`, and id, pid and log of each of `brokers`."""
     (tmp_path / "node-1.json").write_text(json.dumps({"pid": 7, "started": "never"}))
     cluster = SandboxCluster("x", "127.0.0.1:1", "id", Path("/jars"), tmp_path, ((1, 1),), Path("/logs"))
     assert json.loads(registry.to_json(cluster)) == {
