@@ -17,6 +17,7 @@ from reconciler.operations.delete_group import DeleteGroup
 from reconciler.plan import planner
 from reconciler.plan.conflicts import ConflictIndex
 from reconciler.policies import Policy, RetentionFloor
+from tests.golden.wording import mentions
 from tests.strategies.facts import (
     CLUSTER_ID,
     DAY,
@@ -240,8 +241,11 @@ def test_what_is_decided_about_which_subject(
 def test_the_journal_topic_loses_nothing() -> None:
     """Its records are the history of all runs and the clock of `every`."""
     journal = cluster(journal={"topic": JOURNAL})
-    facts = snapshot(purgeable(topic=JOURNAL))
-    assert brief(planned(last(JOURNAL), facts, cluster=journal)) == f"gdpr/{JOURNAL} B201"
+    (decision,) = planned(last(JOURNAL), snapshot(purgeable(topic=JOURNAL)), cluster=journal).decisions
+    assert isinstance(decision, Blocked)
+    assert (decision.code, decision.address.name) == ("B201", JOURNAL)
+    assert mentions(decision.reason, JOURNAL, "journal")
+    assert mentions(decision.next_step, "topics")
 
 
 @pytest.mark.parametrize(
@@ -271,7 +275,11 @@ def test_a_protected_topic_is_blocked_by_name_and_skipped_by_pattern() -> None:
     assert isinstance(by_name, Blocked)
     assert (by_name.address, by_name.code) == (Address("RetentionFloor", "gdpr", "payments.in"), "B106")
     assert by_name.reason == "topic payments.in is protected by Cluster/prod-eu (manifests/cluster.yaml:1): payments.*"
+    assert mentions(by_name.next_step, "protect")
     assert brief(planned(last("pay*"), facts, cluster=protected)) == "gdpr/payments.in Skipped"
+    (by_name,) = planned(removal(), OLD, cluster=cluster(protect={"groups": ["old-*"]})).decisions
+    assert isinstance(by_name, Blocked)
+    assert mentions(by_name.reason, '"old-etl"', "Cluster/prod-eu", "manifests/cluster.yaml:1", "old-*")
 
 
 # --- two claims

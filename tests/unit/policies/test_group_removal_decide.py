@@ -74,6 +74,7 @@ def test_other_groups_are_blocked_by_name_and_skipped_by_pattern(
     assert (by_name.code, by_name.unread) == (code, False)
     assert by_name.declared_at == SourceLocation("manifests/groups.yaml", 4, 1)
     assert mentions(by_name.reason, '"old-etl"', fact)
+    assert mentions(by_name.next_step, "groups")
     by_pattern = decide_group(group(**facts), exact=False, **spec)
     assert by_pattern == Skipped(address=ADDRESS, code=by_name.code, reason=by_name.reason)
 
@@ -142,6 +143,7 @@ def test_a_missing_group_is_satisfied_only_if_the_list_is_complete() -> None:
     assert isinstance(decision, Blocked)
     assert (decision.code, decision.unread) == ("B301", True)
     assert mentions(decision.reason, '"old-etl"', "no DESCRIBE on the cluster", '"old-elt"')
+    assert mentions(decision.next_step, "DESCRIBE", "`doctor`")
 
 
 @pytest.mark.parametrize("incomplete", [None, LOST])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from reconciler.model.action import Mode
+from reconciler.model.block_reason import BlockReason
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Blocked, Decision, Satisfied, Skipped, Waiting
 from reconciler.model.scan_request import ExternalReaderRequest, PositionKind
@@ -24,6 +25,7 @@ from reconciler.model.snapshot import (
     TopicFacts,
     Unknown,
 )
+from reconciler.operations.consumers import group_excluder, verified_offset, verified_positions
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
 from reconciler.text.formatting import format_instant
 from tests.golden.wording import mentions
@@ -127,6 +129,7 @@ BY_SHIPPING = ("unreadBy", '"shipping"', "35")
 NO_POSITION = read(reader("billing", 0, without_commit=True))
 DESCRIBE = Unknown("no DESCRIBE on the cluster")
 COMPACTED = topic(cleanup_policy=frozenset({"compact", "delete"}))
+NEGATIVE = ("orders[0]", "log start -1001", "end 100", "high watermark 100")
 BEYOND_LSO = {"log_start": 60, "last_stable_offset": 50}
 """A purge may go beyond an open transaction; then the last stable offset is below the log start."""
 GUARDS_NOBODY = '"consumers: block" guards nobody here'
@@ -150,6 +153,10 @@ def due(before: int | None, *readers: ConsumerPosition) -> PartitionFacts:
     return partition(at={DAY: before}, log_start=10, readers=readers)
 
 
+def of_topic(topic_id: str | Unknown) -> PartitionFacts:
+    return old(readers=(reader("billing", 60, topic_id=topic_id),))
+
+
 def shares(names: str) -> list[GroupFacts]:
     return [unlisted(name, type=GroupType.SHARE) for name in names]
 
@@ -167,16 +174,34 @@ def consumed_by(*groups: str, **facts: Any) -> TopicFacts:
     return topic("orders", consumers=frozenset(groups), **facts)
 
 
+NEXT_STEPS = {
+    "B101": ("DESCRIBE",),
+    "B102": ("partitions", "0"),
+    "B103": ("`doctor`",),
+    "B104": ("Kafka's own tools",),
+    "B202": ("topics", "cleanup.policy"),
+    "B203": ("replicas",),
+    "B204": ("consumers: clamp", "exceptGroups"),
+    "B205": ("unreadBy",),
+    "B206": ("reset",),
+    "B207": ("commit on the new",),
+    "B208": ("offset", "never lowered"),
+    "B209": ("topicId",),
+    "B211": ("exceptGroups",),
+    "B212": ("DESCRIBE", "`doctor`"),
+    "B213": ("scan", "groups"),
+    "B216": (),
+}
 RULES: Iterable[Any] = [
     # An answer at the last stable offset is not lowered.
     case(WEEK, week(100, 20, high_watermark=120), gives=100),
     case({"since": "1969-12-31T23:59:59Z"}, partition(at={NOW_MS: 3}), gives="B216"),
     # The offset was meant for another topic or another time: it is never lowered. The end is valid.
-    case({"fromOffset": {"0": 101}}, partition(high_watermark=200), gives="B208", says=("101", "100")),
+    case({"fromOffset": {"0": 101}}, partition(high_watermark=200), gives="B208", says=("fromOffset", "101", "100")),
     case({"fromOffset": {"0": 100}}, partition(high_watermark=200), gives=100),
     # Offsets of a topic that was created again mean nothing for the new topic.
     case(STORED, partition(), gives=40),
-    case(STORED, partition(topic_id=OTHER_ID), gives="B209", says=(OTHER_ID, TOPIC_ID)),
+    case(STORED, partition(topic_id=OTHER_ID), gives="B209", says=("orders", OTHER_ID, TOPIC_ID)),
     # Nothing can go: no record is left below the floor.
     case(WEEK, week(40, 0, log_start=40), gives="Satisfied"),
     case({"last": 101}, old(), gives="Satisfied"),
@@ -190,16 +215,16 @@ RULES: Iterable[Any] = [
 ]
 FACTS: Iterable[Any] = [
     # Negative offsets and missing replicas contradict; a missing leader says more than unread offsets.
-    case(TEN, old(log_start=-1001), gives="B104"),
+    case(TEN, old(log_start=-1001), gives="B104", says=NEGATIVE),
     case(TEN, old(last_stable_offset=-1), gives="B104"),
     case(TEN, old(high_watermark=-1001), gives="B104"),
-    case(WEEK, week(-1, 3), gives="B104"),
-    case(TEN, old(replicas=()), gives="B104"),
-    case(TEN, old(leader=None, log_start=LOST), gives="B203"),
+    case(WEEK, week(-1, 3), gives="B104", says=("offset -1", "orders[0]", "2026-11-14T10:00:00Z", "100")),
+    case(TEN, old(replicas=()), gives="B104", says=("orders[0]", "replicas")),
+    case(TEN, old(leader=None, log_start=LOST), gives="B203", says="orders[0]"),
     # An answer that the facts do not have is unread.
     case(WEEK, old(), gives="B103?"),
     # The scan would not have returned a consumer between the two offsets.
-    case(TEN, old(readers_below=89), gives="B213?"),
+    case(TEN, old(readers_below=89), gives="B213?", says=("89", "90")),
     case(TEN, old(readers_below=90), gives=90),
     # Brokers delete records of such a topic, if its exact name is in the manifest.
     case(TEN, old(), COMPACTED, gives=90),
@@ -208,7 +233,7 @@ FACTS: Iterable[Any] = [
     case(TEN, topic(cleanup_policy=frozenset({"none", "compact"})), gives="B202", says="compact,none"),
     case(TEN, gives="B101?", says=("orders", LOST.reason), topics_incomplete=LOST),
     # Numbers of partitions begin at 0.
-    case(TEN, old(), gives="B102", partitions=[1]),
+    case(TEN, old(), gives="B102", says=("orders", "1 partition"), partitions=[1]),
 ]
 GROUPS: Iterable[Any] = [
     # The slowest group is named, with its position and its number of records; the others are counted.
@@ -238,10 +263,13 @@ GROUPS: Iterable[Any] = [
     case(LAST, old(), gives=has(40, except_groups=("a*", "z")), exceptGroups=["z", "a*"]),
     # The slowest visible group may not be the slowest group.
     *(
-        case(LAST, old(), gives="B212?", says=DESCRIBE.reason, consumers=consumers, **{which: DESCRIBE})
+        case(LAST, old(), gives="B212?", says=(said, DESCRIBE.reason), consumers=consumers, **{which: DESCRIBE})
         for consumers in ("block", "clamp", "ignore")
-        for which in ("groups_incomplete", "readers_incomplete")
+        for which, said in (("groups_incomplete", "list of groups"), ("readers_incomplete", "commits"))
     ),
+    case(LAST, old(), group("a"), group("b", type=GroupType.CONSUMER), gives=40),
+    # One share group anywhere once blocked every floor. Without keys it may read anything.
+    case(LAST, old(), unlisted(type=GroupType.SHARE, may_read=frozenset()), gives=40),
     # No record would be removed.
     case({"last": 100}, old(), gives="Satisfied", groups_incomplete=LOST),
     # Of several unknown groups the first by name is named, in any order. Excepted ones do not count.
@@ -267,6 +295,12 @@ NAMED_GROUPS: Iterable[Any] = [
     case(UNREAD, read(billing=90), BILLING, gives=has(90, consumed_by_named=True), **AUDIT),
     # The position of the excepted group is not known.
     case(UNREAD, read(billing=90), BILLING, SHARE, gives=has(90, **LOSS), exceptGroups=["carts"]),
+    # Of invalid positions, and a commit at 0, which proves that the group has read nothing.
+    case(UNREAD, read(billing=0), BILLING, gives="Satisfied"),
+    case(UNREAD, old(), BILLING, gives="B205", says=('"billing"', "unreadBy", "orders[0]")),
+    case(UNREAD, read(billing=101), BILLING, gives="B206", says=('"billing"', "unreadBy", "101", "100")),
+    case(UNREAD, of_topic(LOST), BILLING, gives="B103?", says=('"billing"', "unreadBy", LOST.reason)),
+    case(UNREAD, of_topic(OTHER_ID), BILLING, gives="B207", says=('"billing"', "60", OTHER_ID, "orders", TOPIC_ID)),
     # A missing position does not prove that the group has read everything.
     case(REVERSED, read(billing=60), *NAMED, gives="B205"),
 ]
@@ -335,6 +369,7 @@ def test_the_decision_on_a_partition(
     else:
         assert outcome(decision) == expected
     assert mentions(decision.reason if not isinstance(decision, Satisfied) else "", *words)
+    assert not isinstance(decision, Blocked) or mentions(decision.next_step, *NEXT_STEPS[decision.code])
 
 
 # --- rules
@@ -411,6 +446,7 @@ def test_since_in_the_future_blocks_the_whole_policy() -> None:
     assert (decision.address, decision.code) == (Address("RetentionFloor", "gdpr"), "B210")
     assert decision.declared_at == floor(keep={"last": 1}).declared_at
     assert mentions(decision.reason, "2026-11-21T10:00:01Z")
+    assert mentions(decision.next_step, "newerThan")
 
 
 @pytest.mark.parametrize(
@@ -572,6 +608,7 @@ def test_an_ineligible_topic_is_blocked_by_name_and_skipped_by_pattern(
     (by_name,) = policy.decide({name: True}, facts_of_topic)
     assert isinstance(by_name, Blocked)
     assert (by_name.address, by_name.code) == (Address("RetentionFloor", "gdpr", name), code)
+    assert mentions(by_name.next_step, "topics", "exceptTopics" if name == "__consumer_offsets" else "topics")
     (by_pattern,) = policy.decide({name: False}, facts_of_topic)
     assert by_pattern == Skipped(address=by_name.address, code=by_name.code, reason=by_name.reason)
 
@@ -904,3 +941,43 @@ def test_a_pending_commit_that_holds_nothing_back_is_not_named() -> None:
     position = replace(reader("billing", 20), pending=PendingCommit(80, 7))
     decision = blocked(LAST, old(readers=(position,)), group("billing"))
     assert "transaction" not in decision.reason
+
+
+def test_exceptions_are_matched_once_per_group() -> None:
+    """Each consumer of each partition would otherwise match all selectors again."""
+
+    excepted = group_excluder(iter([Selector("a*"), Selector("b")]))
+    assert [excepted(name) for name in ("a1", "b", "b1", "a1", "b1")] == [True, True, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("changes", "stands"),
+    [
+        ({"pending": PendingCommit(20, 7)}, 20),
+        ({"pending": PendingCommit(80, 7)}, 50),
+        ({"pending": PendingCommit(None, 7)}, 3),
+        ({"committed": 3, "without_commit": True, "pending": PendingCommit(20, 7)}, 3),
+        ({"committed": 101, "pending": PendingCommit(20, 7)}, 3),
+        ({"topic_id": OTHER_ID, "pending": PendingCommit(20, 7)}, 3),
+    ],
+    ids=["lower", "higher", "not decodable", "the first commit", "a commit above the end", "of another topic"],
+)
+def test_a_pending_commit_can_only_lower_a_position(changes: dict[str, object], stands: int) -> None:
+    """Either commit can be the position once the transaction ends; a commit that proves nothing restarts the group."""
+    (position,) = verified_positions([replace(reader("g", 50), **changes)], TOPIC_ID, 3, 100)  # type: ignore[arg-type]
+    assert position.committed == stands
+
+
+def test_a_named_group_has_read_up_to_the_lower_commit() -> None:
+    """Of the visible one and the pending one; without a visible one it has read nothing."""
+
+    def offset(**changes: object) -> int:
+        position = replace(reader("g", 50), **changes)  # type: ignore[arg-type]
+        return verified_offset("g", position, partition(), TOPIC_ID, 100)
+
+    assert offset(pending=PendingCommit(20, 7)) == 20
+    assert offset(pending=PendingCommit(80, 7)) == 50
+    for changes in ({"without_commit": True}, {"pending": PendingCommit(None, 7)}):
+        with pytest.raises(BlockReason) as blocked:
+            offset(**changes)
+        assert blocked.value.code == "B205"
