@@ -91,10 +91,6 @@ def test_a_type_that_the_manifest_leaves_out_names_the_fields_to_correct() -> No
     assert mentions(never.reason, "classic, consumer and streams")
 
 
-def test_a_group_is_idle_exactly_after_the_idle_time() -> None:
-    assert isinstance(decide_group(group(idle=3 * DAY)), DeleteGroup)
-
-
 @pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize(
     ("facts", "fact"),
@@ -119,13 +115,28 @@ def test_unread_facts_block_by_name_and_by_pattern(facts: dict[str, Any], fact: 
     assert facts.get("state") is GroupState.UNKNOWN or LOST.reason in decision.reason
 
 
-def test_idle_for_zero_needs_no_evidence_for_an_exact_name() -> None:
-    """The program reads no time, and the action has none, even if the facts do."""
-    decision = decide_group(group(), idleFor="0s")
+@pytest.mark.parametrize(
+    ("facts", "changes", "idle_for_ms"),
+    [
+        ({"idle": 3 * DAY}, {}, 3 * DAY),
+        # The decision does not depend on an absence.
+        ({}, {"groups_incomplete": LOST}, 3 * DAY),
+        # Without evidence the program reads no time, and the action has none, even if the facts do.
+        ({}, {"idleFor": "0s"}, 0),
+        ({"idle": LOST, "newest_record": LOST}, {"idleFor": "0s"}, 0),
+        ({"idle": SECOND}, {"idleFor": "1s", "envelope": {"mode": "continuous"}}, SECOND),
+    ],
+)
+def test_a_group_is_idle_exactly_after_the_idle_time(
+    facts: dict[str, Any], changes: dict[str, Any], idle_for_ms: int
+) -> None:
+    decision = decide_group(group(**facts), **changes)
     assert isinstance(decision, DeleteGroup)
-    assert mentions(decision.reason, "EMPTY", "idleFor: 0s")
-    assert (decision.idle_for_ms, decision.seen.last_activity_ms, decision.seen.newest_record) == (0, None, None)
-    assert isinstance(decide_group(group(idle=LOST, newest_record=LOST), idleFor="0s"), DeleteGroup)
+    assert decision.idle_for_ms == idle_for_ms
+    assert decision.mode is (Mode.CONTINUOUS if "envelope" in changes else Mode.MERGE)
+    if not idle_for_ms:
+        assert mentions(decision.reason, "EMPTY", "idleFor: 0s")
+        assert (decision.seen.last_activity_ms, decision.seen.newest_record) == (None, None)
 
 
 def test_idle_for_zero_does_not_apply_to_a_pattern() -> None:
@@ -155,11 +166,6 @@ def test_a_group_with_records_in_the_consumer_offsets_is_not_absent(incomplete: 
     assert mentions(decision.reason, '"old-etl"')
 
 
-def test_a_listed_group_is_removed_although_the_list_is_incomplete() -> None:
-    """The decision does not depend on an absence."""
-    assert isinstance(decide_group(group(), groups_incomplete=LOST), DeleteGroup)
-
-
 def test_an_exact_name_has_priority_over_a_pattern() -> None:
     facts = snapshot(group(state=GroupState.STABLE), group("old-x", state=GroupState.STABLE))
     decisions = planned(removal("old-etl", "old-*"), facts).decisions
@@ -185,11 +191,3 @@ def test_scan_request_of_a_removal() -> None:
     assert not removal(idleFor="0s").scan_request(NOW_MS).spark
     (short,) = removal(idleFor="1s").scan_request(NOW_MS).groups
     assert short.activity
-
-
-def test_the_action_has_mode_and_idle_time() -> None:
-    (decision,) = planned(
-        removal(idleFor="1s", envelope={"mode": "continuous"}), snapshot(group(idle=SECOND))
-    ).decisions
-    assert isinstance(decision, DeleteGroup)
-    assert (decision.mode, decision.idle_for_ms) == (Mode.CONTINUOUS, SECOND)
