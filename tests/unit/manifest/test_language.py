@@ -249,13 +249,6 @@ def test_hostile_text_cannot_forge_output() -> None:
     assert totals.startswith("::notice ")
 
 
-def test_empty_set() -> None:
-    """ "an empty set of manifests (never "nothing desired")"."""
-    for files in ({}, {"a.yaml": ""}, {"a.yaml": "# nothing\n"}):
-        _, diagnostics = outcome(files)
-        assert [diagnostic.code for diagnostic in diagnostics] == ["M005"]
-
-
 def test_many_errors_are_bounded() -> None:
     """The first 200 errors of a file are shown, and the number of the others."""
     _, diagnostics = outcome({"a.yaml": "".join(f"f{number}:\n" for number in range(500)), "c.yaml": cluster()})

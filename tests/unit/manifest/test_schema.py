@@ -13,8 +13,7 @@ from reconciler.cli.app import run
 from reconciler.manifest import schema
 from reconciler.manifest.files import load
 from reconciler.manifest.parse import kinds
-from tests.unit.manifest.broken import BROKEN, CLUSTER, NOW_MS
-from tests.unit.manifest.checking import outcome
+from tests.unit.manifest.broken import BROKEN, NOW_MS
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "manifests").rglob("*.yaml"))
@@ -180,11 +179,3 @@ def test_grouped_digits_are_valid_in_editors() -> None:
     validator().validate(document)
     document["spec"]["keep"]["last"] = "1000000"
     assert not validator().is_valid(document)
-
-
-def test_the_cluster_of_the_tests_is_valid() -> None:
-    """The Cluster beside the broken examples is valid by schema and models."""
-    (document,) = documents(CLUSTER)
-    validator().validate(document)
-    manifests, _ = outcome({"c.yaml": CLUSTER})
-    assert manifests is not None

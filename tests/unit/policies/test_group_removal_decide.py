@@ -166,12 +166,6 @@ def test_a_group_with_records_in_the_consumer_offsets_is_not_absent(incomplete: 
     assert mentions(decision.reason, '"old-etl"')
 
 
-def test_an_exact_name_has_priority_over_a_pattern() -> None:
-    facts = snapshot(group(state=GroupState.STABLE), group("old-x", state=GroupState.STABLE))
-    decisions = planned(removal("old-etl", "old-*"), facts).decisions
-    assert [type(decision) for decision in decisions] == [Blocked, Skipped]
-
-
 def test_the_group_without_a_name_is_never_removed() -> None:
     """Clients without a group id commit under it, and it has no address."""
     facts = snapshot(group(""), group("a"))

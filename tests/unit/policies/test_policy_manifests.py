@@ -6,7 +6,7 @@ import pytest
 
 from reconciler.model.ports import Election
 from reconciler.model.scan_request import ExternalReaderRequest, PositionKind
-from reconciler.model.selector import Selector, select
+from reconciler.model.selector import Selector
 from reconciler.operations.delete_records import LagPolicy
 from reconciler.policies import GroupRemoval, LeaderPolicy, Policy, RetentionFloor
 from reconciler.policies.external_reader import ExternalReader
@@ -163,20 +163,6 @@ def test_a_reader_says_what_a_scan_reads(field: str, at: str) -> None:
     assert loaded.request == ExternalReaderRequest(
         name="ExternalReader/orders-lake", topics=topics, kind=PositionKind(field), at=at
     )
-
-
-def test_no_pattern_of_a_floor_selects_a_leading_underscore() -> None:
-    """A LeaderPolicy's selects every topic."""
-    names = ["_schemas", "__remote_log_metadata", "connect-offsets", "orders"]
-    for policy, selected in (
-        (
-            floor_of("topics: ['*', 'regex:.*', _schemas]\nexpectAtMost: 9\nkeep: {last: 5}"),
-            {"_schemas": True, "connect-offsets": False, "orders": False},
-        ),
-        (only_policy(leaders('topics: ["*"]')), dict.fromkeys(sorted(names), False)),
-    ):
-        (need,) = policy.scan_request(NOW_MS).topics
-        assert select(names, need.topics, patterns_skip_underscore=need.patterns_skip_underscore) == selected
 
 
 def test_models_created_in_code_have_the_same_rules() -> None:
