@@ -19,6 +19,7 @@ from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.companions.sandbox.security import Security
+from reconciler.companions.sandbox.tools import kafka_version
 from reconciler.companions.sources.data_sources import KafkaGroupCommits
 from reconciler.errors import ScanFailed, UsageError
 from tests.build import head
@@ -126,6 +127,15 @@ def test_hidden_consumer_offsets(secure_cluster: SandboxCluster, tmp_path: Path)
     ).items():
         client.commit(servers, group, {(topic, 0): offset})
 
+    if kafka_version(secure_cluster) < (3, 8):
+        # These brokers tell no types, and know the early access of the consumer protocol: no group is taken for classic.
+        for field in ("", "  consumerOffsets: hidden\n"):
+            write_manifests(tmp_path, secure_cluster, field=field)
+            refused = run(tmp_path, "plan", "-q")
+            assert refused.returncode == 1
+            assert 'the type of group "gone" could not be read' in refused.stdout
+        transaction.abort_transaction(30)
+        return
     write_manifests(tmp_path, secure_cluster)
     undeclared, codes = plan(tmp_path)
     assert actions(undeclared) == {"GroupRemoval/named/gone"}

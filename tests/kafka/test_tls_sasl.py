@@ -88,9 +88,9 @@ spec: {{topics: ["*"]}}
 def one_error(result: subprocess.CompletedProcess[str]) -> str:
     """The only line that a failed command printed."""
     assert (result.returncode, result.stdout) == (1, ""), result.stdout
-    [line] = result.stderr.splitlines()
-    assert line.startswith("error: guarded: no broker of 127.0.0.1:")
-    return line
+    assert result.stderr.startswith("error: guarded: no broker of 127.0.0.1:")
+    assert result.stderr.count("\n") == 1, result.stderr
+    return result.stderr.rstrip()
 
 
 def change_certificate(cluster: SandboxCluster, name: str, *options: str) -> str:
