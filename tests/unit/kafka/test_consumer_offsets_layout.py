@@ -1,4 +1,4 @@
-"""The decoder of __consumer_offsets against an independent encoder, and against arbitrary bytes."""
+"""The decoder of __consumer_offsets against an independent encoder and arbitrary bytes; the partition of a group."""
 
 import base64
 from contextlib import suppress
@@ -18,6 +18,7 @@ from reconciler.kafka.consumer_offsets_layout import (
     decode_share_member,
     decode_share_state,
     encode_topic_id,
+    log_partition,
 )
 from reconciler.model.snapshot import GroupType
 from tests.strategies.consumer_offsets import (
@@ -178,3 +179,17 @@ def test_decoder_of_share_groups_takes_arbitrary_bytes(data: bytes) -> None:
     for decode in (decode_share_member, decode_share_state):
         with suppress(ValueError):
             decode(b"\0\0" + data)
+
+
+@pytest.mark.parametrize(
+    ("group", "partition"),
+    [("", 0), ("g0", 41), ("g1", 42), ("share1", 36), ("txgroup", 37), ("newproto", 18), ("polygenelubricants", 0)],
+)
+def test_log_partition_is_the_brokers(group: str, partition: int) -> None:
+    """Observed on a broker with 50 partitions, except the last: its hash is Java's smallest int."""
+    assert log_partition(group, 50) == partition
+
+
+def test_log_partition_hashes_utf_16() -> None:
+    """Java hashes UTF-16 units: a character outside the basic plane counts as two."""
+    assert log_partition("😀", 2**31) == 31 * 0xD83D + 0xDE00

@@ -1,7 +1,9 @@
-"""The source of the workflows' program is a commit on GitHub that is known, never a guess."""
+"""Where the installed program comes from, and what its build imports."""
 
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -89,3 +91,21 @@ def test_a_copy_in_another_repository_is_not_the_commit_of_that_repository(clone
     record = json.dumps({"url": (cloned / "vendor").as_uri(), "dir_info": {}})
     assert workflows.from_direct_url(record) is None
     assert workflows.from_checkout(cloned) is not None
+
+
+ROOT = Path(__file__).parents[4]
+
+
+def test_the_build_hook_needs_no_package() -> None:
+    """`-S`: without site-packages. A policy class, which needs pydantic, once came in."""
+    program = (
+        "import reconciler.companions.github.workflows; print(reconciler.companions.github.workflows.is_source('a/b'))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-S", "-c", program],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (result.returncode, result.stdout) == (0, "False\n"), result.stderr
