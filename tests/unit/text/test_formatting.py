@@ -64,7 +64,15 @@ def test_a_number_of_any_size_can_be_rounded() -> None:
 
 @pytest.mark.parametrize(
     ("ms", "text"),
-    [(0, "0s"), (1_500, "1.5s"), (90_000, "90s"), (120_000, "2m"), (7 * DAY, "7d"), (1_234_567_000, "1234567s")],
+    [
+        (0, "0s"),
+        (1_500, "1.5s"),
+        (90_000, "90s"),
+        (120_000, "2m"),
+        (2 * HOUR, "2h"),
+        (7 * DAY, "7d"),
+        (1_234_567_000, "1234567s"),
+    ],
 )
 def test_a_manifests_duration_keeps_all_its_digits(ms: int, text: str) -> None:
     """The shortest text, and never `1.23457e+06s`, which no manifest may say."""
