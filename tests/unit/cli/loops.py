@@ -25,6 +25,20 @@ spec: {clusterId: id-of-prod-000000000, bootstrapServers: ["127.0.0.1:1"], prote
 """A Cluster that protects the topics in the place of `%s`."""
 
 
+CLUSTER_OF = """\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {{name: {name}}}
+spec: {{clusterId: id-of-{name}-0000000000, bootstrapServers: ["127.0.0.1:1"]}}
+---
+apiVersion: reconciler/v1
+kind: LeaderPolicy
+metadata: {{name: all, cluster: {name}}}
+spec: {{topics: ["*"]}}
+"""
+"""A Cluster of any name, with a policy of its own."""
+
+
 def git(folder: Path, *words: str) -> str:
     identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
     command = ["git", "-C", folder, *identity, *words]

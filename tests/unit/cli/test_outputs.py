@@ -24,34 +24,15 @@ from tests import rendering
 from tests.command import environment
 from tests.strategies.examples import blocked, plan, purge, removal
 from tests.unit.apply.test_results import HEADER
-
-CLUSTER = """\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: {name}}}
-spec: {{clusterId: id-of-{name}-0000000000, bootstrapServers: ["127.0.0.1:1"]}}
----
-apiVersion: reconciler/v1
-kind: LeaderPolicy
-metadata: {{name: all, cluster: {name}}}
-spec: {{topics: ["*"]}}
-"""
+from tests.unit.cli.loops import CLUSTER_OF
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Manifests of two clusters."""
     for name in ("one", "two"):
-        (tmp_path / f"{name}.yaml").write_text(CLUSTER.format(name=name), encoding="utf-8")
+        (tmp_path / f"{name}.yaml").write_text(CLUSTER_OF.format(name=name), encoding="utf-8")
     return tmp_path
-
-
-@pytest.mark.parametrize("verb", ["plan", "converge"])
-def test_an_output_file_holds_one_cluster(verb: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The second cluster once overwrote the first, and a reviewer saw one half."""
-    assert run([verb, str(folder), "--output-file", f"md={folder / 'shown.md'}"]) == ExitCode.USAGE
-    assert "--output-file" in capsys.readouterr().err
-    assert not (folder / "shown.md").exists()
 
 
 def test_a_results_file_is_shown_as_apply_showed_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,15 +54,6 @@ def test_a_results_file_is_shown_as_apply_showed_it(tmp_path: Path, capsys: pyte
     assert f"the results {path} are not usable" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("verb", ["plan", "drift", "converge", "doctor", "journal"])
-def test_an_unwritable_file_is_found_before_connecting(
-    verb: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The error comes before the scan, which may take minutes."""
-    assert run([verb, str(folder), "--cluster", "one", "--output-file", f"text={folder}"]) == ExitCode.USAGE
-    assert f"{folder} cannot be written" in capsys.readouterr().err
-
-
 def test_a_scan_that_fails_leaves_no_folder(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The check of the files once created their folders, and a failed scan left them empty."""
     out, page = tmp_path / "new" / "plan.json", tmp_path / "pages" / "html" / "plan.html"
@@ -93,36 +65,6 @@ def test_a_scan_that_fails_leaves_no_folder(folder: Path, tmp_path: Path, capsys
     capsys.readouterr()
     assert run([*words, "--out", str(below_a_file)]) == ExitCode.USAGE
     assert f"{below_a_file} cannot be written: {below_a_file.parents[1]} is not a folder" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("words", "formats"),
-    [
-        ("doctor -o html", "text, json"),
-        ("journal -o html", "text, json, cloudevents"),
-        ("explain LeaderPolicy/all -o html", "text, md"),
-        ("plan -o sarif", "text, md, html, json, github"),
-    ],
-)
-def test_a_format_that_a_command_lacks_is_refused_before_connecting(
-    words: str, formats: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Nothing answers at the address of the cluster: a later check would end with exit code 1."""
-    assert run([*words.split(), str(folder), "--cluster", "one", "--timeout", "1"]) == ExitCode.USAGE
-    assert f"has the formats {formats}\n" in capsys.readouterr().err
-
-
-def test_a_subject_is_checked_before_explain_connects(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The scan of a large cluster once ran for minutes before the typing error was reported."""
-    assert run(["explain", "LeaderPolicy/al/orders[0]", str(folder), "--cluster", "one"]) == ExitCode.USAGE
-    message = "LeaderPolicy/al/orders[0]: nothing is decided about it; did you mean LeaderPolicy/all?"
-    assert message in capsys.readouterr().err
-
-
-def test_an_unwritable_file_is_no_bug(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The error is one line that names the file."""
-    assert run(["clusters", str(folder), "--output-file", f"text={folder}"]) == 1
-    assert capsys.readouterr().err == f"error: --output-file {folder} could not be written: Is a directory\n"
 
 
 def test_a_folder_in_place_of_a_file_is_named_so(tmp_path: Path) -> None:
@@ -216,23 +158,6 @@ def test_doctor_checks_the_other_clusters_of_one_that_is_away(
     assert (document["clusters"], list(document["errors"])) == ([], ["one", "two"])
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        *(verb.split() for verb in ("plan", "converge", "clusters", "validate", "watch", "drift", "doctor", "journal")),
-        ["scan", "--out", "parquet"],
-        ["apply"],
-        ["apply", "plan.json"],
-        ["explain", "RetentionFloor/a/b[0]"],
-    ],
-    ids=" ".join,
-)
-def test_an_empty_path_is_not_the_current_folder(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """A script may pass an unset variable."""
-    assert run([*words, ""]) == ExitCode.USAGE
-    assert "an empty path" in capsys.readouterr().err
-
-
 def test_a_code_is_explained_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In upper and lower case, to files as well, and only in the formats of an explanation."""
     assert run(["explain", "b204", "--output-file", f"text={tmp_path / 'b204.txt'}"]) == 0
@@ -276,12 +201,6 @@ def test_a_comment_links_codes_to_the_docs_that_are_served(tmp_path: Path, capsy
     for url in ("docs.example.org", "javascript:alert(1)", "https://docs.example.org/) [click", "https://me:x@docs"):
         assert run(["show", str(saved), "--docs-url", url]) == ExitCode.USAGE
         assert "expected an address such as https://docs.example.org/reconciler/" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("word", ["B999", "M000", "9"])
-def test_a_code_that_does_not_exist_is_wrong_usage(word: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["explain", word]) == ExitCode.USAGE
-    assert f"no such code: {word}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("closed", [0, 1, 2])

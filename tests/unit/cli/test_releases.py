@@ -207,11 +207,6 @@ def test_the_old_options_name_the_new_ones(words: str, new: str, capsys: pytest.
     assert "tree" not in capsys.readouterr().out
 
 
-def test_rounds_belong_to_a_loop(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["converge", "--rounds", "2"]) == ExitCode.USAGE
-    assert mentions(capsys.readouterr().err, "--rounds 2", "--every")
-
-
 @pytest.fixture(params=["1", "true"])
 def paused(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("RECONCILER_PAUSED", request.param)
@@ -247,24 +242,6 @@ def test_a_pause_does_not_stop_a_reviewed_apply(paused: str, capsys: pytest.Capt
     assert "missing.json" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("names", "word"),
-    [
-        ("", "empty"),
-        ("delete_records", "delete_records"),
-        ("DeleteRecords,", "an empty name"),
-        ("DeleteRecords;ElectLeaders", "DeleteRecords;ElectLeaders"),
-        ("CreateTopics", "CreateTopics"),
-    ],
-)
-def test_an_unknown_operation_is_refused_with_the_list(
-    names: str, word: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """An empty list, from an unset variable, would otherwise mean all of them, or none."""
-    assert run(["apply", "missing.json", "--operations", names]) == ExitCode.USAGE
-    assert mentions(capsys.readouterr().err, word, "DeleteRecords", "DeleteGroups", "ElectLeaders")
-
-
 def test_operations_have_the_names_of_kafkas_protocol() -> None:
     assert parse_operations("DeleteRecords, DeleteGroups,DeleteRecords") == (DeleteRecords, DeleteGroup)
     assert set(parse_operations(",".join(operation.API[0] for operation in OPERATIONS))) == set(OPERATIONS)
@@ -280,13 +257,6 @@ def test_deletions_are_checked_with_the_removals_of_their_plan() -> None:
     assert [type(action) for action in part.actions] == [DeleteGroup, DeleteRecords]
     assert [type(action) for action in pipeline._rechecked_part(reviewed, (ElectLeader,)).actions] == [ElectLeader]
     assert pipeline._rechecked_part(reviewed, OPERATIONS).actions == reviewed.actions
-
-
-@pytest.mark.parametrize("names", ["ElectLeaders", "DeleteRecords,ElectLeaders", "DeleteGroups"])
-def test_an_approval_of_a_part_releases_nothing(names: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The approvers of elections would otherwise release the deletions of continuous policies."""
-    assert run(["apply", "missing.json", "--operations", names, "--release"]) == ExitCode.USAGE
-    assert mentions(capsys.readouterr().err, "--release", "--operations leaves out", "continuous")
 
 
 @pytest.mark.parametrize("linked", [".reconciler", ".reconciler/prod.jsonl"])
