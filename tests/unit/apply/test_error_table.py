@@ -259,11 +259,7 @@ def test_records_below_the_log_start_are_satisfied(tmp_path: Path) -> None:
     ],
 )
 def test_a_former_leader_that_deleted_is_read_back(tmp_path: Path, operation: Operation, code: int) -> None:
-    """A leader may delete, wait for its followers and then lose the partition: the effect is read
-    back.
-
-    The outcome once said that another client was first and that no record was removed.
-    """
+    """It lost the partition while it waited for followers; once nothing counted as removed."""
     outcome, fake = outcome_of(tmp_path, operation, code, has_effect=True)
     assert has_effect_on(fake, operation)
     assert (outcome.status, outcome.sends) == (Status.APPLIED, 1)
@@ -310,10 +306,7 @@ def test_permanent_errors_fail_after_bounded_attempts(tmp_path: Path, operation:
 
 
 def test_absent_groups_may_be_refused_without_rights(tmp_path: Path) -> None:
-    """GROUP_AUTHORIZATION_FAILED for a group that a complete list does not have is satisfied.
-
-    Brokers also return this error for absent groups.
-    """
+    """GROUP_AUTHORIZATION_FAILED is also said of absent groups: a complete list decides."""
     fake = cluster()
     planned_action = removal(fake, "etl")
     fake.faults.append(Fault(GROUP, KafkaError.GROUP_AUTHORIZATION_FAILED))

@@ -577,10 +577,7 @@ def test_the_order_is_elections_groups_records(cluster: FakeCluster, tmp_path: P
 
 @pytest.mark.parametrize(("age_s", "status"), [(49, Status.APPLIED), (51, Status.NOT_ATTEMPTED)])
 def test_consumers_are_good_for_a_minute(cluster: FakeCluster, tmp_path: Path, age_s: int, status: Status) -> None:
-    """Where a silent broker prevents a newer reading, the last complete one is good for a minute.
-
-    Of that, ten seconds are for the request that follows the check.
-    """
+    """The last complete reading, if a broker is silent; ten seconds of it are for the request."""
     clock = FakeClock()
 
     def age(_operation: Operation) -> None:

@@ -152,10 +152,7 @@ def test_a_failed_write_keeps_the_previous_document(tmp_path: Path) -> None:
 
 
 def test_a_removal_keeps_topic_ids_and_metadata_of_the_log(tmp_path: Path) -> None:
-    """The coordinator does not tell the id, and the topic of that name may be another one now.
-
-    `__consumer_offsets` may also hold a commit of an open transaction, whose offset is another one.
-    """
+    """The coordinator tells no id, and the log may hold another offset, of an open transaction."""
     cluster = create_cluster()
     ats = [TopicPartition("orders", number) for number in range(3)]
     cluster.commit("etl", dict.fromkeys(ats, 5))

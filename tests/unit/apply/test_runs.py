@@ -272,10 +272,7 @@ def test_waits_grow_and_are_bounded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("silent", [1, 2, 3])
 def test_a_silent_broker_affects_its_own_partitions(tmp_path: Path, silent: int) -> None:
-    """Partitions of other leaders are applied; of those of the silent broker nothing is sent.
-
-    The broker was heard when the consumers were read.
-    """
+    """It was heard when the consumers were read; of the other leaders all is applied."""
     cluster, _ = create_wide_cluster()
     ats = [TopicPartition("wide", number) for number in range(60)]
     purges = [purge(cluster, at, 7) for at in ats]
@@ -314,11 +311,7 @@ def test_progress_counts_to_the_end(tmp_path: Path) -> None:
 
 
 def test_no_request_is_sent_without_a_reader_of_outcomes(tmp_path: Path) -> None:
-    """If the caller stops reading, as with a closed pipe, only requests in flight end, and the
-    journal has them.
-
-    Once all remaining requests were sent, and no outcome was shown.
-    """
+    """A closed pipe: requests in flight end, in the journal. Once all others were sent."""
     cluster, actions = create_wide_cluster(40, 0)
     purges = [action for action in actions if isinstance(action, DeleteRecords)]
     started, reader_gone = threading.Event(), threading.Event()

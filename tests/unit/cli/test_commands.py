@@ -185,10 +185,7 @@ def complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 
 def test_a_shell_completes_codes_clusters_addresses_and_sandboxes(complete: Complete, tmp_path: Path) -> None:
-    """From the manifests of the folder, without a cluster; broken manifests and an empty folder complete nothing.
-
-    That a real bash runs the program for it is in test_packaging.py.
-    """
+    """From the manifests of the folder; broken ones and an empty folder complete nothing."""
     assert complete("plan --cluster p") == []
     manifests = tmp_path / "manifests"
     manifests.mkdir()

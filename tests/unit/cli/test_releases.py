@@ -248,10 +248,7 @@ def test_operations_have_the_names_of_kafkas_protocol() -> None:
 
 
 def test_deletions_are_checked_with_the_removals_of_their_plan() -> None:
-    """A purge that accepts a group must know that the plan has removed it, and no other client.
-
-    An election asks for no group, so its job needs neither Spark nor the right to read groups.
-    """
+    """A purge must know which groups the plan has removed; an election asks for no group."""
     reviewed = plan(purge(), removal(), election(), blocked())
     part = pipeline._rechecked_part(reviewed, (DeleteRecords,))
     assert [type(action) for action in part.actions] == [DeleteGroup, DeleteRecords]

@@ -109,10 +109,7 @@ except KeyboardInterrupt:
 
 
 def test_the_previous_handlers_are_restored() -> None:
-    """A signal after the block raises KeyboardInterrupt again; no thread and no descriptor stays.
-
-    In a process of its own: the threads of a test runner open and close files at any time.
-    """
+    """KeyboardInterrupt again, no thread or descriptor stays. In a process of its own."""
     result = subprocess.run([sys.executable, "-c", RESTORED], capture_output=True, text=True, timeout=30, check=False)
     assert (result.returncode, result.stdout) == (0, "KeyboardInterrupt\n"), result.stderr
     assert result.stderr.count("stopping") == 1

@@ -39,10 +39,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def watch(folder: Path, monkeypatch: pytest.MonkeyPatch, *changes: Callable[[], Any]) -> tuple[int, list[str]]:
-    """Watch for a round more than there are changes; return exit code, and what each round protects.
-
-    40 seconds pass between two rounds.
-    """
+    """Watch a round more than there are changes, 40 s apart; return code and protections."""
     code, rounds = loop(["watch", str(folder)], monkeypatch, *changes)
     return code, [f"{policies_of(manifests)} without {protected(manifests)}" for manifests in rounds]
 

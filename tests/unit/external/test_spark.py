@@ -71,10 +71,7 @@ def flat(restart: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_no_prefix_of_a_real_checkpoint_is_above_its_restart(layout: str) -> None:
-    """Wherever a query dies, its position is at or below what it really read first after its restart.
-
-    The newest `offsets/N` is above it, because that batch runs again.
-    """
+    """Wherever a query dies. The newest `offsets/N` is above it: that batch runs again."""
     known = 0
     for files, restart in prefixes(layout):
         try:

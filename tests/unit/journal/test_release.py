@@ -101,10 +101,7 @@ def test_only_the_newest_release_counts(journal: ActionJournal, later_ms: int) -
 
 
 def test_a_schedule_keeps_the_newest_release_young(journal: ActionJournal) -> None:
-    """The retention of a topic would otherwise remove the only record of manifests that stay as they are.
-
-    Two lines a day are enough, and each says when and by whom the manifests were released.
-    """
+    """A topic's retention would remove the only record of it; two lines a day are enough."""
     journal.record_release(SECOND, run_id="run-0", at_ms=START_MS - 1)
     journal.record_release(FIRST, run_id="run-1", at_ms=START_MS)
     for hour in range(10 * 24):

@@ -80,9 +80,7 @@ FLOOR_NEEDS = ScanRequest(
 
 
 def test_each_purpose_adds_its_own_rights_and_no_other() -> None:
-    """Plan reads; apply also deletes and writes the journal; elections read only what leaders need,
-    and alter the cluster.
-    """
+    """Apply also deletes and writes the journal; elections read leaders and alter the cluster."""
     required = RequiredAccess(
         needs=ScanRequest.union([FLOOR_NEEDS, ScanRequest(topics=(TopicRequest(topics=selectors("payments")),))]),
         changes=(

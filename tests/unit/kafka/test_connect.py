@@ -46,10 +46,7 @@ def main(descriptor: int) -> None:
 
 
 def test_an_answer_comes_after_what_was_sent_before() -> None:
-    """A command that was suspended has counts of tasks in its pipe.
-
-    They once passed for the confirmation that the Connect server does not read on.
-    """
+    """Counts of tasks in the pipe once passed for the answer of the Connect server."""
     child = Child(__name__)
     for value in ("running", "running", "interrupt", "running"):
         child.send(value)

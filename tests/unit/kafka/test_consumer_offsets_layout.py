@@ -67,9 +67,7 @@ def test_decoder_does_not_guess_later_key_types(group: str, version: int, suffix
 @example(PLAIN, 4, {}).via("the usual shape")
 @example(PLAIN, 3, {}).via("the shape before 4.2")
 def test_decoder_reads_every_commit_value(commit: Commit, version: int, extra: dict[int, bytes]) -> None:
-    """Versions 0 to 4, any bytes as metadata, tagged fields of later writers: offset, time, metadata and
-    (from 4 on) topic id come back.
-    """
+    """Versions 0 to 4, with any metadata and tagged fields of later writers."""
     topic_id = commit.topic_id if version == 4 and commit.topic_id else NO_TOPIC_ID
     read = decode_commit(commit_value(commit, version, extra))
     assert read == CommitValue(commit.offset, commit.commit_ms, topic_id, commit.metadata)

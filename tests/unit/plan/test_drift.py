@@ -84,10 +84,7 @@ def test_unread_subjects_and_incomplete_plans_are_neither_drift_nor_in_sync() ->
 
 
 def test_since_is_carried_over_from_the_previous_report_of_the_same_cluster() -> None:
-    """A subject keeps its first instant, also if a block becomes an action.
-
-    A new subject starts now, and the report of another cluster is ignored.
-    """
+    """Also if a block becomes an action; a new subject, or another cluster, starts now."""
     first = drift.report(plan_of(blocked("old-etl"), now_ms=NOW_MS - HOUR))
     second = drift.report(plan_of(removal(), election()), previous=[first])
     assert [s.since_ms for s in second.subjects] == [NOW_MS - HOUR, NOW_MS]
@@ -98,10 +95,7 @@ def test_since_is_carried_over_from_the_previous_report_of_the_same_cluster() ->
 
 
 def test_an_unread_run_does_not_reset_the_start_of_a_drift() -> None:
-    """Drift, unread, unread, drift keeps the first instant.
-
-    Unread without drift starts anew, and drift that was corrected is forgotten.
-    """
+    """Unread without drift starts anew, and drift that was corrected is forgotten."""
     first = drift.report(plan_of(removal(), now_ms=NOW_MS - 3 * HOUR))
     unread_report = drift.report(plan_of(blocked("old-etl", unread=True), now_ms=NOW_MS - 2 * HOUR), previous=[first])
     assert unread_report.unread[0].drift_since_ms == NOW_MS - 3 * HOUR
@@ -228,10 +222,7 @@ def test_a_newer_minor_version_is_read_and_other_json_is_refused() -> None:
 
 
 def test_metrics_show_zero_for_policies_in_sync(tmp_path: Path) -> None:
-    """Each policy has a drift series, also at 0.
-
-    The oldest instant exists only during drift, and there is no metric of the process.
-    """
+    """The oldest instant exists only during drift, and there is no metric of the process."""
     path = tmp_path / "reconciler.prom"
     floor = purge(partition=0).address
     owned = PolicyInfo(policy=floor.policy_address, owner="team-orders", reason=None)

@@ -265,10 +265,7 @@ def test_a_refusal_names_number_limit_manifest_and_the_waiver_that_would_allow_i
 
 
 def test_a_refusal_suggests_all_necessary_waivers() -> None:
-    """It has at most three waivers, those of the policies with the largest numbers.
-
-    The first one leaves room for the policies without a waiver.
-    """
+    """At most three, of the largest policies; the first leaves room for those without one."""
     actions = [purge_of(1, of=f"{policy}{number}", policy=policy) for policy in "abcde" for number in range(2)]
     message = verdict("topics", *actions, topics=4).message
     assert message.endswith(f"the manifest {_suggestion(6)}")

@@ -159,9 +159,7 @@ def test_a_policy_is_marked_against_the_base(
 def test_changes_of_rules_have_both_values(
     tmp_path: Path, old: str, new: str, address: str, expected: dict[str, object]
 ) -> None:
-    """A raised limit, a dropped protection, another server, a longer waiver, fewer topics of a reader and
-    another path are seen before the merge.
-    """
+    """Limits, protections, servers, waivers, readers and paths are seen before the merge."""
     assert old in ALL
     _continuous, changes = compare(tmp_path, ALL.replace(old, new), ALL)
     (rule,) = changes
@@ -325,10 +323,7 @@ AWAITS = policy("guard", "{topics: [z], keep: {unreadBy: [billing]}}")
 def test_a_policy_that_holds_a_continuous_one_back_is_shown(
     tmp_path: Path, continuous: str, before: str, after: str, change: Change, fields: set[str]
 ) -> None:
-    """A floor that awaited a group went away, and `converge` removed the group: the plan showed nothing.
-
-    The claim of another policy holds back as well; a pattern may match topics that are created later.
-    """
+    """A floor that awaited a group, or a claim, went away, and the plan showed nothing."""
     base, proposed = CLUSTER + EU + continuous + before, CLUSTER + EU + continuous + after
     trusted = manifests(base, tmp_path / "base.yaml")
     cluster = manifests(proposed, tmp_path / "proposed.yaml").for_cluster("prod").connect_as(trusted)

@@ -574,9 +574,7 @@ def test_unknown_number_of_partitions_blocks_the_topic() -> None:
     ],
 )
 def test_a_pattern_needs_to_know_what_may_be_deleted(facts: dict[str, Any], by_name: int | str) -> None:
-    """A match that may or may not be eligible is not skipped silently. A compacted topic is skipped: restores of
-    changelogs have no group.
-    """
+    """It never skips in doubt. A compacted topic is skipped: changelogs have no group."""
     known = {name: value if value is LOST else frozenset(value) for name, value in facts.items()}
     cluster_facts = snapshot(old(), topic(**known))
     (named,) = floor(keep=TEN).decide({"orders": True}, cluster_facts)
@@ -628,10 +626,7 @@ def test_an_ineligible_topic_is_blocked_by_name_and_skipped_by_pattern(
 def test_a_pattern_skips_what_a_topic_keeps_for_ever(
     topic_name: str, keep: dict[str, Any], exact: bool, forever: KeptForever, skipped: bool
 ) -> None:
-    """A schema history has no consumer group, and its topic says itself that it loses nothing.
-
-    Kafka Streams sets the same value on the topics that it purges itself.
-    """
+    """A schema history has no group; Kafka Streams says so of topics that it purges itself."""
     app = reader("app", 90, topic_id=TOPIC_ID)
     facts = snapshot(
         partition(topic=topic_name, at={DAY: 100}, readers=(app,)), topic(topic_name, kept_forever=forever)
@@ -680,9 +675,7 @@ def test_a_missing_partition_number_is_blocked_by_name_and_skipped_by_pattern() 
 
 
 def test_the_groups_that_hold_a_floor_back_are_data() -> None:
-    """All that are behind, by name, and under clamp those at the log start; above twenty none: a
-    report must not say that the removal of some would be enough.
-    """
+    """Above twenty none: no report may say that the removal of some would be enough."""
     readers = (reader("c", 39), reader("billing", 5), reader("at-the-floor", 40))
     decision = blocked(LAST, old(readers=readers))
     assert decision.held_by == ("billing", "c")
@@ -817,9 +810,7 @@ def test_a_purge_waits_for_its_interval(ago: int, waits: bool) -> None:
 
 
 def test_scan_request_of_a_floor() -> None:
-    """Selectors, partitions, offsets, instants, consumers with the named groups, the journal, and
-    the totals of the limits.
-    """
+    """With the named groups, the journal, and the totals of the limits."""
     policy = floor(
         "my-*", exceptTopics=["my-audit"], partitions=[0, 1], keep={"newerThan": "7d", "unreadBy": ["b", "a"]}
     )

@@ -195,9 +195,7 @@ def outcome_totals(outcomes: Sequence[Outcome]) -> list[str]:
 
 @pytest.mark.parametrize("make_outcomes", OUTCOMES.values(), ids=OUTCOMES)
 def test_each_report_of_results_shows_every_outcome(make_outcomes: Callable[[], list[Outcome]]) -> None:
-    """Each subject with status, detail, code and read-back, the worst first; counts, and one next
-    step per open status and for what the plan blocks.
-    """
+    """The worst first, with counts and one next step per status and for what is blocked."""
     outcomes = make_outcomes()
     rows = outcome_rows(outcomes)
     text = plain(render.results_text(WHOLE, outcomes))
@@ -352,9 +350,7 @@ def test_each_report_of_drift_shows_every_row(example: Plan) -> None:
 
 
 def test_a_journal_entry_shows_its_author_and_its_result() -> None:
-    """Instant, address and request of an intent; status, code and read-back of an outcome. The heading of
-    the run has its plan and its author.
-    """
+    """The request of an intent, the result of an outcome; plan and author head the run."""
     entries = journal_entries()
     _totals, _empty, heading, *lines = plain(render.journal_text(entries, full=True))
     assert mentions(heading, entries[0].run_id, entries[0].plan_digest, "3 satisfied", "ada@ci", "4f2c9aa")

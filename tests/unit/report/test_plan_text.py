@@ -170,10 +170,7 @@ def test_shares_are_left_out_where_the_limits_do_not_count_all_records() -> None
 
 
 def test_the_connection_of_a_removal_with_what_it_unblocks_is_drawn() -> None:
-    """At the removal and at the blocked subjects; a removal that is not in the plan is never proposed.
-
-    The report did not know whether such a group has members, and once proposed to remove one.
-    """
+    """On both sides. A removal that is not in the plan is never proposed, as it once was."""
     held = [
         blocked(f"RetentionFloor/week/{topic}[{number}]", held_by=held_by)
         for topic, number, held_by in (

@@ -139,9 +139,7 @@ def test_partition_chunks_alternate_between_leaders() -> None:
 @settings(deadline=None)
 @given(st.dictionaries(st.integers(0, 49), st.integers(0, 3_000_000), max_size=50))
 def test_log_chunks_read_each_partition_once(sizes: dict[int, int]) -> None:
-    """Every partition of the log in exactly one chunk, empty ones too; no chunk is heavier than the
-    average by more than one partition.
-    """
+    """Empty ones, too; no chunk is heavier than the average by more than one partition."""
     chunks = log_chunks(sizes)
     assert sorted(number for chunk in chunks for number in chunk.log) == sorted(sizes)
     if chunks:

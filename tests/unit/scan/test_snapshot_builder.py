@@ -519,10 +519,7 @@ def retained(policy: frozenset[str] | Unknown = frozenset({"delete"})) -> Retent
 
 
 def test_topic_records_need_the_answers_of_all_chunks() -> None:
-    """The partitions of a topic are in several chunks, one or more for each leader.
-
-    Without the answer of one of them the sum of the others once counted as that of the topic.
-    """
+    """Without the answer of one leader's chunk the sum once counted as that of the topic."""
     answers = [answer(topics=[{"topic": "t", "records": 5, "read": 1}]) for _leader in range(2)]
     for count, expected in ((2, 10), (1, "1 of 2 partitions"), (0, "0 of 2 partitions")):
         rows = combine(answers[:count], ScanRequest(), {})

@@ -91,10 +91,7 @@ def test_a_second_job_leaves_out_only_what_the_driver_would(
     origins: set[tuple[str, int, int]],
     named: frozenset[str],
 ) -> None:
-    """And of a group that `__consumer_offsets` says nothing of it leaves out all that the driver would.
-
-    The scan combines with the second task, which once named each group with a commit in the log.
-    """
+    """The scan combines with the second task, which once named each group with a commit."""
     offsets = ("log_start", "last_stable_offset", "high_watermark")
     first = {
         "partitions": table(

@@ -158,10 +158,7 @@ def test_listening_is_seen() -> None:
 
 
 def test_the_cause_is_shown_though_it_stands_far_above_the_end(tmp_path: Path) -> None:
-    """A failing broker writes the cause first, then a hundred lines about its shutdown.
-
-    The message once showed only the last lines, without the cause.
-    """
+    """A hundred lines about the shutdown follow it; once only the last ones were shown."""
     log = tmp_path / "broker-1.log"
     shutdown = [f"[now] INFO shutting down step {number}" for number in range(100)]
     cause = ["[now] ERROR Fatal error during broker startup", "Caused by: java.net.BindException: in use"]

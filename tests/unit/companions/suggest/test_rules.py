@@ -233,10 +233,7 @@ def test_the_topics_of_a_stopped_streams_application_are_no_question() -> None:
 
 
 def test_no_floor_is_suggested_past_a_group_with_members() -> None:
-    """A GroupRemoval that selects a group in use removes nothing, and its position holds records back.
-
-    The records that it has not read were suggested as read by all, "once it is removed".
-    """
+    """Its removal removes nothing; its unread records were suggested as read by all."""
     snap = snapshot(
         partition("orders", readers=(reader("billing", 90), reader("slow", 20))),
         group("billing", idle=HOUR, state=GroupState.STABLE),
