@@ -11,9 +11,11 @@ import pytest
 from reconciler.errors import UsageError, WrongCluster
 from reconciler.model.action import Mode
 from reconciler.model.names import Address
-from reconciler.model.plan import Blocked, Decision, ManifestFile, Plan, PolicyInfo, Source
+from reconciler.model.plan import Blocked, Decision, ManifestFile, Plan, PolicyInfo, Satisfied, Skipped, Source
 from reconciler.model.snapshot import ClusterSnapshot, GroupState, Unknown
 from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import planner
 from reconciler.plan.conflicts import ConflictIndex
 from reconciler.policies import Policy, RetentionFloor
@@ -43,10 +45,13 @@ def purgeable(number: int = 0, *, topic: str = "orders", **facts: Any) -> Any:
     return partition(number, topic=topic, **({"at": {DAY: 100}} | facts))
 
 
+KINDS = {DeleteRecords: "delete", DeleteGroup: "remove", ElectLeader: "elect", Skipped: "skip", Satisfied: "fine"}
+
+
 def brief(plan: Plan) -> str:
     """Return each decision: policy and subject, and the code of a block or the kind of decision."""
     return ", ".join(
-        f"{str(d.address).partition('/')[2]} {d.code if isinstance(d, Blocked) else type(d).__name__}"
+        f"{str(d.address).partition('/')[2]} {d.code if isinstance(d, Blocked) else KINDS[type(d)]}"
         for d in plan.decisions
     )
 
@@ -116,7 +121,7 @@ def test_the_scan_request_is_the_union_of_all_kinds() -> None:
 
 # --- what is decided about which subject
 
-BOTH = "dead/old-etl DeleteGroup, gdpr/orders[0] DeleteRecords"
+BOTH = "dead/old-etl remove, gdpr/orders[0] delete"
 UNREAD_BY = {"unreadBy": ["old-etl"]}
 ORDERS = snapshot(purgeable())
 THREE = snapshot(purgeable(0), purgeable(1), purgeable(2))
@@ -140,98 +145,88 @@ def parts(**partitions: Sequence[int]) -> list[Policy]:
     return [last(name=name, **({"partitions": list(of)} if of else {})) for name, of in partitions.items()]
 
 
-Row = tuple[Policy | list[Policy], ClusterSnapshot, dict[str, Any], str]
-SELECTION: list[Row] = [
-    ([], ORDERS, {}, ""),
-    (last("zzz-*"), ORDERS, {}, ""),
-    (floor(keep={"last": 100}), ORDERS, {}, "gdpr/orders[0] Satisfied"),
+SELECTION: list[tuple[Policy | list[Policy], ClusterSnapshot, str]] = [
+    ([], ORDERS, ""),
+    (last("zzz-*"), ORDERS, ""),
+    (floor(keep={"last": 100}), ORDERS, "gdpr/orders[0] fine"),
     # The system topics of Kafka Connect and the schema registry look like ordinary topics.
-    (last("*"), NAMES, {}, "gdpr/orders[0] DeleteRecords"),
-    (last("_schemas"), NAMES, {}, "gdpr/_schemas[0] DeleteRecords"),
+    (last("*"), NAMES, "gdpr/orders[0] delete"),
+    (last("_schemas"), NAMES, "gdpr/_schemas[0] delete"),
     # Excepted names have no decision, not even an exact name that the cluster does not list.
-    (last("o*", "gone", exceptTopics=["other", "g*"]), TWO_TOPICS, {}, "gdpr/orders[0] DeleteRecords"),
+    (last("o*", "gone", exceptTopics=["other", "g*"]), TWO_TOPICS, "gdpr/orders[0] delete"),
     # The limit of expectAtMost counts matches, and exact names that are unknown are none.
-    (
-        last("clicks-a*", "gone", expectAtMost=1),
-        CLICKS,
-        {},
-        "gdpr/clicks-a[0] DeleteRecords, gdpr/gone B101",
-    ),
+    (last("clicks-a*", "gone", expectAtMost=1), CLICKS, "gdpr/clicks-a[0] delete, gdpr/gone B101"),
     # The policy has one block at its address and no other decision; other policies go on.
     (
         [last("clicks-*", name="clicks", expectAtMost=2), last()],
         CLICKS,
-        {},
-        "clicks B107, gdpr/orders[0] DeleteRecords",
+        "clicks B107, gdpr/orders[0] delete",
     ),
 ]
-PROTECTIONS: list[Row] = [
+PROTECTIONS: list[tuple[Policy | list[Policy], ClusterSnapshot, dict[str, Any], str]] = [
     (removal("old-etl"), OLD, {"groups": ["old-*"]}, "dead/old-etl B106"),
-    (removal("o*"), OLD, {"groups": ["old-*"]}, "dead/old-etl Skipped"),
+    (removal("o*"), OLD, {"groups": ["old-*"]}, "dead/old-etl skip"),
     # Group ids are any text: app[blue] may mean the group with that name.
-    (removal("app[bx]*"), APPS, {"groups": ["app[blue]"]}, "dead/appb Skipped, dead/appx DeleteGroup"),
-    (removal("app[[]*"), APPS, {"groups": ["app[blue]"]}, "dead/app[blue] Skipped"),
+    (removal("app[bx]*"), APPS, {"groups": ["app[blue]"]}, "dead/appb skip, dead/appx remove"),
+    (removal("app[[]*"), APPS, {"groups": ["app[blue]"]}, "dead/app[blue] skip"),
     # A protected group name does not protect a topic, and the reverse.
     ([last(), removal()], snapshot(purgeable(), group("old-etl")), {"groups": ["orders"], "topics": ["old-etl"]}, BOTH),
     # A move of a leader loses nothing; an unclean election loses records.
-    (leaders(), snapshot(partition(leader=2)), {"topics": ["orders"]}, "all/orders[0] ElectLeader"),
+    (leaders(), snapshot(partition(leader=2)), {"topics": ["orders"]}, "all/orders[0] elect"),
     (UNCLEAN, LEADERLESS, {"topics": ["orders"]}, "all/orders B106"),
 ]
-CLAIMS: list[Row] = [
-    (parts(a=[0], b=[1]), THREE, {}, "a/orders[0] DeleteRecords, b/orders[1] DeleteRecords"),
+CLAIMS: list[tuple[Policy | list[Policy], ClusterSnapshot, str]] = [
+    (parts(a=[0], b=[1]), THREE, "a/orders[0] delete, b/orders[1] delete"),
     # Some partitions conflict: the others have decisions of their own, and the narrower floor has none left.
     (
         parts(a=[0, 1], b=[1, 2]),
         THREE,
-        {},
-        "a/orders[0] DeleteRecords, a/orders[1] B105, b/orders[1] B105, b/orders[2] DeleteRecords",
+        "a/orders[0] delete, a/orders[1] B105, b/orders[1] B105, b/orders[2] delete",
     ),
     (
         [*parts(a=()), floor(keep={"fromOffset": {"1": 30}}, name="b")],
         THREE,
-        {},
-        "a/orders[0] DeleteRecords, a/orders[1] B105, a/orders[2] DeleteRecords, b/orders B105",
+        "a/orders[0] delete, a/orders[1] B105, a/orders[2] delete, b/orders B105",
     ),
     # A floor without a partition of its own is blocked as a whole. One other policy, or several, claim them.
-    (parts(a=[1], b=[1, 2]), THREE, {}, "a/orders B105, b/orders[1] B105, b/orders[2] DeleteRecords"),
+    (parts(a=[1], b=[1, 2]), THREE, "a/orders B105, b/orders[1] B105, b/orders[2] delete"),
     (
         parts(a=[0, 1], b=[0], c=[1, 2]),
         THREE,
-        {},
-        "a/orders B105, b/orders B105, c/orders[1] B105, c/orders[2] DeleteRecords",
+        "a/orders B105, b/orders B105, c/orders[1] B105, c/orders[2] delete",
     ),
     # Kinds do not conflict.
     (
         [last(), leaders()],
         snapshot(purgeable(leader=2)),
-        {},
-        "all/orders[0] ElectLeader, gdpr/orders[0] DeleteRecords",
+        "all/orders[0] elect, gdpr/orders[0] delete",
     ),
     # A live group that neither policy would remove is not a conflict and no drift.
-    ([removal("old-*", name="a"), removal("*-etl", name="b")], BUSY, {}, "a/old-etl Skipped, b/old-etl Skipped"),
+    ([removal("old-*", name="a"), removal("*-etl", name="b")], BUSY, "a/old-etl skip, b/old-etl skip"),
     # The other policy requires more evidence; the program cannot decide which one is right.
     (
         [removal("old-*", name="a", idleFor="3d"), removal("*-etl", name="b", idleFor="30d")],
         OLD,
-        {},
-        "a/old-etl B105, b/old-etl Skipped",
+        "a/old-etl B105, b/old-etl skip",
     ),
     # With unknown partitions the topic has one block; it remains if some partitions conflict.
-    ([last(name="a"), last("ord*", name="b")], UNREAD, {}, "a/orders B105, b/orders B105"),
-    (parts(a=[0, 1], b=[1, 2]), UNREAD, {}, "a/orders B103, b/orders B103"),
+    ([last(name="a"), last("ord*", name="b")], UNREAD, "a/orders B105, b/orders B105"),
+    (parts(a=[0, 1], b=[1, 2]), UNREAD, "a/orders B103, b/orders B103"),
     # A policy above its expectation still claims its subjects: a higher expectAtMost may make it valid.
-    ([last("*", name="a", expectAtMost=1), last(name="b")], TWO_TOPICS, {}, "a B107, b/orders B105"),
+    ([last("*", name="a", expectAtMost=1), last(name="b")], TWO_TOPICS, "a B107, b/orders B105"),
     # `since` in the future blocks the policy once, with and without conflicts.
     (
         [floor(keep={"since": "2030-01-01T00:00:00Z"}, name="a"), last(name="b")],
         ORDERS,
-        {},
         "a B210, b/orders B105",
     ),
 ]
 
 
-@pytest.mark.parametrize(("policies", "facts", "protect", "expected"), [*SELECTION, *PROTECTIONS, *CLAIMS])
+@pytest.mark.parametrize(
+    ("policies", "facts", "protect", "expected"),
+    [*PROTECTIONS, *((policies, facts, {}, expected) for policies, facts, expected in (*SELECTION, *CLAIMS))],
+)
 def test_what_is_decided_about_which_subject(
     policies: Policy | list[Policy], facts: ClusterSnapshot, protect: dict[str, Any], expected: str
 ) -> None:
@@ -276,7 +271,7 @@ def test_a_protected_topic_is_blocked_by_name_and_skipped_by_pattern() -> None:
     assert (by_name.address, by_name.code) == (Address("RetentionFloor", "gdpr", "payments.in"), "B106")
     assert by_name.reason == "topic payments.in is protected by Cluster/prod-eu (manifests/cluster.yaml:1): payments.*"
     assert mentions(by_name.next_step, "protect")
-    assert brief(planned(last("pay*"), facts, cluster=protected)) == "gdpr/payments.in Skipped"
+    assert brief(planned(last("pay*"), facts, cluster=protected)) == "gdpr/payments.in skip"
     (by_name,) = planned(removal(), OLD, cluster=cluster(protect={"groups": ["old-*"]})).decisions
     assert isinstance(by_name, Blocked)
     assert mentions(by_name.reason, '"old-etl"', "Cluster/prod-eu", "manifests/cluster.yaml:1", "old-*")
@@ -289,7 +284,7 @@ def test_two_floors_on_one_topic_block_each_other_and_cite_both_locations() -> N
     """One block for the topic, not one per partition."""
     facts = snapshot(purgeable(0), purgeable(1), purgeable(0, topic="other"))
     plan = planned([floor("ord*", keep=LAST, name="b", line=7), floor("*", keep=LAST, name="a", line=3)], facts)
-    assert brief(plan) == "a/orders B105, a/other[0] DeleteRecords, b/orders B105"
+    assert brief(plan) == "a/orders B105, a/other[0] delete, b/orders B105"
     blocked = plan.decisions[0]
     assert isinstance(blocked, Blocked)
     assert blocked.reason == (
@@ -424,8 +419,8 @@ def test_a_floor_outside_of_the_targets_counts_as_well() -> None:
     [
         # A group that would stay anyway has its own reason, and other groups are not affected.
         (UNREAD_BY, snapshot(partition(), group("old-etl", state=GroupState.STABLE)), "dead/old-etl B303"),
-        (UNREAD_BY, snapshot(partition()), "dead/old-etl Satisfied"),
-        ({"last": 1}, snapshot(partition(), group("old-etl")), "dead/old-etl DeleteGroup"),
+        (UNREAD_BY, snapshot(partition()), "dead/old-etl fine"),
+        ({"last": 1}, snapshot(partition(), group("old-etl")), "dead/old-etl remove"),
     ],
 )
 def test_only_a_removal_is_blocked_by_a_floor(keep: dict[str, Any], facts: ClusterSnapshot, expected: str) -> None:
@@ -439,7 +434,7 @@ def test_modes_narrow_the_plan_but_all_policies_claim() -> None:
     """A converge run must not act on a subject that a reviewed policy also claims."""
     policies: list[Policy] = [last("*", name="a", envelope={"mode": "continuous"}), last(name="b")]
     plan = planned(policies, TWO_TOPICS, modes={Mode.CONTINUOUS})
-    assert brief(plan) == "a/orders B105, a/other[0] DeleteRecords"
+    assert brief(plan) == "a/orders B105, a/other[0] delete"
 
 
 SOME = snapshot(purgeable(0), purgeable(1), purgeable(topic="other"), group("old-etl"))
