@@ -23,6 +23,14 @@ metadata: {name: prod}
 spec: {clusterId: id-of-prod-000000000, bootstrapServers: ["127.0.0.1:1"], protect: {topics: [%s]}}
 """
 """A Cluster that protects the topics in the place of `%s`."""
+LEADERS = """\
+apiVersion: reconciler/v1
+kind: LeaderPolicy
+metadata: {name: %s}
+mode: continuous
+spec: {topics: ["*"]}
+"""
+"""A policy that needs no other review, for all topics."""
 
 
 CLUSTER_OF = """\
