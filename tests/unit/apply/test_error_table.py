@@ -15,7 +15,7 @@ from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
 from reconciler.operations.error_meanings import ErrorMeaning, ResponseAction, interpret
-from tests.fakes.cluster import FakeCluster, Fault
+from tests.fakes.cluster import FakeCluster, Fault, cluster_of_orders
 from tests.fakes.error_table import CODES, TABLE, Operation, response
 from tests.fakes.runs import election, purge, removal, run
 
@@ -24,9 +24,7 @@ ALWAYS = 10_000
 
 
 def cluster() -> FakeCluster:
-    fake = FakeCluster()
-    fake.create_topic("orders", 3)
-    fake.produce("orders", {0: 100, 1: 100, 2: 100})
+    fake = cluster_of_orders(3)
     fake.create_topic("audit")
     fake.produce("audit", {0: 100})
     fake.commit("etl", {TopicPartition("audit", 0): 40})

@@ -18,7 +18,7 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Election
 from reconciler.model.snapshot import Consumers, GroupFacts, GroupState, GroupType, Unknown
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords
-from tests.fakes.cluster import FakeCluster, Fault
+from tests.fakes.cluster import FakeCluster, Fault, cluster_of_orders
 from tests.fakes.error_table import Operation
 from tests.fakes.runs import START_MS, FakeClock, election, last_purges, purge, removal, run, silence_after_consumers
 from tests.golden.wording import mentions
@@ -28,9 +28,7 @@ AT, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 @pytest.fixture
 def cluster() -> FakeCluster:
-    cluster = FakeCluster()
-    cluster.create_topic("orders", 2)
-    cluster.produce("orders", {0: 100, 1: 100})
+    cluster = cluster_of_orders(2)
     cluster.commit("billing", {AT: 80, OTHER: 80})
     return cluster
 
@@ -782,10 +780,7 @@ def test_a_confirmed_removal_that_could_not_be_read_back_is_never_sent_again(
 @pytest.fixture
 def unread(tmp_path: Path) -> FakeCluster:
     """A topic that no group reads."""
-    fake = FakeCluster()
-    fake.create_topic("orders")
-    fake.produce("orders", {0: 100})
-    return fake
+    return cluster_of_orders()
 
 
 @pytest.mark.parametrize(

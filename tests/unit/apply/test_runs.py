@@ -25,7 +25,7 @@ from reconciler.model.snapshot import PartitionFacts
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
-from tests.fakes.cluster import FakeCluster, Fault
+from tests.fakes.cluster import FakeCluster, Fault, cluster_of_orders
 from tests.fakes.error_table import Operation
 from tests.fakes.runs import FakeClock, election, last_purges, purge, removal, run, silence_after_consumers
 
@@ -374,9 +374,7 @@ def test_an_exhausted_machine_loses_no_outcome(tmp_path: Path) -> None:
 @pytest.mark.parametrize("after_intent", [False, True])
 def test_actions_before_an_exhausted_machine_were_not_sent(tmp_path: Path, after_intent: bool) -> None:
     """The check, or the step after the intent, fails: no request, and no interval starts."""
-    cluster = FakeCluster()
-    cluster.create_topic("orders", 1)
-    cluster.produce("orders", {0: 100})
+    cluster = cluster_of_orders()
     clock, journal = FakeClock(), ActionJournal(JournalFile(tmp_path / "journal.jsonl"))
     action = purge(cluster, TopicPartition("orders", 0), 60, every_ms=30_000)
     read_partitions, reads = cluster.read_partitions, 0
@@ -401,9 +399,7 @@ def test_actions_before_an_exhausted_machine_were_not_sent(tmp_path: Path, after
 
 def test_intents_without_a_reader_of_outcomes_are_ended(tmp_path: Path) -> None:
     """The caller stops reading after one intent: the lane sends nothing, the journal says so."""
-    cluster = FakeCluster()
-    cluster.create_topic("orders", 2)
-    cluster.produce("orders", {0: 100, 1: 100})
+    cluster = cluster_of_orders(2)
     ats = [TopicPartition("orders", number) for number in (0, 1)]
     cluster.partition(ats[0]).leader, cluster.partition(ats[1]).leader = 1, 2
     stored, reader_gone, clock = threading.Event(), threading.Event(), FakeClock()
@@ -439,9 +435,7 @@ def test_intents_without_a_reader_of_outcomes_are_ended(tmp_path: Path) -> None:
 
 def test_a_lane_without_a_thread_of_its_own_loses_no_outcome(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The thread of another lane may take it before the run knows that no thread could be started."""
-    cluster = FakeCluster()
-    cluster.create_topic("orders", 2)
-    cluster.produce("orders", {0: 100, 1: 100})
+    cluster = cluster_of_orders(2)
     ats = [TopicPartition("orders", number) for number in (0, 1)]
     cluster.partition(ats[0]).leader, cluster.partition(ats[1]).leader = 1, 2
     refused, taken = threading.Event(), threading.Event()
@@ -473,9 +467,7 @@ def test_a_lane_without_a_thread_of_its_own_loses_no_outcome(monkeypatch: pytest
 
 def test_outcomes_before_a_bug_are_stored(tmp_path: Path) -> None:
     """The first leader's purge is in the journal, although the request to the second one fails."""
-    cluster = FakeCluster()
-    cluster.create_topic("orders", 2)
-    cluster.produce("orders", {0: 100, 1: 100})
+    cluster = cluster_of_orders(2)
     actions = [purge(cluster, TopicPartition("orders", number), 60) for number in (0, 1)]
     cluster.partition(TopicPartition("orders", 0)).leader = 3
     cluster.partition(TopicPartition("orders", 1)).leader = 1

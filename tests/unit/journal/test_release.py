@@ -27,7 +27,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.plan import ManifestFile
 from reconciler.report.results import journal_report
 from reconciler.report.terminal import write_lines
-from tests.fakes.cluster import FakeCluster
+from tests.fakes.cluster import cluster_of_orders
 from tests.fakes.runs import START_MS, last_purges, purge, run
 from tests.golden.wording import mentions
 
@@ -168,9 +168,7 @@ def test_a_release_elsewhere_in_the_journal_is_none(journal: ActionJournal) -> N
 
 def test_purges_and_restores_read_past_releases(tmp_path: Path, journal: ActionJournal) -> None:
     """A release is not an action, and no purge is forgotten because of one."""
-    cluster = FakeCluster()
-    cluster.create_topic("orders", 1)
-    cluster.produce("orders", {0: 100})
+    cluster = cluster_of_orders()
     run(cluster, [purge(cluster, AT, 50)], tmp_path, journal=journal)
     before = last_purges(journal)
     journal.record_release(FIRST, run_id="run-1", at_ms=START_MS)
@@ -223,9 +221,7 @@ def test_a_damaged_release_is_an_error(journal: ActionJournal, change: tuple[str
 
 def test_the_journal_shows_who_approved(tmp_path: Path, journal: ActionJournal) -> None:
     """The approver and the page of the run stand in the heading of the run, with its author."""
-    cluster = FakeCluster()
-    cluster.create_topic("orders", 1)
-    cluster.produce("orders", {0: 100})
+    cluster = cluster_of_orders()
     run(cluster, [purge(cluster, AT, 50)], tmp_path, journal=journal)
     journal.record_release(FIRST, run_id="run-1", at_ms=START_MS)
     assert {(entry.run_url, entry.approver) for entry in journal.entries()} == {(PAGE, "ann")}

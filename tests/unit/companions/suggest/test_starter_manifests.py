@@ -11,8 +11,6 @@ from reconciler.manifest.files import load
 from reconciler.policies import POLICIES
 from tests.unit.manifest.broken import NOW_MS
 
-ROOT = Path(__file__).parents[4]
-
 
 def written(folder: Path, *, name: str = "prod-eu", servers: tuple[str, ...] = ("broker-1:9093",)) -> Path:
     for path, text in starter_manifests("5L6g3nShT-eMCtK--X86sw", servers, name).items():
