@@ -30,7 +30,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
 from reconciler.model.plan import Plan, Waiting
 from reconciler.pipeline import ApplyResult
-from reconciler.report.document import PLAN
+from reconciler.report.document import PLAN, RESULTS
 from reconciler.report.metrics import MeasuredRun
 from reconciler.report.plan import plan_document
 from reconciler.text import formatting
@@ -101,7 +101,7 @@ def _converge(
     ]
     if len(clusters) > 1 and settings.output_file:
         raise UsageError("--output-file needs one cluster: select it with --cluster NAME")
-    console.prepare(settings, PLAN, metrics, health_file)
+    console.prepare(settings, RESULTS, metrics, health_file)
     counted, command = common.open_metrics(metrics), context.info_name or ""
     for cluster in clusters:
         common.note_missing_continuous(cluster.known, settings)
@@ -242,7 +242,8 @@ def _describe_purge(applied: ApplyResult) -> str:
     if not purged:
         return ""
     records = formatting.count(sum(outcome.removed_max for outcome in purged), "record")
-    return (
-        f"last purge {formatting.format_time(applied.header.finished_at_ms)} "
-        f"({formatting.count(len(purged), 'partition')}, at most {records})"
+    ended, partitions = (
+        formatting.format_time(applied.header.finished_at_ms),
+        formatting.count(len(purged), "partition"),
     )
+    return f"last purge {ended} ({partitions}, at most {records})"

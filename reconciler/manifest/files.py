@@ -29,7 +29,7 @@ from reconciler.text.suggest import backticks, did_you_mean, question, suggestio
 DEFAULT_FOLDER = Path("manifests")
 """Where commands look for manifests that no path names."""
 LARGEST_BYTES = 1_048_576
-_SUFFIXES = (".yaml", ".yml")
+SUFFIXES = (".yaml", ".yml")
 _CITED_MAX = 3
 """Files that one message names."""
 
@@ -54,7 +54,6 @@ class ClusterManifests:
 
     @property
     def reader_requests(self) -> tuple[ExternalReaderRequest, ...]:
-        """What a scan reads of the readers that are not groups."""
         return tuple(reader.request for reader in self.readers)
 
     @property
@@ -131,12 +130,10 @@ class ManifestSet:
 
     @property
     def clusters(self) -> tuple[Cluster, ...]:
-        """The Cluster manifests."""
         return tuple(part.cluster for part in self.by_cluster)
 
     @property
     def policies(self) -> tuple[Policy, ...]:
-        """The policies of all clusters."""
         return tuple(policy for part in self.by_cluster for policy in part.policies)
 
     def for_cluster(self, name: str | None = None) -> ClusterManifests:
@@ -296,7 +293,7 @@ def _read_below(root: Path, folders: Sequence[Path], inodes: set[tuple[int, int]
         try:
             status = path.stat()
             inode, is_folder = (status.st_dev, status.st_ino), stat.S_ISDIR(status.st_mode)
-            if not is_folder and path != root and path.suffix.lower() not in _SUFFIXES:
+            if not is_folder and path != root and path.suffix.lower() not in SUFFIXES:
                 continue
             empty = empty and is_folder and inode not in inodes
             if inode in inodes:

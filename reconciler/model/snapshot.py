@@ -10,18 +10,23 @@ from typing import Any, NamedTuple
 from reconciler.model.bounds import OMIT_DEFAULT, EpochMs, Int32, Int64, NonEmpty
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ExternalReaderRequest
+from reconciler.text.formatting import format_instant
+
+_OLDEST_MS = 978_307_200_000
+"""2001-01-01. An earlier timestamp is in seconds instead of milliseconds, or made up."""
 
 
 class Cause(StrEnum):
     """Whether an answer came for a fact. A refusal is an answer.
 
     NO_ANSWER: none came, and the reason does not say which broker owes it. SILENT_BROKER: the reason
-    names the broker that does not answer.
+    names the broker that does not answer. OPEN_TRANSACTION: the end of one decides what was read.
     """
 
     OTHER = "other"
     NO_ANSWER = "no answer"
     SILENT_BROKER = "silent broker"
+    OPEN_TRANSACTION = "open transaction"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +43,7 @@ class Unknown:
     @property
     def unanswered(self) -> bool:
         """Whether no answer came: that says nothing of rights."""
-        return self.cause is not Cause.OTHER
+        return self.cause in (Cause.NO_ANSWER, Cause.SILENT_BROKER)
 
     @property
     def silent(self) -> bool:
@@ -104,7 +109,6 @@ class CommittedOffset:
 
     @property
     def at(self) -> TopicPartition:
-        """The partition."""
         return TopicPartition(self.topic, self.partition)
 
 
@@ -152,7 +156,6 @@ class ExternalPosition:
 
     @cached_property
     def topics(self) -> frozenset[str]:
-        """The topics that the position names."""
         return frozenset(partition.topic for partition in self.offsets)
 
 
@@ -192,6 +195,15 @@ class RecordStamp(NamedTuple):
 
     offset: int
     timestamp_ms: int
+
+
+def doubt_age(timestamp_ms: int, now_ms: int) -> str | None:
+    """Return why a timestamp is not an age, after its subject; None: it is one."""
+    if timestamp_ms < 0:
+        return "has no timestamp"
+    if timestamp_ms < _OLDEST_MS:
+        return f"is stamped {format_instant(timestamp_ms)}, before 2001 (seconds instead of milliseconds?)"
+    return f"is stamped {format_instant(timestamp_ms)}, later than the scan" if timestamp_ms > now_ms else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from reconciler.model.snapshot import (
     GroupType,
     PartitionFacts,
     Unknown,
+    doubt_age,
 )
 from reconciler.text.escape import display_name, quoted
 from reconciler.text.formatting import format_time
@@ -32,9 +33,10 @@ have none, but a client with a protocol of its own may have.
 """
 
 _CONSUMPTION_UNREAD = (
-    "plan again once its members have partitions and have committed; else grant DESCRIBE on the group and on all "
-    "topics, or name it in exceptGroups"
+    "plan again once its members have partitions and have committed, or name it in exceptGroups; if the reason names "
+    "a right, grant it"
 )
+_EXACT_NAMES = "unreadBy takes exact names, and this one looks like a pattern: name each group, or let this one commit"
 
 _HIDDEN = "a group of a type that the cluster does not tell"
 _NOT_LISTED = "a group that is not listed, though the cluster holds something of it"
@@ -133,7 +135,8 @@ def verified_offset(
         return f"group {quoted(group)} of unreadBy has {what}"
 
     if reader is None or reader.without_commit or reader.committed < 0:
-        raise BlockReason("B205", has(f"no committed position on {facts.partition}"))
+        next_step = "" if Selector.literal(group).text == group else _EXACT_NAMES
+        raise BlockReason("B205", has(f"no committed position on {facts.partition}"), next_step=next_step)
     if reader.committed > high_watermark:
         raise BlockReason("B206", has(f"committed {reader.committed}, above the end {high_watermark}"))
     if isinstance(reader.topic_id, Unknown):
@@ -209,12 +212,9 @@ def name_consumer(position: ConsumerPosition) -> str:
 
 def describe_move(written_at_ms: int, observed_at_ms: int) -> str:
     """Return since when an external reader has not moved, after `it`: by its own clock, which may be wrong."""
-    stamp = format_time(written_at_ms)
-    return (
-        f"was written at {stamp}, later than the scan"
-        if written_at_ms > observed_at_ms
-        else f"has not moved since {stamp}"
-    )
+    if doubt := doubt_age(written_at_ms, observed_at_ms):
+        return f"{doubt}, so since when it has not moved is not known"
+    return f"has not moved since {format_time(written_at_ms)}"
 
 
 def describe_pending(reader: ConsumerPosition) -> str:

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from reconciler.model.block_reason import BlockReason, known
 from reconciler.model.names import TopicPartition
-from reconciler.model.snapshot import GroupFacts, GroupObservation, GroupState, GroupType, Unknown
+from reconciler.model.snapshot import Cause, GroupFacts, GroupObservation, GroupState, GroupType, Unknown
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import format_duration, format_instant
 
@@ -20,6 +20,10 @@ IdleEvidence = tuple[str, int | None, tuple[int, int] | None, int]
 None: `idleFor: 0s`.
 """
 
+END_TRANSACTION = (
+    "wait for the end of the transaction; kafka-transactions.sh find-hanging --topic __consumer_offsets shows one that "
+    "hangs, and abort ends it; or name the group in exceptGroups"
+)
 _GAPS = 4
 """Least number of parts of `idleFor` between observations."""
 _CLOCK_TOLERANCE_MS = 60_000
@@ -44,13 +48,16 @@ def idle_evidence(facts: GroupFacts, idle_for_ms: int, observed_at_ms: int, *, e
         since_ms = window[0].at_ms
         words = f"no commit since {format_instant(since_ms)}, while each of its partitions got records; {_UNCOUNTED}"
         return words, since_ms, None, len(window)
-    last_ms = known(facts.last_activity_ms, f"when group {group} was last active")
+    last = facts.last_activity_ms
+    if isinstance(last, Unknown) and last.cause is Cause.OPEN_TRANSACTION:
+        raise BlockReason("B304", f"group {group} may be in use: {last.reason}", next_step=END_TRANSACTION)
+    last_ms = known(last, f"when group {group} was last active")
     newest_record = known(facts.newest_record, f"the newest record of group {group} in __consumer_offsets")
-    last = format_instant(last_ms)
+    since = format_instant(last_ms)
     if observed_at_ms - last_ms < idle_for_ms:
-        reason = f"group {group} was active at {last}, and idleFor is {format_duration(idle_for_ms)}"
+        reason = f"group {group} was active at {since}, and idleFor is {format_duration(idle_for_ms)}"
         raise BlockReason("B304", reason)
-    return f"no activity since {last}", last_ms, newest_record, 0
+    return f"no activity since {since}", last_ms, newest_record, 0
 
 
 def _idle_window(group: str, observations: Sequence[GroupObservation], idle_for_ms: int) -> Sequence[GroupObservation]:

@@ -262,13 +262,10 @@ def _incomplete(policies: Sequence[Policy], decisions: Iterable[Decision], snaps
         elif isinstance(decision, Blocked) and decision.unread:
             unread[decision.address.policy_address].append(decision)
     for reason in sorted({fact.reason for _text, fact in incomplete if fact.silent} | silent.keys()):
-        waiting = silent[reason]
-        of_policies = count(len({decision.address.policy_address for decision in waiting}), "policy", "policies")
-        effect = (
-            f"{count(len(waiting), 'subject')} of {of_policies} could not be read"
-            if waiting
-            else "lists may be incomplete"
-        )
+        effect = "lists may be incomplete"
+        if waiting := silent[reason]:
+            of_policies = count(len({decision.address.policy_address for decision in waiting}), "policy", "policies")
+            effect = f"{count(len(waiting), 'subject')} of {of_policies} could not be read"
         yield f"{reason[:1].upper()}{reason[1:]}: {effect}."
     yield from (f"{text}: {fact.reason}." for text, fact in incomplete if not fact.silent)
     for address, blocked in unread.items():

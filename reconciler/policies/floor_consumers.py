@@ -5,14 +5,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 from reconciler.model.block_reason import BlockReason, known
-from reconciler.model.snapshot import (
-    NOT_ASKED,
-    ClusterSnapshot,
-    ConsumerPosition,
-    GroupState,
-    PartitionFacts,
-    Unknown,
-)
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, ConsumerPosition, GroupState, PartitionFacts, Unknown
 from reconciler.operations.consumers import (
     GroupExcluder,
     describe_move,
@@ -26,16 +19,12 @@ from reconciler.operations.consumers import (
     verified_positions,
 )
 from reconciler.operations.delete_records import AcceptedLag, LagPolicy, ObservedPartition, Preconditions
-from reconciler.operations.idle_groups import state_elsewhere, topics_of_streams
+from reconciler.operations.idle_groups import END_TRANSACTION, state_elsewhere, topics_of_streams
 from reconciler.operations.offsets_without_records import next_record
 from reconciler.text.formatting import count, first_few
 
 _HELD_BY_MAX = 20
 """Groups that a decision names as holding a partition back. A plan of many partitions repeats them."""
-_END_TRANSACTION = (
-    "wait for the end of the transaction; kafka-transactions.sh find-hanging --topic __consumer_offsets shows one that "
-    "hangs, and abort ends it; or name the group in exceptGroups"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +73,13 @@ class FloorConsumers:
             raise BlockReason("B213", reason, unread=True)
         positions = verified_positions(readers, observed.topic_id, observed.log_start, observed.high_watermark)
         behind = find_lagging(positions, floor, frozenset(self.guard.named))
-        lagging = [reader for reader in behind if not self.is_excluded(reader.group)]
-        holding = [] if self.guard.consumers is LagPolicy.IGNORE else lagging + self._external(floor, facts, observed)
-        holding.sort(key=lambda reader: (reader.committed, reader.group))
+        holding: list[ConsumerPosition] = []
+        if self.guard.consumers is not LagPolicy.IGNORE:
+            log_start, high_watermark = observed.log_start, observed.high_watermark
+            external = external_positions(self.snapshot, facts.partition, log_start, high_watermark)
+            holding += (reader for reader in behind if not self.is_excluded(reader.group))
+            holding += (reader for reader in external if reader.committed < floor)
+            holding.sort(key=lambda reader: (reader.committed, reader.group))
         target = read_from = floor
         if holding:
             read_from = max(holding[0].committed, observed.log_start)
@@ -97,12 +90,6 @@ class FloorConsumers:
                 raise self._lag_block(holding, floor, target, note)
         accepted = (AcceptedLag(reader.group, reader.committed) for reader in behind if reader.committed < read_from)
         return FloorTarget(target, tuple(sorted(accepted)), holding, target - read_from)
-
-    def _external(self, floor: int, facts: PartitionFacts, observed: ObservedPartition) -> list[ConsumerPosition]:
-        """Return the external readers that are behind the floor. Raises BlockReason."""
-        log_start, high_watermark = observed.log_start, observed.high_watermark
-        readers = external_positions(self.snapshot, facts.partition, log_start, high_watermark)
-        return [reader for reader in readers if reader.committed < floor]
 
     def _lag_block(self, lagging: Sequence[ConsumerPosition], floor: int, next_record: int, note: str) -> BlockReason:
         """Return the block of groups behind the floor, the last one first. `next_record`: the first it would skip."""
@@ -128,7 +115,7 @@ class FloorConsumers:
             since = f"; it {describe_move(written_at_ms, self.snapshot.observed_at_ms)}"
             return since, f"let it catch up, {clamp}or remove its manifest if it is gone"
         if transaction := describe_pending(lagging[0]):
-            return transaction, _END_TRANSACTION
+            return transaction, END_TRANSACTION
         groups, topics = self.snapshot.groups, self.streams
         facts = {reader.group: groups.get(reader.group) for reader in lagging}
         kept = {

@@ -8,13 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reconciler.model.block_reason import BlockReason, unknown_fact
-from reconciler.model.snapshot import LookupKind, PartitionFacts, RecordLookup, RecordStamp, Unknown
+from reconciler.model.snapshot import LookupKind, PartitionFacts, RecordLookup, RecordStamp, Unknown, doubt_age
 from reconciler.operations.delete_records import ObservedPartition
 from reconciler.operations.offsets_without_records import SEARCHED_OFFSETS, find_records
 from reconciler.text.formatting import count, format_instant
 
-_OLDEST_MS = 978_307_200_000
-"""2001-01-01. An earlier timestamp is in seconds instead of milliseconds, or made up."""
 _FUTURE_STAMPS = 5
 """Records in a row with a timestamp of the future: a producer with a wrong clock writes many."""
 _AGAIN = "plan again, with a longer --timeout if it stays so; or say last or fromOffset"
@@ -79,12 +77,10 @@ def check_ages(
         return  # transaction markers and aborted records only
     if last is None:
         searched = f"none of the last {SEARCHED_OFFSETS:,} offsets below {before_offset} holds a record"
-        raise BlockReason("B216", f"{searched}, so how old the last one is is not known", next_step=_NO_TIMES)
+        raise _unproven(f"{searched}, so how old the last one is is not known")
     for record in (first, last):
-        if (doubt := _doubt(record.timestamp_ms, now_ms)) is not None:
-            raise BlockReason(
-                "B216", f"the record at offset {record.offset} {doubt}, so its age is not known", next_step=_NO_TIMES
-            )
+        if (doubt := doubt_age(record.timestamp_ms, now_ms)) is not None:
+            raise _unproven(f"the record at offset {record.offset} {doubt}, so its age is not known")
     for rule in rules:
         if last.timestamp_ms >= rule.instant_ms:
             raise _contradicts(last, rule, before_offset)
@@ -98,18 +94,11 @@ def check_ages(
 def _contradicts(record: RecordStamp, rule: TimeRule, before_offset: int) -> BlockReason:
     stamp = format_instant(record.timestamp_ms)
     reason = f"the record at offset {record.offset} is stamped {stamp}, which {rule.words} keeps"
-    return BlockReason(
-        "B216", f"{reason}, and by the brokers' search by time all below {before_offset} is older", next_step=_NO_TIMES
-    )
+    return _unproven(f"{reason}, and by the brokers' search by time all below {before_offset} is older")
 
 
-def _doubt(timestamp_ms: int, now_ms: int) -> str | None:
-    """Return why a timestamp is not an age; None: it is one."""
-    if timestamp_ms < 0:
-        return "has no timestamp"
-    if timestamp_ms < _OLDEST_MS:
-        return f"is stamped {format_instant(timestamp_ms)}, before 2001 (seconds instead of milliseconds?)"
-    return f"is stamped {format_instant(timestamp_ms)}, later than the scan" if timestamp_ms > now_ms else None
+def _unproven(reason: str) -> BlockReason:
+    return BlockReason("B216", reason, next_step=_NO_TIMES)
 
 
 def _is_overdue(facts: PartitionFacts, start: int, end: int, rule: TimeRule, now_ms: int) -> bool:

@@ -40,7 +40,9 @@ _OF_DRIFT = {
     "in_sync": _Kind("1: nothing drifts and everything was seen."),
     "complete": _Kind("1: everything that the policies need could be read."),
     "observed_timestamp_seconds": _Kind("When the cluster was read; an old one means that drift is no longer checked."),
-    "drift_since_timestamp_seconds": _Kind("Since when the oldest drifting subject drifts; absent while none does."),
+    "drift_since_timestamp_seconds": _Kind(
+        "Since when the oldest drifting subject drifts; absent while none does, and without --previous."
+    ),
     "limits_refusing": _Kind("Limits that refuse the plan as it stands."),
     "drift_subjects": _Kind("Subjects that drift.", _OWNED),
     "unread_subjects": _Kind("Subjects that could not be read.", _OWNED),
@@ -68,6 +70,8 @@ class Metrics(Collector):
     def __init__(self) -> None:
         self._values: defaultdict[str, dict[tuple[str, ...], float]] = defaultdict(dict)
         self._lock = threading.Lock()
+        self._registry = CollectorRegistry()  # the default one would add this process's memory and garbage collections
+        self._registry.register(self)
         self.set("build_info", 1, __version__, platform.python_version())
 
     def set(self, name: str, value: float, *labels: str) -> None:
@@ -92,12 +96,12 @@ class Metrics(Collector):
     def write(self, path: Path) -> None:
         """Write the text format, for the textfile collector or a push: whole or not at all. Raises OSError."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_to_textfile(str(path), _registry(self))
+        write_to_textfile(str(path), self._registry)
 
     @contextmanager
     def serve(self, host: str, port: int) -> Iterator[int]:
         """Serve the metrics until the block ends. Yields the port. Raises OSError for an address in use."""
-        server, thread = start_wsgi_server(port, host, _registry(self))
+        server, thread = start_wsgi_server(port, host, self._registry)
         try:
             yield server.server_port
         finally:
@@ -135,15 +139,13 @@ class Metrics(Collector):
             raise
         finally:
             if run.cluster:
-                self._count_run((run.cluster, command), run.exit_code, started_ms, wall_clock_ms())
-
-    def _count_run(self, run: tuple[str, str], exit_code: int, started_ms: int, ended_ms: int) -> None:
-        self.add("runs_total", 1, *run, str(int(exit_code)))
-        self.set("last_run_timestamp_seconds", ended_ms / 1000, *run)
-        self.set("last_run_exit_code", exit_code, *run)
-        self.set("last_run_duration_seconds", max(0, ended_ms - started_ms) / 1000, *run)
-        if exit_code == ExitCode.DONE:
-            self.set("last_success_timestamp_seconds", ended_ms / 1000, *run)
+                labels, ended_ms = (run.cluster, command), wall_clock_ms()
+                self.add("runs_total", 1, *labels, str(int(run.exit_code)))
+                self.set("last_run_timestamp_seconds", ended_ms / 1000, *labels)
+                self.set("last_run_exit_code", run.exit_code, *labels)
+                self.set("last_run_duration_seconds", max(0, ended_ms - started_ms) / 1000, *labels)
+                if run.exit_code == ExitCode.DONE:
+                    self.set("last_success_timestamp_seconds", ended_ms / 1000, *labels)
 
 
 @dataclass(slots=True)
@@ -169,14 +171,8 @@ class MeasuredRun:
             self.metrics.add("limit_refusals_total", 1, self.cluster, verdict.id)
 
 
-def _registry(metrics: Metrics) -> CollectorRegistry:
-    registry = CollectorRegistry()  # the default one would add this process's memory and garbage collections
-    registry.register(metrics)
-    return registry
-
-
-def drift_metrics(reports: Sequence[DriftReport]) -> Metrics:
-    """Return the metrics of drift reports.
+def drift_metrics(reports: Sequence[DriftReport], *, dated: bool = True) -> Metrics:
+    """Return the metrics of drift reports. `dated`: previous reports tell since when.
 
     A policy without drift is a series of value 0, so that an alert on it can resolve.
     """
@@ -187,7 +183,7 @@ def drift_metrics(reports: Sequence[DriftReport]) -> Metrics:
         metrics.set("complete", not report.has_unknowns, cluster)
         metrics.set("observed_timestamp_seconds", report.observed_at_ms / 1000, cluster)
         metrics.set("limits_refusing", len(report.refused), cluster)
-        if report.subjects:
+        if report.subjects and dated:
             oldest_ms = min(subject.since_ms for subject in report.subjects)
             metrics.set("drift_since_timestamp_seconds", oldest_ms / 1000, cluster)
         for tally in report.tallies:

@@ -37,6 +37,7 @@ _NOT_READ = Unknown("not read")
 _HIDDEN = Unknown(f"{CONSUMER_OFFSETS_TOPIC} is hidden")
 _LOG_ONLY = Unknown("state: only __consumer_offsets knows this group")
 
+_ENDLESS = 1 << 63
 _COMMITS = ("commits", "commit_topics", "fingerprint")
 _LATER_PROTOCOLS = frozenset({GroupType.CONSUMER, GroupType.SHARE, GroupType.STREAMS})
 
@@ -282,7 +283,7 @@ def group_facts(
             facts = replace(facts, consumption_unread=unread)
         if name in with_activity:
             facts = replace(facts, commit_records=rows.commits.get(name, {}))
-            facts = _with_activity(facts, row, _HIDDEN if log.hidden else log.reason_for(name))
+            facts = _with_activity(facts, row, _HIDDEN if log.hidden else log.reason_for(name), log)
         groups[name] = _with_commits(facts, row) if name in requested else facts
     return groups
 
@@ -322,10 +323,16 @@ def _with_commits(facts: GroupFacts, row: Row) -> GroupFacts:
     return replace(facts, commits=commits, commit_topics=commit_topics, fingerprint=digest)
 
 
-def _with_activity(facts: GroupFacts, row: Row, unread: Unknown | None) -> GroupFacts:
-    """Add newest activity and record. Without records both are Unknown: silence proves nothing."""
+def _with_activity(facts: GroupFacts, row: Row, unread: Unknown | None, log: ConsumerOffsetsLog) -> GroupFacts:
+    """Add newest activity and record. Without records both are Unknown: silence proves nothing.
+
+    So they are where the record may be of an open transaction, whose producer may be at work.
+    """
     if unread is None and row.get("log_offset") is None:
         unread = Unknown("__consumer_offsets holds no record of the group")
+    elif unread is None and log.last_stable_offsets.get(row["log_partition"], _ENDLESS) <= row["log_offset"]:
+        where = f"{CONSUMER_OFFSETS_TOPIC}[{row['log_partition']}]"
+        unread = Unknown(f"its newest record is in or behind an open transaction of {where}", Cause.OPEN_TRANSACTION)
     if unread is not None:
         return replace(facts, last_activity_ms=unread, newest_record=unread)
     (last,) = _values(row, ["last_activity_ms"], Unknown("no record of the group in __consumer_offsets carries a time"))

@@ -58,12 +58,12 @@ def suggest(
     policies cover. docs/suggest.md describes the findings.
     """
     console.start_logging(settings)
+    if write is not None and os.path.lexists(write):
+        raise UsageError(f"--write {write}: the file exists, and suggest overwrites no file: name another one")
     console.prepare(settings, SUGGESTIONS, write)
     idle_for_ms, ignored = parse_duration("--idle-for", idle_for), _read_ignored(ignore)
     if idle_for_ms == 0:
         raise UsageError(f"--idle-for {idle_for}: would need no evidence that a group is idle; such as 3d")
-    if write is not None and os.path.lexists(write):
-        raise UsageError(f"--write {write}: the file exists, and suggest overwrites no file: name another one")
     settings = replace(settings, engine=settings.engine or "auto")
     with common.open_reading_run(settings, paths, bootstrap_server, dict(client or ()), name=name) as run:
         suggestions = find_suggestions(run, idle_for_ms=idle_for_ms, ignored=ignored)

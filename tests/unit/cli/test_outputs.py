@@ -73,6 +73,43 @@ def test_a_folder_in_place_of_a_file_is_named_so(tmp_path: Path) -> None:
         console.prepare(Settings(), RESULTS, tmp_path)
 
 
+@pytest.mark.parametrize("option", ["--out", "--output-file", "--metrics"])
+def test_an_output_never_replaces_a_manifest(option: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`plan --out policy.yaml` replaced the policy, and every other file that is not a plan."""
+    manifest, notes = folder / "one.yaml", folder / "notes.json"
+    notes.write_text("mine")
+    verb = "drift" if option == "--metrics" else "plan"
+    for path in (manifest, notes) if option == "--out" else (manifest,):
+        before = path.read_bytes()
+        value = f"md={path}" if option == "--output-file" else str(path)
+        assert run([verb, str(folder), "--cluster", "one", option, value]) == ExitCode.USAGE
+        assert path.name in capsys.readouterr().err
+        assert path.read_bytes() == before
+    manifest.write_text("kind: broken\n")
+    assert run(["validate", str(folder), "--output-file", f"json={manifest}"]) == ExitCode.ERROR
+    assert manifest.read_text() == "kind: broken\n", "the errors of a manifest replaced it"
+
+
+def test_a_plan_and_an_empty_file_are_replaced_by_a_plan(tmp_path: Path) -> None:
+    """A schedule writes to one place, and a script makes a temporary file first."""
+    path = tmp_path / "plan.json"
+    path.touch()
+    for _ in range(2):
+        plan_file.write(plan(), path)
+    assert plan_file.read(path) == plan()
+
+
+@pytest.mark.parametrize("words", ["plan --out", "plan --output-file", "drift --metrics", "converge --metrics"])
+def test_an_output_of_another_command_never_replaces_results(words: str, folder: Path) -> None:
+    """The offsets of a removed group were gone with them."""
+    path = folder / "results.json"
+    results.write(path, [Outcome(action=removal(), status=Status.APPLIED, detail="gone")], HEADER)
+    before, (verb, option) = path.read_bytes(), words.split()
+    value = f"json={path}" if option == "--output-file" else str(path)
+    assert run([verb, str(folder), "--cluster", "one", option, value]) == ExitCode.USAGE
+    assert path.read_bytes() == before
+
+
 def test_two_outputs_have_two_files(tmp_path: Path) -> None:
     """`--metrics` once replaced the results in the same file, which `restore-group` needs."""
     (tmp_path / "link").symlink_to(tmp_path / "out")

@@ -203,7 +203,7 @@ def test_a_release_is_in_force_at_once(checkout: Path, folder: Path, monkeypatch
 
     def release() -> None:
         manifests = files.load([folder], now_ms=0).for_cluster()
-        opened = Run(manifests=manifests, engine=Engine(), timeout_s=1, progress=print).open_journal()
+        opened = Run(manifests=manifests, engine=Engine(), timeout_s=1, progress=print).journal
         opened.record_release(manifests_hash(manifests.files), run_id="r", at_ms=wall_clock_ms())
 
     audit = FLOOR % ("audit", "audit")

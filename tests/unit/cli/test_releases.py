@@ -46,7 +46,7 @@ def release(folder: Path) -> None:
     """Record a release as `apply --release` does before its first request."""
     run = run_on(folder)
     manifests = manifests_hash(run.manifests.files)
-    run.open_journal().record_release(manifests, run_id="run-1", at_ms=pipeline.wall_clock_ms())
+    run.journal.record_release(manifests, run_id="run-1", at_ms=pipeline.wall_clock_ms())
 
 
 def converge(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:

@@ -14,10 +14,8 @@ from reconciler.journal.entry import BatchLine, JournalEntry, dump, parse
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
 from reconciler.journal.release import (
-    NO_CI_RUN,
     RELEASE_RECENT_MS,
     RULES,
-    CiRun,
     Release,
     ReviewedTree,
     ci_run,
@@ -42,7 +40,7 @@ AT = TopicPartition("orders", 0)
 @pytest.fixture
 def journal(tmp_path: Path) -> ActionJournal:
     store = JournalFile(tmp_path / "journal.jsonl")
-    return ActionJournal(store, who="octocat", commit="4f2c9aa", ci_run=CiRun(PAGE, "ann"))
+    return ActionJournal(store, who="octocat", commit="4f2c9aa", run_url=PAGE, approver="ann")
 
 
 def line_count(journal: ActionJournal) -> int:
@@ -161,7 +159,7 @@ def test_reviewed_trees_of_earlier_versions_are_shown_and_release_nothing(journa
 def test_a_release_elsewhere_in_the_journal_is_none(journal: ActionJournal) -> None:
     """A plan digest, an approver or a group may contain any text."""
     line = '"released_at_ms":99999999999999,"manifests":"' + FIRST
-    other = ActionJournal(journal.store, who=line, ci_run=CiRun(approver=line))
+    other = ActionJournal(journal.store, who=line, approver=line)
     other.record_release(SECOND, run_id=line, at_ms=START_MS)
     assert released(journal, START_MS) == SECOND
 
@@ -260,7 +258,12 @@ def test_an_approver_that_is_no_name_is_refused(name: str) -> None:
 
 def test_a_run_without_these_variables_has_none() -> None:
     """An empty variable is what a workflow passes for a value that does not exist."""
-    assert ci_run({}) == ci_run({"RECONCILER_RUN_URL": "", "RECONCILER_APPROVER": ""}) == NO_CI_RUN
-    assert ci_run({"RECONCILER_RUN_URL": PAGE, "RECONCILER_APPROVER": "ann, dependabot[bot]"}) == CiRun(
-        PAGE, "ann, dependabot[bot]"
+    assert (
+        ci_run({})
+        == ci_run({"RECONCILER_RUN_URL": "", "RECONCILER_APPROVER": ""})
+        == {"run_url": None, "approver": None}
     )
+    assert ci_run({"RECONCILER_RUN_URL": PAGE, "RECONCILER_APPROVER": "ann, dependabot[bot]"}) == {
+        "run_url": PAGE,
+        "approver": "ann, dependabot[bot]",
+    }

@@ -45,16 +45,6 @@ def main(descriptor: int) -> None:
         pipe.send(received.get())
 
 
-def test_an_answer_comes_after_what_was_sent_before() -> None:
-    """Counts of tasks in the pipe once passed for the answer of the Connect server."""
-    child = Child(__name__)
-    for value in ("running", "running", "interrupt", "running"):
-        child.send(value)
-    assert child.receive_after(30, skip=lambda value: value == "running") == "interrupt"
-    assert child.receive_after(1, skip=lambda value: value == "running") is None
-    child.end()
-
-
 @pytest.mark.parametrize("leads_group", [False, True])
 @pytest.mark.parametrize("explicit", [False, True])
 def test_a_process_ends_with_its_object(explicit: bool, leads_group: bool) -> None:

@@ -26,6 +26,8 @@ def selectors(*texts: str) -> tuple[Selector, ...]:
         ("regex:^test-[0-9]+$", True, ["test-1"], ["test-", "test-1x", "xtest-1", "test-1\n"]),
         ("regex:test", True, ["test"], ["test1", "atest"]),
         ("regex:a|ab", True, ["a", "ab"], ["abc"]),
+        # A glob matches it: a removal by `billing*` took a group that `regex:billing.*` was to protect.
+        ("regex:billing.*", True, ["billing\nold", "billing\0"], ["bill\ning"]),
     ],
 )
 def test_a_selector_matches_the_whole_name(text: str, is_pattern: bool, matching: list[str], other: list[str]) -> None:

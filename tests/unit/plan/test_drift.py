@@ -243,6 +243,8 @@ def test_metrics_show_zero_for_policies_in_sync(tmp_path: Path) -> None:
     assert samples["reconciler_observed_timestamp_seconds", noisy] == NOW_MS / 1000
     assert samples["reconciler_drift_since_timestamp_seconds", noisy] == NOW_MS / 1000
     assert ("reconciler_drift_since_timestamp_seconds", labels) not in samples
+    undated = {family.name for family in drift_metrics([full_report()], dated=False).collect()}
+    assert "reconciler_drift_since_timestamp_seconds" not in undated, "each run would say that the drift is new"
     policy = (("cluster", "quiet"), ("kind", "RetentionFloor"), ("owner", "team-orders"), ("policy", "orders-gdpr"))
     assert samples["reconciler_drift_subjects", policy] == 0
     assert samples["reconciler_subjects", (policy[0], ("decision", "satisfied"), *policy[1:])] == 1

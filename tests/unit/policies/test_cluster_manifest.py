@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from reconciler.manifest.diagnostics import Diagnostic
-from reconciler.policies.client_properties import RESERVED
+from reconciler.policies.client_properties import REFUSED
 from reconciler.policies.cluster import Cluster
 from tests.unit.manifest.broken import cluster, manifest
 from tests.unit.manifest.checking import outcome
@@ -105,7 +105,7 @@ CLIENT = {
     "M115": ["client.id: 1.5", "7: x"],
     "M212": [
         # A guarantee depends on them, or they would run code from a pull request.
-        *(f"{name}: x" for name in (*RESERVED, "error_cb", "oauth_cb", "logger", "default_topic_conf", "''")),
+        *(f"{name}: x" for name in (*REFUSED, "error_cb", "oauth_cb", "logger", "default_topic_conf", "''")),
         # Another spelling of a property is none.
         *(f"{name}: x" for name in ("SASL.PASSWORD", "Security.Protocol", "sasl.mechanisms")),
         *(f"{name}: x" for name in ("' sasl.password'", "'sasl.password '", '"sasl.password\\n"')),
@@ -176,7 +176,7 @@ UNLISTED = {
         *(row("M212", client(f"{name}: {value}")) for name, value in UNLISTED.items()),
         *(row("", client(f"{name}: {value}"), **{ALLOWED: f"x, {name}"}) for name, value in UNLISTED.items()),
         # No operator allows what a guarantee depends on.
-        *(row("M212", client(f"{name}: x"), **{ALLOWED: name}) for name in (*RESERVED, "error_cb")),
+        *(row("M212", client(f"{name}: x"), **{ALLOWED: name}) for name in (*REFUSED, "error_cb")),
         # Tokens have one source; an operator allows unsecured ones.
         row("", f"{client(BEARER)}\ntokens: msk-iam"),
         row("", client(f"{BEARER}, {UNSECURED}: true"), **{ALLOWED: UNSECURED}),

@@ -7,7 +7,7 @@ import pytest
 from reconciler.model.action import Mode
 from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import Blocked, Decision, Satisfied, Skipped
-from reconciler.model.snapshot import GroupFacts, GroupState, GroupType, Unknown
+from reconciler.model.snapshot import Cause, GroupFacts, GroupState, GroupType, Unknown
 from reconciler.operations.delete_group import DeleteGroup, ObservedGroup
 from tests.golden.wording import mentions
 from tests.strategies.facts import DAY, LOST, MINUTE, NOW_MS, SECOND, group, planned, removal, snapshot
@@ -63,6 +63,7 @@ def test_an_idle_empty_listed_group_is_removed() -> None:
         ({"state": GroupState.DEAD}, {}, "B303", "DEAD"),
         ({"idle": 3 * DAY - 1}, {}, "B304", "2026-11-18T10:00:00.001Z"),
         ({"idle": -MINUTE}, {}, "B304", "2026-11-21T10:01:00Z"),
+        ({"last_activity_ms": Unknown("an open transaction", Cause.OPEN_TRANSACTION)}, {}, "B304", "transaction"),
     ],
 )
 def test_other_groups_are_blocked_by_name_and_skipped_by_pattern(
@@ -74,7 +75,7 @@ def test_other_groups_are_blocked_by_name_and_skipped_by_pattern(
     assert (by_name.code, by_name.unread) == (code, False)
     assert by_name.declared_at == SourceLocation("manifests/groups.yaml", 4, 1)
     assert mentions(by_name.reason, '"old-etl"', fact)
-    assert mentions(by_name.next_step, "groups")
+    assert mentions(by_name.next_step, "exceptGroups" if fact == "transaction" else "groups")
     by_pattern = decide_group(group(**facts), exact=False, **spec)
     assert by_pattern == Skipped(address=ADDRESS, code=by_name.code, reason=by_name.reason)
 

@@ -27,6 +27,7 @@ from reconciler.model.snapshot import (
 )
 from reconciler.operations.consumers import group_excluder, verified_offset, verified_positions
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
+from reconciler.text.escape import quoted
 from reconciler.text.formatting import format_instant
 from tests.golden.wording import mentions
 from tests.strategies.facts import (
@@ -370,6 +371,15 @@ def test_the_decision_on_a_partition(
         assert outcome(decision) == expected
     assert mentions(decision.reason if not isinstance(decision, Satisfied) else "", *words)
     assert not isinstance(decision, Blocked) or mentions(decision.next_step, *NEXT_STEPS[decision.code])
+
+
+@pytest.mark.parametrize("name", ["g*", "regex:g.*", "g[1]", "regex:("])
+def test_a_pattern_in_unread_by_is_an_exact_name(name: str) -> None:
+    """Kafka has groups of any name, so it is not an error; without a commit the next step says what it means."""
+    decision = blocked({"unreadBy": [name]}, old(), group(name))
+    assert (decision.code, decision.unread) == ("B205", False)
+    assert mentions(decision.reason, quoted(name), "unreadBy")
+    assert mentions(decision.next_step, "exact names")
 
 
 # --- rules

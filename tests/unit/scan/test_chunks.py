@@ -10,7 +10,7 @@ from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.offsets import OffsetsRequest
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.scan import select
-from reconciler.scan.chunks import Chunk, commit_chunks, divide_jobs, log_chunks, partition_chunks
+from reconciler.scan.chunks import Chunk, commit_chunks, log_chunks, partition_chunks
 from tests.unit.scan.listings import requests_of, selectors, topic
 from tests.unit.scan.listings import topics as listing
 
@@ -160,14 +160,3 @@ def test_seconds_grow_with_the_content_of_a_chunk() -> None:
     assert Chunk(requests=(offsets_request, offsets_request)).seconds == 2
     assert groups_of.seconds == 1
     assert Chunk(log=(1, 2), log_records=200_000).seconds == 2
-
-
-def test_groups_with_very_many_commits_are_a_job_of_their_own() -> None:
-    """The bound is the smaller of two: records of `__consumer_offsets`, and partitions for each group."""
-    groups = commit_chunks([f"g{number}" for number in range(1_000)])
-    log = log_chunks({0: 21_000_000})
-    few, many = {"t": range(20_000)}, {"t": range(20_001)}
-    assert divide_jobs([*log, *groups], few, {0: 21_000_000}) == [[*log, *groups]]
-    assert divide_jobs([*log, *groups], many, {0: 20_000_000}) == [[*log, *groups]]
-    assert divide_jobs([*log, *groups], many, {0: 21_000_000}) == [log, groups]
-    assert divide_jobs(groups, many, {0: 21_000_000}) == [groups]

@@ -27,7 +27,7 @@ from reconciler.scan import snapshot_builder
 from reconciler.scan.chunks import PartitionRequest
 from reconciler.scan.rows import CommitOrigin, PartitionRow, Position, Row, Rows, combine
 from reconciler.scan.snapshot_builder import ConsumerOffsetsLog
-from reconciler.scan.task_rows import SCHEMAS, Answer, decode, encode
+from reconciler.scan.task_rows import SCHEMAS, Answer, encode
 from tests.unit.scan.listings import groups, partition, topic, topics, unknown_topic
 
 READ = ConsumerOffsetsLog(partitions=50)
@@ -60,8 +60,7 @@ def partition_request(
 
 def answer(**tables: list[Mapping[str, Any]]) -> Answer:
     """An answer with these rows, as it arrives."""
-    batches = {name: pa.RecordBatch.from_pylist(rows, schema=SCHEMAS[name]) for name, rows in tables.items()}
-    return decode(encode(batches))
+    return {name: encode(pa.RecordBatch.from_pylist(rows, schema=SCHEMAS[name])) for name, rows in tables.items()}
 
 
 def partition_row(**columns: Any) -> Row:
@@ -271,6 +270,13 @@ ONE_LOG = ConsumerOffsetsLog(partitions=1)
 KNOWN = {"commits": 2, "commit_topics": 1, "fingerprint": "f" * 64}
 
 
+OPEN_TRANSACTION = "…open transaction of __consumer_offsets[3]"
+
+
+def ends_at(last_stable_offset: int) -> ConsumerOffsetsLog:
+    return ConsumerOffsetsLog(partitions=50, last_stable_offsets={3: last_stable_offset})
+
+
 def of_commits(keys: int, commits: int) -> dict[str, Any]:
     """Return the facts of a group of which the log holds more commits than its coordinator told."""
     words = f"…__consumer_offsets holds {keys} commits of the group, its coordinator has {commits}"
@@ -293,6 +299,12 @@ def streams(members: int = 0, **columns: Any) -> Row:
         # Silence is not idleness: without records in the log, or without times.
         (group_row(log_offset=None), {}, {"last_activity_ms": "…no record", "newest_record": "…no record"}),
         (group_row(last_activity_ms=None), {}, {"last_activity_ms": "…carries a time", "newest_record": (3, 9)}),
+        # What may be of an open transaction is activity: its removal took the next commit of a producer.
+        (group_row(), {"log": ends_at(10)}, {"last_activity_ms": 1_000, "newest_record": (3, 9)}),
+        *(
+            (group_row(), {"log": ends_at(end)}, {"last_activity_ms": OPEN_TRANSACTION, "newest_record": "…"})
+            for end in (9, 4)
+        ),
         # The group's own partition of the log decides, not the others.
         (group_row(), {"log": LOST_LOG}, {"last_activity_ms": Unknown("lost")}),
         (

@@ -20,6 +20,7 @@ from reconciler.model.snapshot import (
 from reconciler.plan import planner
 from reconciler.policies import GroupRemoval, LeaderPolicy, RetentionFloor
 from reconciler.policies.external_reader import ExternalReader
+from tests.golden.wording import mentions
 from tests.strategies import facts
 from tests.strategies.facts import DAY, HOUR, LOST, NOW_MS, group, reader, snapshot, topic
 
@@ -324,6 +325,14 @@ def test_a_position_that_proves_nothing_holds_everything(offsets: tuple[int, ...
     finding = held_by_lake(declared(at(*offsets), partition("orders")))
     assert finding.evidence[0].startswith(where)
     assert finding.records == 100
+
+
+@pytest.mark.parametrize(("age", "words"), [(NOW_MS, "before 2001"), (-DAY, "later than the scan")])
+def test_a_time_that_is_not_plausible_is_no_age(age: int, words: str) -> None:
+    """A reader that was written in 1970 counted as one that has not moved for 56 years, with high confidence."""
+    finding = held_by_lake(declared(at(30, age=age), partition("orders")))
+    assert mentions(finding.evidence[0], "30 on orders[0]", words, "not known")
+    assert finding.confidence is Confidence.MEDIUM
 
 
 IDLE, READ, UNREAD = FindingKind.IDLE_GROUP, FindingKind.READ_RECORDS, FindingKind.UNREAD_TOPIC
