@@ -35,6 +35,7 @@ class ManifestModel(BaseModel):
         validate_by_name=True,
         validate_by_alias=True,
         hide_input_in_errors=True,
+        defer_build=True,
     )
 
     @model_validator(mode="after")
