@@ -108,7 +108,7 @@ def test_topics_that_are_not_truncated() -> None:
 @pytest.mark.parametrize(
     ("keep", "facts", "expected"),
     [
-        ({"last": 60}, {"leader": None}, ("B203", ("orders[0]",), ("replicas",), False)),
+        ({"last": 60}, {"leader": None}, ("B203", ("orders[0]",), ("replicas", "1,2,3"), False)),
         (
             {"last": 60},
             {"readers": (reader("billing", 5),)},
