@@ -181,7 +181,7 @@ NEXT_STEPS = {
     "B103": ("`doctor`",),
     "B104": ("Kafka's own tools",),
     "B202": ("topics", "cleanup.policy"),
-    "B203": ("replicas",),
+    "B203": ("replicas", "1,2,3"),
     "B204": ("consumers: clamp", "exceptGroups"),
     "B205": ("unreadBy",),
     "B206": ("reset",),
