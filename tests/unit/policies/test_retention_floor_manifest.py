@@ -275,7 +275,7 @@ def test_ordinary_regular_expressions(text: str) -> None:
         "regex:" + "a?" * 22 + "a" * 22,
         r"regex:(a?){22}a{22}",
         "regex:" + "(a|aa)" * 13 + "x",
-        "regex:" + "(a|aa)" * 9 + ".*.*",
+        "regex:" + "(a|aa)" * 9 + ".*.*x",
         "regex:" + "((a|b)|(c|d))" * 5,
     ],
 )
