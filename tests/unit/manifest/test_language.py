@@ -328,6 +328,13 @@ def test_lists_are_bounded() -> None:
     assert only.hint
 
 
+@pytest.mark.parametrize("name", ["\\ud83d\\ude00", "\\ud83d", "a\\udfff"])
+def test_half_a_character_is_no_text(name: str) -> None:
+    """JSON writes one beyond U+FFFF as two escapes, and YAML reads two characters: a protection protected nothing."""
+    assert codes(floor(f'topics: [orders]\nkeep: {{last: 5}}\nexceptGroups: ["{name}"]')) == ["M101"]
+    assert codes(floor('topics: [orders]\nkeep: {last: 5}\nexceptGroups: ["\\U0001f600", "😀"]')) == ["M117"]
+
+
 def test_rules_about_time() -> None:
     """The same text is invalid now and valid later."""
     text = floor("topics: [orders]\nkeep: {since: 2026-12-24T00:00:00Z}")
