@@ -79,7 +79,7 @@ def test_a_path_that_cannot_be_written_is_an_error_that_names_it(tmp_path: Path)
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
     """The plan is written to the target of the link."""
     real, link = tmp_path / "real.json", tmp_path / "link.json"
-    real.write_text("old")
+    plan_file.write(plan(), real)
     link.symlink_to(real)
     plan_file.write(plan(purge()), link)
     assert link.is_symlink()
