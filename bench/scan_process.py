@@ -41,7 +41,7 @@ from reconciler.scan.chunks import Chunk, commit_chunks, log_chunks, partition_c
 from reconciler.scan.engine_choice import Engine, EngineName
 from reconciler.scan.scan import scan
 from reconciler.scan.spark_process import close, start_spark
-from reconciler.scan.task_rows import Answer, ScanTask, read_chunk
+from reconciler.scan.task_rows import Answer, ScanTask, decode, read_chunk
 
 TIMEOUT_S = 60.0
 
@@ -213,7 +213,7 @@ def measure_chunks(servers: str, runs: int, manifests: str) -> dict[str, list[fl
 def _count(answer: Answer, unit: str) -> int:
     """Number of partitions, commits or records that the task read, from its own report."""
     runs = {"partition": "partitions", "commit": "commits", "record": "consumer_offsets"}
-    return sum(row["records"] or 0 for row in answer["runs"].to_pylist() if row["name"] == runs[unit])
+    return sum(row["records"] or 0 for row in decode(answer["runs"]).to_pylist() if row["name"] == runs[unit])
 
 
 def measure(kind: str, *arguments: str) -> Any:

@@ -35,8 +35,8 @@ from reconciler.companions.sources.command import request_everything
 from reconciler.companions.sources.target import Folder
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets_layout import log_partition
+from reconciler.kafka.coordinators import Consumption
 from reconciler.kafka.group_listing import GroupListing
-from reconciler.kafka.groups import Consumption
 from reconciler.kafka.offsets import OffsetsRequest, Watermarks
 from reconciler.kafka.records import Answers
 from reconciler.kafka.session import KafkaSession
@@ -63,7 +63,7 @@ from reconciler.scan import rows as answer_rows
 from reconciler.scan import scan as scan_module
 from reconciler.scan.chunks import Chunk
 from reconciler.scan.engine_choice import Engine
-from reconciler.scan.task_rows import Answer, ScanTask, decode, encode, read_chunk
+from reconciler.scan.task_rows import Answer, ScanTask, read_chunk
 from reconciler.text.formatting import count
 
 PARTITIONS_PER_TOPIC = 50
@@ -349,7 +349,7 @@ def _read(
     pickled = [len(pickle.dumps(chunk)) for chunk in chunks]
     shared = len(pickle.dumps(task))
     steps.mark(GENERATED)
-    answers = [encode(read_chunk(session, task, chunk, isolated=False)) for chunk in chunks]
+    answers = [pickle.dumps(read_chunk(session, task, chunk, isolated=False)) for chunk in chunks]
     if not steps.prefix:
         sizes |= {
             "chunks": len(chunks),
@@ -358,7 +358,7 @@ def _read(
             "answers": sum(map(len, answers)),
         }
     steps.mark("answers decoded")
-    return list(map(decode, answers))
+    return list(map(pickle.loads, answers))
 
 
 def combine(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -77,16 +77,12 @@ _DAY = timedelta(days=1)
 _MS = timedelta(milliseconds=1)
 
 
-def _no_progress(*_step: object) -> None:
-    """Show no progress."""
-
-
 def load(
     paths: str | Path | Iterable[str | Path] = files.DEFAULT_FOLDER,
     *,
     cluster: str | None = None,
     timeout_s: float = 30.0,
-    progress: Progress = _no_progress,
+    progress: Progress = lambda *_step: None,
 ) -> "Reconciler":
     """Check the manifests of one cluster, and return what acts on it.
 
@@ -130,7 +126,7 @@ class Reconciler:
     paths: tuple[Path, ...]
     cluster: str
     timeout_s: float = 30.0
-    progress: Progress = _no_progress
+    progress: Progress = lambda *_step: None
 
     def plan(
         self,

@@ -1,7 +1,9 @@
 """Checks what a cluster allows against what its manifests require. Reads only."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from reconciler.clock import wall_clock_ms
 from reconciler.kafka import doctor, permissions
@@ -61,8 +63,8 @@ def check_cluster(run: Run, *, elections_only: bool = False) -> ClusterCheck:
     cluster = run.manifests.cluster
     policies = [p for p in run.manifests.policies if not elections_only or p.OPERATION.RIGHT.resource == "cluster"]
     required = required_access(cluster, policies, observed_at_ms=wall_clock_ms())
-    needs = replace(required.needs, external=() if elections_only else run.manifests.reader_requests)
-    required = replace(required, needs=needs)
+    readers = () if elections_only else run.manifests.reader_requests
+    required = replace(required, needs=replace(required.needs, external=readers))
     session = run.session
     run.progress("reading versions, clocks and permissions")
     return ClusterCheck(
@@ -78,24 +80,18 @@ def required_access(cluster: Cluster, policies: Sequence[Policy], *, observed_at
     spec = cluster.spec
     journal = (Selector(spec.journal.topic),) if spec.journal.topic else ()
     protected = {"topic": (*(spec.protect.topics or ()), *journal), "group": spec.protect.groups or (), "cluster": ()}
-    selections: dict[type[Operation], list[NameSelection]] = {}
+    selections = defaultdict[type[Operation], list[NameSelection]](list)
     for policy in policies:
-        selections.setdefault(policy.OPERATION, []).append(
-            NameSelection(
-                selectors=policy.selectors,
-                excluding=(*policy.excluding, *protected[policy.OPERATION.RIGHT.resource]),
-                patterns_skip_underscore=policy.PATTERNS_SKIP_UNDERSCORE,
-            )
-        )
-    needs = replace(
-        planner.scan_request(policies, observed_at_ms), without_consumer_offsets=cluster.hides_consumer_offsets
-    )
+        excluding = (*policy.excluding, *protected[policy.OPERATION.RIGHT.resource])
+        skip = policy.PATTERNS_SKIP_UNDERSCORE
+        selection = NameSelection(selectors=policy.selectors, excluding=excluding, patterns_skip_underscore=skip)
+        selections[policy.OPERATION].append(selection)
+    needs = planner.scan_request(policies, observed_at_ms)
+    needs = replace(needs, without_consumer_offsets=cluster.hides_consumer_offsets)
     return RequiredAccess(
         needs=needs,
         changes=tuple(
-            write_permission(operation, *selections[operation])
-            for operation in reversed(OPERATIONS)
-            if operation in selections
+            write_permission(known, *selections[known]) for known in reversed(OPERATIONS) if known in selections
         ),
         journal_topic=spec.journal.topic,
         requests=(*permissions.planning_requests(needs), *map(apply_request, filter(selections.get, OPERATIONS))),
@@ -134,12 +130,9 @@ def doctor_report(check: ClusterCheck, purpose: Role) -> Report:
         _item("client", results.client),
         *_versions(results.versions, check.required.requests),
         _clock(results.clock),
+        *(_item("SILENT", escape_sentence(f"{text}; what only it knows is not checked")) for text in results.silent),
+        *(_item("MISSING", escape_sentence(sentence)) for sentence in results.unseen),
     ]
-    facts += [
-        _item("SILENT", escape_sentence(f"{sentence}; what only it knows is not checked"))
-        for sentence in results.silent
-    ]
-    facts += [_item("MISSING", escape_sentence(sentence)) for sentence in results.unseen]
     if results.journal_missing and check.required.journal_topic is not None:
         command = create_command(display_name(check.required.journal_topic), brokers=len(results.brokers))
         facts.append(_item("MISSING", f"the journal's topic does not exist; to create it: {command}"))
@@ -152,20 +145,13 @@ def doctor_report(check: ClusterCheck, purpose: Role) -> Report:
         items = [item for right in results.rights if right.purpose is role for item in _right(right, purpose)]
         sections[f"Rights to {'elect' if role is Role.ELECTIONS else role}"] = items
     sections["More than planning needs"] = [_item("note", sentence) for sentence in results.beyond]
-    return Report(
-        sections=tuple(
-            Section(heading=(title,), items=tuple(items), labelled=False) for title, items in sections.items()
-        ),
-        footer=(("Least-privilege grants: reconciler doctor --acls",),),
-    )
+    shown = (Section(heading=(title,), items=tuple(items), labelled=False) for title, items in sections.items())
+    return Report(sections=tuple(shown), footer=(("Least-privilege grants: reconciler doctor --acls",),))
 
 
 def _item(label: str, sentence: str, severity: Severity = Severity.PLAIN) -> Item:
-    return Item(
-        column=f"{label:<8}",
-        subject=(sentence,),
-        severity=Severity.ERROR if label in ("MISSING", "SILENT") else severity,
-    )
+    severity = Severity.ERROR if label in ("MISSING", "SILENT") else severity
+    return Item(column=f"{label:<8}", subject=(sentence,), severity=severity)
 
 
 def _versions(versions: Sequence[BrokerVersion], requests: Sequence[RequiredRequest]) -> Iterator[Item]:
@@ -177,15 +163,11 @@ def _versions(versions: Sequence[BrokerVersion], requests: Sequence[RequiredRequ
         if version.unread is not None:
             yield _item("unknown", escape_sentence(version.unread.reason), Severity.WARNING)
             continue
-        ranges = tuple(
-            (
-                purpose,
-                ", ".join(f"{name} {version.operations[name][0]}..{version.operations[name][1]}" for name in names),
-            )
-            for purpose in Role
-            if (names := sorted({r.name for r in requests if r.purpose is purpose} & version.operations.keys()))
-        )
-        brokers.setdefault((version.kafka_4, ranges), []).append(display_name(version.broker))
+        texts = {name: f"{name} {first}..{last}" for name, (first, last) in sorted(version.operations.items())}
+        of_purpose = {purpose: {request.name for request in requests if request.purpose is purpose} for purpose in Role}
+        ranges = ((purpose, ", ".join(texts[n] for n in texts if n in names)) for purpose, names in of_purpose.items())
+        key = version.kafka_4, tuple(filter(itemgetter(1), ranges))
+        brokers.setdefault(key, []).append(display_name(version.broker))
         for request in version.lacking:
             support = f"does not support {request.name} in version {request.first} or later"
             yield _item("MISSING", f"{display_name(version.broker)} {support}: {request.breaks}")
@@ -203,11 +185,8 @@ def _clock(clock: ClockSkew) -> Item:
     if age_ms < -_AHEAD_MS:
         behind = approximate_duration(-age_ms)
         return _item("MISSING", f"this machine's clock is at least {behind} behind a broker's: set it")
-    verdict = (
-        "the clocks agree"
-        if age_ms <= _STALE_MS
-        else "no group has committed since, or this machine's clock is ahead, which makes groups look idle: compare it"
-    )
+    stale = "no group has committed since, or this machine's clock is ahead, which makes groups look idle: compare it"
+    verdict = "the clocks agree" if age_ms <= _STALE_MS else stale
     return _item("clock", f"a broker's newest timestamp is {approximate_duration(max(0, age_ms))} old: {verdict}")
 
 

@@ -14,21 +14,12 @@ from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply as send_actions
 from reconciler.apply.restore import Removal, RestorePlan
 from reconciler.clock import steady_clock, wall_clock_ms
-from reconciler.errors import (
-    ExitCode,
-    JournalUnavailable,
-    PlanUnusable,
-    Refused,
-    ScanFailed,
-    UsageError,
-)
-from reconciler.external.read import read_positions
+from reconciler.errors import ExitCode, JournalUnavailable, PlanUnusable, Refused, ScanFailed, UsageError
 from reconciler.journal import journal
 from reconciler.journal.entry import JournalEntry
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
 from reconciler.journal.release import Approval, manifests_hash
-from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.groups import observe_groups
 from reconciler.kafka.journal_topic import check_stamps
 from reconciler.kafka.records import look_up
@@ -93,10 +84,9 @@ def plan(
     `targets` and `candidates` (as in `planner.plan`) make the scan smaller, too. Raises UsageError
     before the scan for a target that means nothing.
     """
-    manifests, observed_at_ms = run.manifests, wall_clock_ms()
-    planned_policies = (policy for policy in manifests.policies if policy.mode in modes)
-    request = planner.scan_request(planned_policies, observed_at_ms, targets=targets, candidates=candidates)
-    snapshot = _scan(run, request, run.engine, observed_at_ms)
+    manifests = run.manifests
+    planned_policies = [policy for policy in manifests.policies if policy.mode in modes]
+    snapshot = scan(run, partial(planner.scan_request, planned_policies, targets=targets, candidates=candidates))
     run.progress("planning")
     source = git.git_source(manifests.files)
 
@@ -170,12 +160,12 @@ def apply(
     check_usable(planned, wall_clock_ms(), {f"{cluster.address} is": cluster.spec.cluster_id})
     if release:
         _check_release(planned, run)
-    action_journal = run.open_journal(commit=planned.source.commit)
+    run.journal.set_commit(planned.source.commit)
     # Before the recheck: an old journal takes time, and the first request follows the recheck.
-    interrupted = _interrupted_actions(planned, run, own, action_journal)
+    interrupted = _interrupted_actions(planned, run, own)
     clock = steady_clock()
     checked_at_ms = clock()
-    checked, snapshot = _decide_again(_rechecked_part(planned, own), run, action_journal, checked_at_ms)
+    checked, snapshot = _decide_again(_rechecked_part(planned, own), run, checked_at_ms)
     remaining = [action for action in checked.remaining if isinstance(action, own)]
     ended = (outcome for outcome in checked.outcomes if isinstance(outcome.action, own))
     unsent = [journal.annotate_interrupted(outcome, interrupted) for outcome in ended]
@@ -187,13 +177,8 @@ def apply(
         kept = [Outcome(action=action, status=Status.NOT_ATTEMPTED, detail=detail) for action in remaining]
         return _result(planned, run, [*unsent, *kept, *deferred], refused=refused)
     context = ApplyContext(
-        gateway=KafkaGateway(
-            run.session,
-            cluster_id=planned.cluster_id,
-            read_external=partial(read_positions, run.session, run.manifests.reader_requests),
-            without_consumer_offsets=cluster.hides_consumer_offsets,
-        ),
-        journal=action_journal,
+        gateway=run.gateway,
+        journal=run.journal,
         run_id=run.run_id,
         plan_digest=plan_file.digest(planned),
         clock=clock,
@@ -210,11 +195,14 @@ def apply(
     )
     context.note_effects(checked.done)
     if release:
-        action_journal.record_release(manifests_hash(run.manifests.files), run_id=run.run_id, at_ms=wall_clock_ms())
-    _close_intents([outcome for outcome in unsent if outcome.action.address in interrupted], context)
+        run.journal.record_release(manifests_hash(run.manifests.files), run_id=run.run_id, at_ms=wall_clock_ms())
+    # What an interrupted run began has ended: its intents would stay open for ever.
+    closed = [outcome for outcome in unsent if outcome.action.address in interrupted]
+    with suppress(JournalUnavailable):  # the first intent will fail, too, and nothing is sent then
+        run.journal.record(closed, run_id=run.run_id, plan_digest=context.plan_digest, at_ms=wall_clock_ms())
     sent = journal.note_other_claims(
         [*unsent, *_send(remaining, planned, run, context)],
-        action_journal,
+        run.journal,
         context.plan_digest,
         run.run_id,
         since_ms=planned.observed_at_ms,
@@ -235,40 +223,33 @@ def _check_release(planned: Plan, run: Run) -> None:
 
 
 def _interrupted_actions(
-    planned: Plan, run: Run, operations: tuple[type[Operation], ...], action_journal: ActionJournal
+    planned: Plan, run: Run, operations: tuple[type[Operation], ...]
 ) -> Mapping[Address, JournalEntry]:
     """Return the intents without an outcome that earlier runs of the plan left, of these operations."""
     names = {operation.OPERATION for operation in operations}
-    digest, since_ms = plan_file.digest(planned), planned.observed_at_ms
-    opened = journal.interrupted_actions(action_journal, digest, since_ms=since_ms).items()
-    intents = {address: intent for address, intent in opened if intent.operation in names}
+    opened = journal.interrupted_actions(run.journal, plan_file.digest(planned), since_ms=planned.observed_at_ms)
+    intents = {address: intent for address, intent in opened.items() if intent.operation in names}
     if intents:
         run.progress(journal.progress_message(intents))
     return intents
 
 
-def _decide_again(
-    needed: Plan, run: Run, action_journal: ActionJournal, now_ms: int
-) -> tuple[recheck.Recheck, ClusterSnapshot]:
+def _decide_again(needed: Plan, run: Run, now_ms: int) -> tuple[recheck.Recheck, ClusterSnapshot]:
     """Decide the actions of the plan with the manifests and the facts of now."""
     run.progress("rechecking every action")
     manifests = run.manifests
     # A plan has few subjects: the start of Spark would take longer than the reading.
     engine = run.engine if run.engine.name is EngineName.INLINE else replace(run.engine, name=EngineName.AUTO)
-    request = replace(recheck.scan_request(needed, manifests.policies, now_ms), commit_records=True)
+
+    def request(observed_at_ms: int) -> ScanRequest:
+        return replace(recheck.scan_request(needed, manifests.policies, observed_at_ms), commit_records=True)
 
     def decide(snapshot: ClusterSnapshot) -> tuple[recheck.Recheck, Lookups]:
         checked = recheck.recheck(needed, manifests.cluster, manifests.policies, manifests.waivers, snapshot)
         return checked, checked.asked
 
-    snapshot = _scan(run, request, engine, now_ms, action_journal)
+    snapshot = scan(run, request, engine=engine, observed_at_ms=now_ms)
     return decide_with_lookups(run.session, snapshot, decide, run.progress)
-
-
-def _close_intents(ended: Sequence[Outcome], context: ApplyContext) -> None:
-    """Record how actions ended that an interrupted run began: they would stay open for ever."""
-    with suppress(JournalUnavailable):  # the first intent will fail, too, and nothing is sent then
-        context.journal.record(ended, run_id=context.run_id, plan_digest=context.plan_digest, at_ms=wall_clock_ms())
 
 
 def _send(actions: Sequence[Action], planned: Plan, run: Run, context: ApplyContext) -> Iterator[Outcome]:
@@ -314,11 +295,10 @@ def newest_release(run: Run) -> str | None:
 
     Raises JournalUnavailable, also for a journal file that git may have delivered with the manifests.
     """
-    action_journal = run.open_journal()
-    release = action_journal.newest_release(now_ms=wall_clock_ms())
+    release = run.journal.newest_release(now_ms=wall_clock_ms())
     if release is None:
         return None
-    _check_untracked(action_journal, "releases nothing")
+    _check_untracked(run.journal, "releases nothing")
     return release.manifests
 
 
@@ -341,7 +321,7 @@ def journal_entries(
     so. `since_ms`: only runs that stored something since. Raises UsageError for a run that is not in
     the journal, and for an address that neither the journal nor a policy knows.
     """
-    entries = list(run.open_journal().history())
+    entries = list(run.journal.history())
     runs = {entry.run_id: entry.at_ms for entry in entries}  # the last one is the newest
     if run_id is not None:
         begun = [known for known in runs if known.startswith(run_id)]
@@ -376,19 +356,18 @@ def _refuse_unknown(address: str, manifests: ClusterManifests, recorded: Iterabl
 
 def plan_restore(run: Run, removal: Removal) -> RestorePlan:
     """Return which offsets of a removal may be written back now. Reads only. Raises WrongCluster."""
-    cluster = run.manifests.cluster
     if removal.cluster_id is not None:
-        check_cluster_id(cluster, removal.cluster_id, "the results are of")
+        check_cluster_id(run.manifests.cluster, removal.cluster_id, "the results are of")
     run.progress("checking the group and its partitions")
-    return restore.plan(removal, KafkaGateway(run.session, cluster_id=cluster.spec.cluster_id))
+    return restore.plan(removal, run.gateway)
 
 
 def restore_group(run: Run, planned: RestorePlan) -> Mapping[TopicPartition, Outcome]:
     """Write the offsets of a plan back that still may be. Raises WrongCluster, JournalUnavailable."""
     run.progress("writing the offsets back")
     context = ApplyContext(
-        gateway=KafkaGateway(run.session, cluster_id=run.manifests.cluster.spec.cluster_id),
-        journal=run.open_journal(),
+        gateway=run.gateway,
+        journal=run.journal,
         run_id=run.run_id,
         plan_digest=f"restore of {planned.removal.plan_digest}",  # another plan: no intent of the removal stays open
         clock=steady_clock(),
@@ -398,12 +377,6 @@ def restore_group(run: Run, planned: RestorePlan) -> Mapping[TopicPartition, Out
         sending=run.sending,
     )
     return restore.restore(planned, context)
-
-
-def scan(run: Run, request: Callable[[int], ScanRequest]) -> ClusterSnapshot:
-    """Read what `request` asks for at the present time, in milliseconds since the epoch. Raises ScanFailed."""
-    observed_at_ms = wall_clock_ms()
-    return _scan(run, request(observed_at_ms), run.engine, observed_at_ms)
 
 
 def scan_policies(run: Run) -> ClusterSnapshot:
@@ -416,41 +389,44 @@ def scan_policies(run: Run) -> ClusterSnapshot:
     return scan(run, request)
 
 
-def _scan(
-    run: Run, request: ScanRequest, engine: Engine, observed_at_ms: int, action_journal: ActionJournal | None = None
+def scan(
+    run: Run,
+    request: Callable[[int], ScanRequest],
+    *,
+    engine: Engine | None = None,
+    observed_at_ms: int | None = None,
 ) -> ClusterSnapshot:
-    """Scan, and connect while Spark starts. `action_journal` None: the journal of the cluster.
+    """Read what `request` asks for at a time, in milliseconds since the epoch, and connect while Spark starts.
 
-    Raises ScanFailed in an installation without the packages of the engine.
+    `engine`, `observed_at_ms` None: the engine of the run, and the present time. Raises ScanFailed, also
+    in an installation without the packages of the engine.
     """
-    check_packages(request, engine)
+    engine, observed_at_ms = engine or run.engine, wall_clock_ms() if observed_at_ms is None else observed_at_ms
+    asked = request(observed_at_ms)
+    check_packages(asked, engine)
     from reconciler.scan import read_chunks, scan
 
-    request = replace(
-        request,
+    asked = replace(
+        asked,
         external=run.manifests.reader_requests,
         without_consumer_offsets=run.manifests.cluster.hides_consumer_offsets,
     )
-    with read_chunks.started(request, engine):
+    with read_chunks.started(asked, engine):
         session = run.session
-        last_purges: Mapping[TopicPartition, int] | Unknown = NOT_ASKED
-        clocks = [part.every_ms for part in request.topics if part.every_ms is not None]
-        if clocks:
-            last_purges = _last_purges(run, action_journal, max(clocks), observed_at_ms)
+        clocks = [part.every_ms for part in asked.topics if part.every_ms is not None]
+        last_purges = _last_purges(run, max(clocks), observed_at_ms) if clocks else NOT_ASKED
         snapshot = scan.scan(
-            request,
+            asked,
             session,
             observed_at_ms=observed_at_ms,
             last_purges=last_purges,
             engine=engine,
             progress=run.progress,
         )
-    return _with_observations(run, request, snapshot, action_journal) if snapshot.consumer_offsets_hidden else snapshot
+    return _with_observations(run, asked, snapshot) if snapshot.consumer_offsets_hidden else snapshot
 
 
-def _with_observations(
-    run: Run, request: ScanRequest, snapshot: ClusterSnapshot, action_journal: ActionJournal | None
-) -> ClusterSnapshot:
+def _with_observations(run: Run, request: ScanRequest, snapshot: ClusterSnapshot) -> ClusterSnapshot:
     """Return the snapshot with what was and is observed of EMPTY groups that must be idle."""
     idle_for_ms = max((part.idle_for_ms for part in request.groups), default=0)
     selected = select_groups((part for part in request.groups if part.idle_for_ms), snapshot.groups)
@@ -460,9 +436,8 @@ def _with_observations(
     present = observe_groups(run.session, empty, cluster_id=snapshot.cluster_id, clock=wall_clock_ms)
     since_ms = snapshot.observed_at_ms - idle_for_ms * 5 // 4  # the first one, and the widest gap
     try:
-        action_journal = action_journal or run.open_journal()
-        _check_untracked(action_journal, "proves nothing")
-        before = action_journal.observations(empty, cluster_id=snapshot.cluster_id, since_ms=since_ms)
+        _check_untracked(run.journal, "proves nothing")
+        before = run.journal.observations(empty, cluster_id=snapshot.cluster_id, since_ms=since_ms)
     except JournalUnavailable as error:
         present, before = dict.fromkeys(empty, Unknown(str(error))), {}
     groups = dict(snapshot.groups)
@@ -484,14 +459,14 @@ def observe(run: Run) -> Mapping[str, GroupObservation | Unknown] | None:
     if not cluster.hides_consumer_offsets or not parts:
         return None
     cluster_id = cluster.spec.cluster_id
-    listed = KafkaGateway(run.session, cluster_id=cluster_id).list_groups()
+    listed = run.gateway.list_groups()
     if isinstance(listed, Unknown):
         raise ScanFailed(f"nothing was recorded, because groups may be missing: {listed.reason}")
     names = sorted(select_groups(parts, (name for name, facts in listed.items() if facts.listed is True)))
     run.progress(f"observing {count(len(names), 'group')}")
     seen = observe_groups(run.session, names, cluster_id=cluster_id, clock=wall_clock_ms)
     at_ms = wall_clock_ms()
-    run.open_journal().record_observations(
+    run.journal.record_observations(
         (
             GroupObservation(at_ms=at_ms, group=group, type=GroupType.HIDDEN, state=GroupState.UNKNOWN)
             if isinstance(of, Unknown)
@@ -526,13 +501,11 @@ def decide_with_lookups(
     return decided, snapshot
 
 
-def _last_purges(
-    run: Run, action_journal: ActionJournal | None, every_ms: int, now_ms: int
-) -> Mapping[TopicPartition, int] | Unknown:
+def _last_purges(run: Run, every_ms: int, now_ms: int) -> Mapping[TopicPartition, int] | Unknown:
     if run.last_purges is not None:  # a time later than now counts as none: the clock was set back
         return {partition: at_ms for partition, at_ms in run.last_purges.items() if at_ms <= now_ms}
     try:
-        return (action_journal or run.open_journal()).last_purges(every_ms=every_ms, now_ms=now_ms)
+        return run.journal.last_purges(every_ms=every_ms, now_ms=now_ms)
     except JournalUnavailable as error:
         return Unknown(str(error))
 

@@ -5,15 +5,16 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from reconciler.clock import wall_clock_ms
 from reconciler.errors import JournalUnavailable, Refused, WrongCluster
-from reconciler.journal import journal
+from reconciler.external.read import read_positions
 from reconciler.journal.file import JournalFile
-from reconciler.journal.journal import ActionJournal
+from reconciler.journal.journal import ActionJournal, whoami
 from reconciler.journal.release import ci_run
+from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import secrets
@@ -69,10 +70,22 @@ class Run(AbstractContextManager["Run"]):
             raise
         return session
 
-    def open_journal(self, *, commit: str | None = None) -> ActionJournal:
+    @property
+    def gateway(self) -> KafkaGateway:
+        """What the applier, the restoring of a group and `observe` call on the cluster of the manifests."""
+        cluster = self.manifests.cluster
+        return KafkaGateway(
+            self.session,
+            cluster_id=cluster.spec.cluster_id,
+            read_external=partial(read_positions, self.session, self.manifests.reader_requests),
+            without_consumer_offsets=cluster.hides_consumer_offsets,
+        )
+
+    @cached_property
+    def journal(self) -> ActionJournal:
         """Open the journal of the Cluster manifest: a topic, or a file in the (trusted) manifest's folder.
 
-        `commit`: of the plan's manifests. The current user is the author of what is recorded.
+        The current user is the author of what is recorded.
         Raises JournalUnavailable for a file that is only where earlier versions stored it, and
         UsageError for an environment that names no CI run (`ci_run`).
         """
@@ -88,7 +101,7 @@ class Run(AbstractContextManager["Run"]):
                 f"move it to {folder / path}"
             )
         store = JournalTopic(self.session, topic) if topic else JournalFile(folder / path)
-        return ActionJournal(store, who=journal.whoami(), commit=commit, ci_run=ci_run())
+        return ActionJournal(store, who=whoami(), commit=None, **ci_run())
 
     def note_purges(self, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
         """Yield the outcomes, and remember those that may have deleted records for the next round."""

@@ -125,13 +125,10 @@ def _union(topics: frozenset[str] | None, others: frozenset[str] | None) -> froz
 class ApplyContext:
     """One run of the applier. Times are epoch milliseconds, None: never.
 
-    `sleep`: seconds. `stop`: read before each request; true means that nothing new is sent.
-    `progress`: shows one line. `sending`: called before each request, from any thread, once its
-    intents are stored. `checked_at_ms`: when the recheck began. `has_expired`: `Plan.has_expired`. `removed_groups`: groups that this run removed, or that its recheck found removed.
-    `leaders`: the leader of each partition for which it held an election.
-    `known_groups`: the groups of the recheck, which read the types of groups that no list call tells.
-    `consumer_offsets_ends`: up to where the recheck has read each partition of `__consumer_offsets`.
-    `needs_stamps`: whether a journal that the brokers do not stamp stops the run.
+    `stop`: read before each request; true means that nothing new is sent. `sending`: called before each
+    request, from any thread, once its intents are stored. `checked_at_ms`: when the recheck began.
+    `has_expired`: `Plan.has_expired`. `leaders`: the leader of each partition for which it held an election.
+    `needs_stamps`: whether a journal that the brokers do not stamp stops the run. Others: as in `RunContext`.
     """
 
     gateway: Gateway

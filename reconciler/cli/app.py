@@ -22,8 +22,9 @@ from typer.exceptions import TyperException
 from reconciler import __version__
 from reconciler.cli import console
 from reconciler.cli.log_lines import asks_for_json, json_lines
-from reconciler.cli.settings import COMMON_PANEL, COMMON_SHOWN
+from reconciler.cli.settings import COMMON_PANEL, COMMON_SHOWN, Settings, accepts_settings
 from reconciler.errors import ExitCode, ManifestsInvalid, ReconcilerError
+from reconciler.report.document import Format, Kind
 from reconciler.text.redact import redact
 from reconciler.text.validation import plain_reason
 
@@ -44,12 +45,12 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "restore-group": ("cli.restore", "Write the committed offsets of a removed group back."),
     "converge": ("cli.converge", "Plan and apply `mode: continuous`, once or at intervals."),
     "watch": ("cli.converge", "Converge at intervals until Ctrl-C or SIGTERM."),
-    "observe": ("cli.observe", "Record how groups look, where __consumer_offsets is hidden."),
+    "observe": ("cli.inspect", "Record how groups look, where __consumer_offsets is hidden."),
     "drift": ("cli.inspect", "Report drift for schedules, and change nothing."),
     "scan": ("companions.sources.command", "Write the facts of a cluster as Parquet."),
     "journal": ("cli.inspect", "Print what became of each run and policy, oldest first."),
     "schema": ("cli.schema", "Write the JSON Schemas of manifests, plans and results."),
-    "help": ("cli.help", "Explain a command, or the options that commands share."),
+    "help": ("cli.app", "Explain a command, or the options that commands share."),
 }
 """Command → (module of the program, summary), in the order of `--help`.
 
@@ -104,6 +105,12 @@ class PlainCommand(TyperCommand):
         if left_out:
             formatter.write_paragraph()
             formatter.write_text("The other options of every command: reconciler help options")
+
+
+class _OptionsPage(PlainCommand):
+    """A page with all common options."""
+
+    common: ClassVar[Collection[str]] = tuple(Settings.__dataclass_fields__)
 
 
 class Application(typer.Typer):
@@ -177,6 +184,25 @@ def _root(
     ] = False,
 ) -> None:
     pass
+
+
+def help(  # noqa: A001  the name of the command
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[COMMAND|options]", help="A command, or `options`: those that commands share."),
+    ] = None,
+) -> int:
+    """Explain a command, or the options that commands share."""
+    if words != ["options"]:
+        return run([*(words or ()), "--help"])
+    page, takes_all = Application(add_completion=False), accepts_settings(Kind("every command", tuple(Format)))
+    page.command(name="COMMAND", cls=_OptionsPage)(takes_all(_options))
+    typer.main.get_command(page).main(["--help"], prog_name="reconciler COMMAND", standalone_mode=False)
+    return 0
+
+
+def _options(_settings: Settings) -> None:
+    """Each command takes these options, beside its own; a variable sets the same as the option."""
 
 
 def _describe(error: TyperException) -> str:

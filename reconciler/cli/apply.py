@@ -15,7 +15,7 @@ from reconciler.cli import common, console, loading
 from reconciler.cli.loading import PlanAndPaths
 from reconciler.cli.settings import Settings, accepts_settings, parse_names
 from reconciler.cli.signals import handle_signals
-from reconciler.errors import ExitCode, Refused, UsageError
+from reconciler.errors import ExitCode, UsageError
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.plan import Plan
 from reconciler.operations import OPERATIONS, Operation
@@ -24,7 +24,6 @@ from reconciler.plan import plan_file
 from reconciler.report.document import RESULTS, Format
 from reconciler.report.plan import plan_document
 from reconciler.report.results import results_document
-from reconciler.text.escape import quoted
 
 
 @accepts_settings(RESULTS)
@@ -145,10 +144,9 @@ def _plan_and_confirm(
         plan = pipeline.plan(run)
     console.emit(settings, plan_document(plan))
     _check_plan(plan, expect_digest, places)
-    name = manifests.cluster.metadata.name
-    question = f"Type the name of the cluster ({name}) to apply this plan:"
-    if plan.actions and (answer := console.ask(question)) != name:
-        raise Refused(f"{quoted(answer)} is not {quoted(name)}: nothing was done")
+    if plan.actions:
+        name = manifests.cluster.metadata.name
+        console.confirm(f"Type the name of the cluster ({name}) to apply this plan:", name)
     return plan
 
 

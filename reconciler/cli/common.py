@@ -60,21 +60,16 @@ def open_metrics(path: Path | None) -> Metrics:
         if path is not None:
             metrics.continue_file(path)
     except (OSError, ValueError) as error:
-        raise UsageError(
-            f"--metrics {path} is not a metrics file of apply, converge or watch: {error_reason(error)}; nothing was done; "
-            "name a file of its own"
-        ) from None
+        state = f"is not a metrics file of apply, converge or watch: {error_reason(error)}"
+        raise UsageError(f"--metrics {path} {state}; nothing was done; name a file of its own") from None
     return metrics
 
 
 def write_metrics(metrics: Metrics, path: Path | None, codes: set[int]) -> None:
     """Write the metrics. What was done stays done: a failure is an error line and a code in `codes`."""
-    try:
-        if path is not None:
+    if path is not None:
+        with console.print_write_errors(f"--metrics {path}", codes):
             metrics.write(path)
-    except OSError as error:
-        console.print_error(f"--metrics {path} could not be written: {error.strerror or error}", code="OutputUnwritten")
-        codes.add(ExitCode.ERROR)
 
 
 def split_plan_and_paths(words: list[Path] | None) -> tuple[Plan | None, list[Path]]:
@@ -100,10 +95,8 @@ def note_missing_policies(manifests: ClusterManifests, settings: Settings) -> No
 def note_missing_continuous(manifests: ClusterManifests, settings: Settings) -> None:
     """Say that a run without a reviewed plan does nothing, if no policy is in `mode: continuous`."""
     if not settings.quiet and not any(policy.mode is Mode.CONTINUOUS for policy in manifests.policies):
-        name = display_name(manifests.cluster.metadata.name)
-        console.print_stderr(
-            f"{name}: no policy has `mode: continuous`, so nothing is done; `reconciler plan` plans the others"
-        )
+        what = "no policy has `mode: continuous`, so nothing is done; `reconciler plan` plans the others"
+        console.print_stderr(f"{display_name(manifests.cluster.metadata.name)}: {what}")
 
 
 @contextmanager
@@ -164,7 +157,14 @@ def open_reading_run(
     if paths:
         raise UsageError("--bootstrap-server is for a cluster without manifests: leave it out, or leave the paths out")
     addresses = parse_servers(servers)
-    undeclared = partial(_undeclared, addresses, name, client)
+
+    def undeclared(cluster_id: str) -> ClusterManifests:
+        """Return the manifests of a cluster that has none yet: a Cluster without policies."""
+        spec = {"clusterId": cluster_id, "bootstrapServers": addresses, **({"client": client} if client else {})}
+        manifest = {"apiVersion": "reconciler/v1", "kind": "Cluster", "metadata": {"name": name}, "spec": spec}
+        cluster = validate_cluster("cluster.yaml", json.dumps(manifest))
+        return ClusterManifests(cluster=cluster, policies=(), waivers=(), files=())
+
     connection = secrets.resolve(undeclared("unknown").cluster, timeout_s=settings.timeout)
     with console.progress(settings) as progress:
         progress(f"reading the cluster id from {', '.join(addresses)}")
@@ -181,14 +181,6 @@ def parse_servers(text: str) -> list[str]:
     return servers
 
 
-def _undeclared(servers: Sequence[str], name: str, client: Mapping[str, str], cluster_id: str) -> ClusterManifests:
-    """Return the manifests of a cluster that has none yet: a Cluster without policies. Raises UsageError."""
-    spec = {"clusterId": cluster_id, "bootstrapServers": servers, **({"client": client} if client else {})}
-    manifest = {"apiVersion": "reconciler/v1", "kind": "Cluster", "metadata": {"name": name}, "spec": spec}
-    cluster = validate_cluster("cluster.yaml", json.dumps(manifest))
-    return ClusterManifests(cluster=cluster, policies=(), waivers=(), files=())
-
-
 def validate_cluster(path: str, text: str) -> Cluster:
     """Return the Cluster of a manifest that the words of a command make. Raises UsageError if it is invalid."""
     try:
@@ -200,13 +192,15 @@ def validate_cluster(path: str, text: str) -> Cluster:
 
 
 @contextmanager
-def collect_errors(manifests: ClusterManifests, codes: set[int]) -> Iterator[None]:
-    """Print an error of the block and add its exit code; the other clusters still run."""
+def collect_errors(manifests: ClusterManifests, codes: set[int]) -> Iterator[list[ReconcilerError]]:
+    """Print an error of the block and add its exit code; the other clusters still run. Yields where it is added."""
+    errors: list[ReconcilerError] = []
     try:
-        yield
+        yield errors
     except ReconcilerError as error:
         console.print_exception(error, manifests.cluster.metadata.name)
         codes.add(error.exit_code)
+        errors.append(error)
     except BrokenPipeError:
         console.discard_stdout()
         codes.add(ExitCode.ERROR)

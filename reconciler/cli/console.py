@@ -18,12 +18,12 @@ from reconciler.atomic_file import open_at_once
 from reconciler.cli.log_lines import write_line
 from reconciler.cli.progress import ProgressBar, ProgressDisplay, StepLines, hidden, shown, shows_bar
 from reconciler.cli.settings import Settings
-from reconciler.errors import ExitCode, OutputUnwritten, ReconcilerError, UsageError
+from reconciler.errors import ExitCode, OutputUnwritten, ReconcilerError, Refused, UsageError
 from reconciler.report.annotations import write_annotations
 from reconciler.report.document import RESULTS, Document, Format, Kind, Rendered, StepOutputs, View
 from reconciler.report.markdown import write_pages
 from reconciler.report.tree import NO_PAGES, Report
-from reconciler.text.escape import escape_text
+from reconciler.text.escape import escape_text, quoted
 from reconciler.text.redact import redact
 from reconciler.text.validation import error_reason
 
@@ -152,15 +152,9 @@ def emit(settings: Settings, document: Document) -> None:
 def write_step_outputs(exit_code: int) -> None:
     """Make what documents said, and the exit code, outputs of the step of a workflow on GitHub."""
     if path := os.environ.get(STEP_OUTPUTS):
-        try:
-            with Path(path).open("a", encoding="utf-8") as stream:
-                stream.writelines(
-                    f"{name}={value}\n" for name, value in (step_outputs | {"exit_code": exit_code}).items()
-                )
-        except OSError as error:
-            print_error(
-                f"{STEP_OUTPUTS} {path} could not be written: {error.strerror or error}", code="OutputUnwritten"
-            )
+        lines = (f"{name}={value}\n" for name, value in (step_outputs | {"exit_code": exit_code}).items())
+        with print_write_errors(f"{STEP_OUTPUTS} {path}", set()), Path(path).open("a", encoding="utf-8") as stream:
+            stream.writelines(lines)
 
 
 def _render(settings: Settings, document: Document, output: Format) -> Rendered:
@@ -224,6 +218,17 @@ def write_errors(target: str) -> Iterator[None]:
         raise
     except OSError as error:
         raise OutputUnwritten(f"{target} could not be written: {error.strerror or error}") from error
+
+
+@contextmanager
+def print_write_errors(target: str, codes: set[int]) -> Iterator[None]:
+    """Print an error line for an OSError of the block, and add its exit code to `codes`: what was done stays done."""
+    try:
+        with write_errors(target):
+            yield
+    except OutputUnwritten as error:
+        print_exception(error)
+        codes.add(error.exit_code)
 
 
 @contextmanager
@@ -306,43 +311,33 @@ def progress(settings: Settings, is_interrupted: Callable[[], bool] = lambda: Fa
         yield current
 
 
-class _TextLines(logging.Formatter):
-    """One line per log record, escaped: libraries quote arbitrary text in their messages."""
+class _LogHandler(logging.Handler):
+    """Writes one line per log record, escaped: libraries quote arbitrary text in their messages."""
 
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the name is logging's)
-        return escape_text(super().formatMessage(record))
-
-    def formatException(self, ei: Any) -> str:  # noqa: N802 (the name is logging's)
-        return redact(super().formatException(ei))
-
-
-class _LogHandler(logging.StreamHandler[TextIO]):
     def emit(self, record: logging.LogRecord) -> None:
-        text = record.getMessage()
+        text, trace = record.getMessage(), ""
         if record.exc_info and record.exc_info[0]:
-            text = f"{text}\n{_TextLines().formatException(record.exc_info)}"
-        if not write_line(record.levelname, text, logger=record.name):
-            with hidden():
-                super().emit(record)
+            trace = f"\n{redact(logging.Formatter().formatException(record.exc_info))}"
+        if not write_line(record.levelname, f"{text}{trace}", logger=record.name):
+            print_stderr(f"{escape_text(f'{record.levelname} {record.name} {text}')}{trace}")
 
 
 def start_logging(settings: Settings) -> None:
     """Log to stderr: warnings, with -v all records of this program, and none of libraries."""
-    handler = _LogHandler(sys.stderr)
-    handler.setFormatter(_TextLines("%(levelname)s %(name)s %(message)s"))
     logger = logging.getLogger("reconciler")
-    logger.handlers[:] = [handler]
+    logger.handlers[:] = [_LogHandler()]
     logger.propagate = False
     logger.setLevel(logging.DEBUG if settings.verbose else logging.WARNING)
     logging.getLogger().handlers[:] = [logging.NullHandler()]
 
 
-def ask(question: str) -> str:
-    """Read one line from the terminal. Raises ReconcilerError at the end of the input."""
+def confirm(question: str, expected: str) -> None:
+    """Read one line from the terminal. Raises ReconcilerError at the end of the input, Refused for another answer."""
     with hidden():
         if not write_line("INFO", question):
             print(question, end=" ", file=sys.stderr, flush=True)
         answer = sys.stdin.readline()
     if not answer:
         raise ReconcilerError("the input ended without an answer: nothing was done")
-    return answer.strip()
+    if answer.strip() != expected:
+        raise Refused(f"{quoted(answer.strip())} is not {quoted(expected)}: nothing was done")

@@ -242,7 +242,8 @@ def _describe_purge(applied: ApplyResult) -> str:
     if not purged:
         return ""
     records = formatting.count(sum(outcome.removed_max for outcome in purged), "record")
-    return (
-        f"last purge {formatting.format_time(applied.header.finished_at_ms)} "
-        f"({formatting.count(len(purged), 'partition')}, at most {records})"
+    ended, partitions = (
+        formatting.format_time(applied.header.finished_at_ms),
+        formatting.count(len(purged), "partition"),
     )
+    return f"last purge {ended} ({partitions}, at most {records})"

@@ -1,4 +1,4 @@
-"""`reconciler doctor`, `drift` and `journal`: they only read a cluster."""
+"""`reconciler doctor`, `drift`, `observe` and `journal`: they read a cluster, and delete nothing."""
 
 import json
 import os
@@ -20,9 +20,9 @@ from reconciler.cli.settings import SPARK, Settings, accepts_settings, parse_dur
 from reconciler.cli.validate import show_clusters
 from reconciler.clock import wall_clock_ms
 from reconciler.doctor import ClusterCheck, check_cluster, doctor_report
-from reconciler.errors import ExitCode, ReconcilerError, ScanFailed, UsageError, WrongCluster
+from reconciler.errors import ExitCode, ScanFailed, UsageError, WrongCluster
 from reconciler.kafka.permissions import Role
-from reconciler.model.snapshot import Unknown
+from reconciler.model.snapshot import GroupState, Unknown
 from reconciler.plan import drift as drift_reports
 from reconciler.plan.drift import DriftReport
 from reconciler.report.document import DOCTOR, DRIFT, JOURNAL, Document
@@ -30,8 +30,8 @@ from reconciler.report.drift import drift_document
 from reconciler.report.metrics import drift_metrics
 from reconciler.report.results import journal_document
 from reconciler.scan.java import MINIMUM, find_java, major_version
-from reconciler.text.escape import display_name
-from reconciler.text.formatting import format_time
+from reconciler.text.escape import display_name, escape_sentence, quoted
+from reconciler.text.formatting import count, format_time
 from reconciler.text.validation import error_reason
 
 
@@ -81,13 +81,10 @@ def doctor(
     clusters = loading.load_clusters(paths, settings)
     console.prepare(settings, DOCTOR)
     for manifests in clusters:
-        try:
-            with common.open_run(settings, manifests) as run:
-                checks.append(check_cluster(run, elections_only=purpose is Role.ELECTIONS and not show_acls))
-        except ReconcilerError as error:  # the other clusters must still be checked
+        with common.collect_errors(manifests, codes) as failed, common.open_run(settings, manifests) as run:
+            checks.append(check_cluster(run, elections_only=purpose is Role.ELECTIONS and not show_acls))
+        for error in failed:
             errors[manifests.cluster.metadata.name] = str(error)
-            console.print_exception(error, manifests.cluster.metadata.name)
-            codes.add(error.exit_code)
 
     def text() -> Iterator[str | Text]:
         if show_acls:
@@ -171,29 +168,26 @@ def drift(
     console.prepare(settings, DRIFT, metrics)
     previous_reports = _read(previous)
     reports: list[DriftReport] = []
-    wrong_cluster = False
+    codes: set[int] = set()
     for manifests in loading.load_clusters(paths, settings):
         common.note_missing_policies(manifests, settings)
-        try:
-            with common.open_run(settings, manifests) as run:
-                reports.append(drift_reports.report(pipeline.plan(run), previous=previous_reports))
-        except ReconcilerError as error:  # the other clusters must still be reported
-            name, cluster_id = manifests.cluster.metadata.name, manifests.cluster.spec.cluster_id
-            console.print_exception(error, name)
-            now_ms = wall_clock_ms()
-            reports.append(
-                drift_reports.unreachable_report(
-                    name, cluster_id, str(error), observed_at_ms=now_ms, previous=previous_reports
-                )
+        with common.collect_errors(manifests, codes) as failed, common.open_run(settings, manifests) as run:
+            reports.append(drift_reports.report(pipeline.plan(run), previous=previous_reports))
+        name, cluster_id = manifests.cluster.metadata.name, manifests.cluster.spec.cluster_id
+        now_ms = wall_clock_ms()
+        reports += [
+            drift_reports.unreachable_report(
+                name, cluster_id, str(error), observed_at_ms=now_ms, previous=previous_reports
             )
-            # The wrong cluster stays wrong until the manifest changes, and its facts mean nothing.
-            wrong_cluster = wrong_cluster or isinstance(error, WrongCluster)
+            for error in failed
+        ]
     document = drift_document(reports, paths=paths or (), quiet=settings.quiet, dated=previous is not None)
     console.emit(settings, document)
     if metrics:
         with console.write_errors(f"--metrics {metrics}"):
             drift_metrics(reports, dated=previous is not None).write(metrics)
-    return WrongCluster.exit_code if wrong_cluster else drift_reports.exit_code(reports)
+    # The wrong cluster stays wrong until the manifest changes, and its facts mean nothing.
+    return WrongCluster.exit_code if WrongCluster.exit_code in codes else drift_reports.exit_code(reports)
 
 
 def _read(previous: Path | None) -> Sequence[DriftReport]:
@@ -207,6 +201,33 @@ def _read(previous: Path | None) -> Sequence[DriftReport]:
             f"warning: --previous {previous} is not a drift report ({error_reason(error)}): the drift is dated from this run on"
         )
         return ()
+
+
+@accepts_settings(None, without=SPARK)
+def observe(settings: Settings, paths: Paths = None) -> int:
+    """Record how groups look, where __consumer_offsets is hidden.
+
+    Of clusters with `consumerOffsets: hidden`, the groups that a GroupRemoval selects, at least four
+    times in each `idleFor`. Writes to the journal and nothing else.
+    """
+    codes: set[int] = set()
+    for manifests in loading.load_clusters(paths, settings):
+        name = display_name(manifests.cluster.metadata.name)
+        with common.collect_errors(manifests, codes):
+            with common.open_run(settings, manifests) as run:
+                seen = pipeline.observe(run)
+            if seen is None:
+                why = "it has no `consumerOffsets: hidden`, or no GroupRemoval with idleFor above 0s"
+                console.print_stderr(f"{name}: nothing to observe: {why}")
+                continue
+            unread = {group: of for group, of in seen.items() if isinstance(of, Unknown)}
+            empty = sum(not isinstance(of, Unknown) and of.state is GroupState.EMPTY for of in seen.values())
+            if not settings.quiet:
+                console.write(f"{name}: recorded {count(len(seen) - len(unread), 'group')}, {empty:,} EMPTY\n")
+            for group, reason in unread.items():
+                console.print_error(f"{name}: group {quoted(group)} was not read: {escape_sentence(reason.reason)}")
+                codes.add(ExitCode.ERROR)
+    return common.worst_exit_code(codes)
 
 
 @accepts_settings(JOURNAL, without=SPARK)

@@ -61,18 +61,11 @@ def load(paths: Sequence[Path] | None, settings: Settings) -> ManifestSet:
 
 def _print_diagnostics(error: ManifestsInvalid) -> None:
     """Print all diagnostics: as text with the source lines, or each as a line of JSON."""
-    as_json = [
-        write_line(
-            diagnostic.severity.upper(),
-            f"{diagnostic.location}: {diagnostic.message}",
-            code=diagnostic.code,
-            hint=diagnostic.hint,
-            exit_code=int(error.exit_code),
-        )
-        for diagnostic in error.diagnostics
-    ]
-    if not all(as_json):
-        console.print_stderr(write_diagnostics(error.diagnostics).rstrip("\n"))
+    for found in error.diagnostics:
+        fields = {"code": found.code, "hint": found.hint, "exit_code": int(error.exit_code)}
+        if not write_line(found.severity.upper(), f"{found.location}: {found.message}", **fields):
+            console.print_stderr(write_diagnostics(error.diagnostics).rstrip("\n"))
+            return
 
 
 def load_clusters(paths: Sequence[Path] | None, settings: Settings) -> list[ClusterManifests]:

@@ -46,13 +46,17 @@ def exit_code(plan: Plan, *, detailed: bool, fail_on: Collection[str] = ()) -> E
 
     1: no subject could be read, so the plan says nothing about the cluster.
     """
-    refused = {verdict.id: verdict.cause for verdict in plan.refused}
-    findings = {name: text for name, text in describe_findings(plan).items() if name in fail_on and text}
-    for code, message in (*refused.items(), *((name, f"--fail-on {name}: {text}") for name, text in findings.items())):
+    blocked = plan.blocked
+    first = f"{count_subjects_of(blocked)} blocked, the first: {format_subject(blocked[0].address)}" if blocked else ""
+    unmatched = ", ".join(dict.fromkeys(str(warning.policy) for warning in plan.unmatched))
+    findings = zip(FINDINGS, (first, " ".join(plan.incomplete), unmatched), strict=True)
+    refusals = {verdict.id: verdict.cause for verdict in plan.refused}
+    refusals |= {name: f"--fail-on {name}: {text}" for name, text in findings if name in fail_on and text}
+    for code, message in refusals.items():
         console.print_error(message, code=code, exit_code=ExitCode.REFUSED)
-    if refused or findings:
+    if refusals:
         return ExitCode.REFUSED
-    unread = [decision for decision in plan.blocked if decision.unread]
+    unread = [decision for decision in blocked if decision.unread]
     if unread and len(unread) == len(plan.decisions):
         first = f"{format_subject(unread[0].address)}: {unread[0].reason}"
         console.print_error(
@@ -60,14 +64,6 @@ def exit_code(plan: Plan, *, detailed: bool, fail_on: Collection[str] = ()) -> E
         )
         return ExitCode.ERROR
     return ExitCode.ACTIONS if detailed and plan.actions else ExitCode.DONE
-
-
-def describe_findings(plan: Plan) -> dict[str, str]:
-    """Return for each of FINDINGS what the plan has of it; empty: nothing."""
-    blocked = plan.blocked
-    first = f"{count_subjects_of(blocked)} blocked, the first: {format_subject(blocked[0].address)}" if blocked else ""
-    policies = ", ".join(dict.fromkeys(str(warning.policy) for warning in plan.unmatched))
-    return {"blocked": first, "unknown": " ".join(plan.incomplete), "unmatched": policies}
 
 
 @accepts_settings(PLAN)
@@ -133,7 +129,7 @@ def plan(
             try:
                 connected = manifests if trusted is None else manifests.connect_as(trusted)
                 if trusted is not None and connected.base is None:
-                    codes.add(_announce_new_cluster(connected))
+                    _announce_new_cluster(connected)
                     continue
                 common.note_missing_policies(connected, settings)
                 with common.open_run(settings, connected) as run:
@@ -160,7 +156,7 @@ def _refuse_misspelt_diff(paths: Paths) -> None:
         raise UsageError(f"{display_name(word)}: there is no such file or folder; {hint}")
 
 
-def _announce_new_cluster(manifests: ClusterManifests) -> ExitCode:
+def _announce_new_cluster(manifests: ClusterManifests) -> None:
     """Say that a Cluster without policies is new: nothing connects to it before the merge."""
     verdict = limits.connection_verdict(
         manifests.cluster, manifests.waivers, manifests.connection_changes, now_ms=wall_clock_ms()
@@ -168,7 +164,6 @@ def _announce_new_cluster(manifests: ClusterManifests) -> ExitCode:
     if not verdict.passed:
         raise Refused(verdict.message)
     console.print_stderr(f"{manifests.cluster.metadata.name}: new, and without policies to plan; {verdict.message}")
-    return ExitCode.DONE
 
 
 @accepts_settings(DIFF, without=NO_CLUSTER)

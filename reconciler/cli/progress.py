@@ -44,10 +44,6 @@ class ProgressDisplay:
         return nullcontext()
 
 
-def _line(step: str, state: str) -> str:
-    return f"{step} ({state})" if state else step
-
-
 def shows_bar() -> bool:
     """Whether stderr is a terminal on which a line can be drawn again."""
     return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
@@ -69,7 +65,7 @@ class StepLines(ProgressDisplay):
 
     def __call__(self, step: str, state: str = "", _done: int = 0, _total: int = 0, /) -> None:
         with self._lock:
-            self._message = _line(step, state)
+            self._message = f"{step} ({state})" if state else step
             if step != self._step:
                 self._step = step
                 self._print(self._message)
@@ -142,7 +138,8 @@ class ProgressBar(ProgressDisplay):
 
     def __call__(self, step: str, state: str = "", done: int = 0, total: int = 0, /) -> None:
         self._is_step = bool(step)
-        self._task.description, self._task.completed, self._task.total = _line(step, state), done, total
+        self._task.description = f"{step} ({state})" if state else step
+        self._task.completed, self._task.total = done, total
         self._show(self._spinner, self._text, *([self._bar] if total else []), self._elapsed)
 
     def idle(self, status: str) -> None:

@@ -13,9 +13,9 @@ from reconciler.cli import common, console, loading
 from reconciler.cli.loading import Paths, parse_path
 from reconciler.cli.settings import SPARK, Settings, accepts_settings
 from reconciler.cli.signals import handle_signals
-from reconciler.errors import ExitCode, PlanUnusable, Refused, UsageError
+from reconciler.errors import ExitCode, PlanUnusable, UsageError
 from reconciler.report.document import RESTORE, Document
-from reconciler.report.restore import restore_plan_report, restore_report
+from reconciler.report.restore import restore_report
 from reconciler.text.escape import quoted
 
 
@@ -55,13 +55,14 @@ def restore_group(
     cluster = manifests.cluster.metadata.name
     with common.open_run(settings, manifests) as run:
         planned = pipeline.plan_restore(run, removal)
-    console.emit(settings, Document(kind=RESTORE, trees=lambda _view: [restore_plan_report(planned, cluster)]))
+    plan_tree = restore_report(removal, planned.unwritten, cluster, is_planned=True)
+    console.emit(settings, Document(kind=RESTORE, trees=lambda _view: [plan_tree]))
     if not planned.writable:
         return exit_code(planned.unwritten.values())
     if dry_run:
         return ExitCode.DONE
-    if confirm is None and (answer := console.ask(f"Type the name of the group ({quoted(group)}) to write:")) != group:
-        raise Refused(f"{quoted(answer)} is not {quoted(group)}: nothing was done")
+    if confirm is None:
+        console.confirm(f"Type the name of the group ({quoted(group)}) to write:", group)
     with handle_signals() as signals:
         with common.open_run(settings, manifests, signals) as run:
             outcomes = pipeline.restore_group(run, planned)

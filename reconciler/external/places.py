@@ -7,9 +7,10 @@ environment. A scan writes through the same stores, to where the command line sa
 
 import os
 import re
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from reconciler.references import Place, UnresolvedReference, find_place, read_regular
@@ -113,10 +114,8 @@ class StoredFiles:
     def names(self, *below: str) -> Mapping[str, int]:
         from pyarrow import fs
 
-        try:
+        with _of_store(partial(_unreadable, below)):
             found = self.store.get_file_info(fs.FileSelector("/".join((*self.segments, *below)), allow_not_found=True))
-        except Exception as error:  # noqa: BLE001 - pyarrow has an exception for each store
-            raise _unreadable(below, _describe(error)) from None
         files = [info for info in found if info.type is fs.FileType.File]
         return {info.base_name: (info.mtime_ns or 0) // 1_000_000 for info in files}
 
@@ -125,34 +124,26 @@ class StoredFiles:
 
         path = "/".join((*self.segments, *below))
         try:
-            if self.store.get_file_info(path).type is not fs.FileType.File:
-                return None
-            with self.store.open_input_stream(path) as stream:
-                content: bytes = stream.read(LARGEST_BYTES + 1)
+            with _of_store(partial(_unreadable, below), FileNotFoundError):
+                if self.store.get_file_info(path).type is not fs.FileType.File:
+                    return None
+                with self.store.open_input_stream(path) as stream:
+                    content: bytes = stream.read(LARGEST_BYTES + 1)
         except FileNotFoundError:
             return None
-        except Exception as error:  # noqa: BLE001 - pyarrow has an exception for each store
-            raise _unreadable(below, _describe(error)) from None
         if len(content) > LARGEST_BYTES:
             raise _unreadable(below, "it is too large")
         return content
 
     def write(self, content: bytes, *below: str) -> None:
         """Put a file whole: S3 and Google show no part of it. Raises OSError without the server's text."""
-        try:
-            with self.store.open_output_stream("/".join((*self.segments, *below))) as stream:
-                stream.write(content)
-        except Exception as error:  # noqa: BLE001 - pyarrow has an exception for each store
-            raise OSError(_describe(error)) from None
+        with _of_store(OSError), self.store.open_output_stream("/".join((*self.segments, *below))) as stream:
+            stream.write(content)
 
     def remove(self, *below: str) -> None:
         """Remove a file, if there is one. Raises OSError."""
-        try:
+        with suppress(FileNotFoundError), _of_store(OSError, FileNotFoundError):
             self.store.delete_file("/".join((*self.segments, *below)))
-        except FileNotFoundError:
-            return
-        except Exception as error:  # noqa: BLE001 - pyarrow has an exception for each store
-            raise OSError(_describe(error)) from None
 
 
 def _connect(place: Place, environment: Mapping[str, str], limit_s: float) -> Any:
@@ -161,7 +152,7 @@ def _connect(place: Place, environment: Mapping[str, str], limit_s: float) -> An
 
     from pyarrow import fs
 
-    try:
+    with _of_store(OSError):
         if place.scheme == "s3":
             # pyarrow takes the endpoint of a URI only, and never that of the SDK's variables.
             endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL") or ""
@@ -176,14 +167,18 @@ def _connect(place: Place, environment: Mapping[str, str], limit_s: float) -> An
         if place.scheme == "gs":
             return fs.GcsFileSystem(retry_time_limit=timedelta(seconds=limit_s))
         return fs.AzureFileSystem(environment.get("AZURE_STORAGE_ACCOUNT", ""))
+
+
+@contextmanager
+def _of_store(failed: Callable[[str], Exception], *passed: type[OSError]) -> Iterator[None]:
+    """Raise what `failed` makes of a store's error, without the server's text, which may quote anything."""
+    try:
+        yield
+    except passed:
+        raise
     except Exception as error:  # noqa: BLE001 - pyarrow has an exception for each store
-        raise OSError(_describe(error)) from None
-
-
-def _describe(error: Exception) -> str:
-    """Return what a store's error says, without the server's text, which may quote anything."""
-    match = _CODE.search(str(error))
-    return f"the object store answers {match[1] or match[2]}" if match else type(error).__name__
+        match = _CODE.search(str(error))
+        raise failed(f"the object store answers {match[1] or match[2]}" if match else type(error).__name__) from None
 
 
 def _unreadable(below: tuple[str, ...], reason: str | None) -> PositionUnreadable:

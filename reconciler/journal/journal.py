@@ -18,7 +18,7 @@ from reconciler.errors import JournalUnavailable
 from reconciler.journal import observed, release
 from reconciler.journal.entry import Event, JournalEntry, RemovedOffsets, create, dump_batch, parse
 from reconciler.journal.observed import ObservationLine
-from reconciler.journal.release import NO_CI_RUN, RELEASE_RECENT_MS, Approval, CiRun, Release
+from reconciler.journal.release import RELEASE_RECENT_MS, Approval, Release
 from reconciler.model.action import Action
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address, TopicPartition
@@ -70,20 +70,17 @@ class LineStore(Protocol):
 class ActionJournal:
     """A journal over a store of lines: an intent before each request, an outcome after it.
 
-    Safe between threads. Every method raises JournalUnavailable. `who`, `commit`, `ci_run`: of its
-    entries.
+    Safe between threads. Every method raises JournalUnavailable. `author`: `who`, `commit`, `run_url` and
+    `approver` of its entries.
     """
 
-    def __init__(
-        self, store: LineStore, *, who: str | None = None, commit: str | None = None, ci_run: CiRun = NO_CI_RUN
-    ) -> None:
+    def __init__(self, store: LineStore, **author: str | None) -> None:
         self.store = store
-        self._author: dict[str, Any] = {
-            "who": who,
-            "commit": commit,
-            "run_url": ci_run.url,
-            "approver": ci_run.approver,
-        }
+        self._author: dict[str, Any] = author
+
+    def set_commit(self, commit: str | None) -> None:
+        """Name the commit of the plan that the next entries are of."""
+        self._author["commit"] = commit
 
     def record(
         self,

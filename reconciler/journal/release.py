@@ -37,19 +37,8 @@ _URL_MAX, _APPROVER_MAX = 500, 200
 _HASH = re.compile("sha256:[0-9a-f]{64}")
 
 
-@dataclass(frozen=True, slots=True)
-class CiRun:
-    """The page of a CI run, and who approved it; None: not known."""
-
-    url: str | None = None
-    approver: str | None = None
-
-
-NO_CI_RUN = CiRun()
-
-
-def ci_run(environment: Mapping[str, str] = os.environ) -> CiRun:
-    """Return the run that the environment names.
+def ci_run(environment: Mapping[str, str] = os.environ) -> Mapping[str, str | None]:
+    """Return `run_url` and `approver` of the run that the environment names; None: not known.
 
     Raises UsageError for a value that no journal should hold.
     """
@@ -63,7 +52,7 @@ def ci_run(environment: Mapping[str, str] = os.environ) -> CiRun:
         raise UsageError(
             f"{APPROVER} is not a name: expected printable text of at most {_APPROVER_MAX} characters; correct or unset it"
         )
-    return CiRun(url, approver)
+    return {"run_url": url, "approver": approver}
 
 
 def _is_page(url: str) -> bool:

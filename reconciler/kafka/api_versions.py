@@ -4,10 +4,10 @@ Decided here: whether brokers can tell the types of groups. No call of the clien
 versions. A broker answers ApiVersions before a login, so the request has a connection of its own.
 """
 
-import socket
 import struct
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import BinaryIO
 
 from reconciler.kafka.connect import Connection, open_socket, tls_context
 from reconciler.kafka.futures import Deadline
@@ -94,9 +94,10 @@ def find_controllers(connection: Connection, deadline: Deadline) -> str | None:
 
 def _ask(connection: Connection, address: str, deadline: Deadline) -> ApiVersions | Unknown:
     try:
-        with open_socket(address, deadline.request_timeout_s, tls_context(connection.properties)) as stream:
-            stream.sendall(_request())
-            return _parse(_read(stream, struct.unpack(">i", _read(stream, 4))[0]))
+        with open_socket(address, deadline.request_timeout_s, tls_context(connection.properties)) as connected:
+            connected.sendall(_request())
+            with connected.makefile("rb") as stream:
+                return _parse(_read(stream, struct.unpack(">i", _read(stream, 4))[0]))
     except (OSError, ValueError, struct.error) as error:
         return Unknown(f"the API versions of {address}: {redact(str(error))}", Cause.NO_ANSWER)
 
@@ -107,16 +108,13 @@ def _request() -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-def _read(stream: socket.socket, size: int) -> bytes:
+def _read(stream: BinaryIO, size: int) -> bytes:
     """Return exactly `size` bytes. Raises OSError where the connection ends before, ValueError for a nonsensical size."""
     if not 0 <= size <= _LARGEST:
         raise ValueError("the answer is not from a Kafka broker")
-    data = b""
-    while len(data) < size:
-        part = stream.recv(size - len(data))
-        if not part:
-            raise ConnectionError("the broker closed the connection")
-        data += part
+    data = stream.read(size)
+    if len(data) < size:
+        raise ConnectionError("the broker closed the connection")
     return data
 
 

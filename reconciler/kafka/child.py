@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Callable, Mapping
 from multiprocessing import Pipe
@@ -68,14 +67,6 @@ class Child:
             if self.pipe.poll(timeout_s):
                 return self.pipe.recv()
         return None
-
-    def receive_after(self, timeout_s: float, *, skip: Callable[[Any], bool]) -> Any:
-        """Return the next value that is not to be skipped; None: none in time, or it has ended."""
-        deadline_s = time.monotonic() + timeout_s
-        while True:
-            value = self.receive(max(0.0, deadline_s - time.monotonic()))
-            if value is None or not skip(value):
-                return value
 
     @property
     def has_ended(self) -> bool:

@@ -210,8 +210,7 @@ class Reduction:
     records: int = 0
     skipped: int = 0
     malformed: int = 0
-    keyless: int = 0
-    _states: dict[bytes, KeyState] = field(default_factory=dict)
+    _states: dict[bytes | None, KeyState] = field(default_factory=dict)
 
     def add_records(self, records: Iterable[tuple[bytes | None, bytes | None, tuple[int, int], int]]) -> None:
         """Add records: key, value, type and milliseconds of the timestamp, offset.
@@ -221,14 +220,10 @@ class Reduction:
         states = self._states
         for key, value, (_, timestamp_ms), offset in records:
             self.records += 1
-            if key is None:
-                self.malformed += 1
-                self.keyless += 1
-                continue
             state = states.get(key)
             if state is None:
                 try:
-                    decoded = decode_key(key)
+                    decoded = decode_key(key or b"")
                 except ValueError:
                     decoded = _MALFORMED
                 is_requested = decoded.group in self.requested
@@ -304,7 +299,7 @@ class Reduction:
 
     def unattributed(self) -> Unknown | None:
         """Why a record may be of any group; None: each record is of one group, or of none."""
-        if self.keyless or any(state.key is _MALFORMED for state in self._states.values()):
+        if any(state.key is _MALFORMED for state in self._states.values()):
             return Unknown("a record has a malformed key")
         return None
 

@@ -1,14 +1,15 @@
 """Calls the coordinators of consumer groups, with a request per group and several clients.
 
-Decided here: how groups are distributed over clients, how many removals are under way at once, and
-which answers are positions, which say that there is none, and which say nothing. The library may
-crash while a coordinator moves, so these calls belong in worker processes and in Spark tasks
-(session.py says why). What opens a client raises ClusterUnreachable.
+Decided here: how groups are distributed over clients, how many removals are under way at once,
+which answers are positions, which say that there is none, which say nothing, and which reading is
+repeated. The library may crash while a coordinator moves, so these calls belong in worker processes
+and in Spark tasks (session.py says why). What opens a client raises ClusterUnreachable.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaError, KafkaException
@@ -19,6 +20,7 @@ from reconciler.kafka import connect
 from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.futures import (
     Deadline,
+    batched,
     cause_of,
     failed_with,
     failure_of,
@@ -80,13 +82,42 @@ partitions of `__consumer_offsets`: two in a batch instead of ten.
 _PACE_S = 3.0
 """How long clients wait for each other in one call; then the rest goes out at once."""
 
+_REBALANCE_S = 5.0
+"""How long to wait for the end of a rebalance: members have no partitions until then."""
+_TRIES = 2
+_GROUPS_IN_FLIGHT = 500
+_PAUSE_S = 0.25
 Members = tuple[GroupState | Unknown, frozenset[str] | Unknown, bool]
 """The state of a group, the topics of its members, and whether a retry would not change them."""
+_NO_MEMBERS: Members = (GroupState.EMPTY, frozenset(), True)
 
 _DESCRIBED_SHARE = 0.7
 """Share of the time for descriptions after which the library ends them. It does so a second late, and
 ends those of all groups of a client together: one silent coordinator must not make the others late.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Consumption:
+    """What a group consumes: its commits, and the topics whose partitions its members have."""
+
+    commits: Sequence[Commit] | Unknown
+    member_topics: frozenset[str] | Unknown = frozenset()
+
+    @property
+    def unread(self) -> Unknown | None:
+        """Why it is not known what the group consumes; None: it is."""
+        return next((part for part in (self.commits, self.member_topics) if isinstance(part, Unknown)), None)
+
+    def by_topic(self, names: Container[str]) -> dict[str, dict[int, int]]:
+        """The committed offset of each partition with a commit, for each of these topics that it consumes."""
+        commits = () if isinstance(self.commits, Unknown) else self.commits
+        members = () if isinstance(self.member_topics, Unknown) else self.member_topics
+        by_topic: dict[str, dict[int, int]] = {topic: {} for topic in members if topic in names}
+        for topic, partition, offset in commits:
+            if topic in names:
+                by_topic.setdefault(topic, {})[partition] = offset
+        return by_topic
 
 
 def ask_for_positions(
@@ -137,6 +168,73 @@ def send_removals(session: KafkaSession, groups: Sequence[str], deadline: Deadli
         # A coordinator that does not answer must not hold up the groups of the others for long.
         wait(wave.values(), timeout=pace.remaining_s)
     return futures
+
+
+def fetch(session: KafkaSession, requested: PartitionsByGroup, *, timeout_s: float) -> Fetched:
+    """Each group's positions. A worker process that dies is replaced once, with a new client.
+
+    Raises ClusterUnreachable where no client can be opened.
+    """
+    named = {group: partitions for group, partitions in requested.items() if group}
+    answer = session.call_worker(ask_for_positions, ((), named), timeout_s=timeout_s, tries=_TRIES) if named else None
+    return _unasked(requested) | ({} if answer is None else answer[1])
+
+
+def _unasked(groups: Iterable[str]) -> Fetched:
+    return {group: (NO_ANSWER, False) if group else (NAMELESS, True) for group in groups}
+
+
+def read_consumption(
+    session: KafkaSession, groups: Sequence[str], *, with_members: Collection[str], isolated: bool
+) -> Iterator[dict[str, Consumption]]:
+    """What each group consumes, a few hundred groups at a time.
+
+    `with_members`: groups that may have members; the members of other groups are not read.
+    `isolated`: send from a worker process. A Spark task, which is retried, need not, and the driver
+    always does. Raises ClusterUnreachable where no client can be opened.
+    """
+    with_members = frozenset(with_members)
+    for part in batched(groups, _GROUPS_IN_FLIGHT):
+        described, fetched = _read(session, part, with_members.intersection(part), isolated=isolated)
+        yield {group: _consumption(fetched[group][0], described.get(group, _NO_MEMBERS)[1]) for group in part}
+
+
+def _consumption(positions: Positions | Unknown, topics: frozenset[str] | Unknown) -> Consumption:
+    """What a group consumes. `topics`: of its members; it consumes those of a commit below 0, too, from no position."""
+    if not isinstance(positions, Unknown) and not isinstance(topics, Unknown):
+        topics |= {topic for (topic, _number), committed in positions.items() if committed is None}
+    return Consumption(select_commits(positions), topics)
+
+
+def _read(
+    session: KafkaSession, groups: Sequence[str], members: Collection[str], *, isolated: bool
+) -> tuple[dict[str, Members], Fetched]:
+    """Read all groups, then failed ones per coordinator: a moving one fails no others."""
+    described: dict[str, Members] = {group: (NO_ANSWER, NO_ANSWER if group else NAMELESS, False) for group in members}
+    fetched = _unasked(groups)
+    deadline, rebalance_deadline = session.deadline(), Deadline.after(_REBALANCE_S)
+    parts: list[Sequence[str]] = [[group for group in groups if group]]
+    while parts and not deadline.passed:
+        by_coordinator: dict[int, list[str]] = {}
+        for part in parts:
+            limit_s = max(0.1, min(deadline.remaining_s, session.timeout_s / 3))
+            request = ([group for group in part if group in described], dict.fromkeys(part))
+            if isolated:
+                answer = session.call_worker(ask_for_positions, request, timeout_s=limit_s, tries=_TRIES)
+            else:  # one client: a scan has many tasks at a time
+                answer = ask_for_positions(session, request, Deadline.after(limit_s), clients=1)
+            if answer is not None:
+                described |= answer[0]
+                fetched |= answer[1]
+            for group in part:
+                _state, topics, is_settled = described.get(group, _NO_MEMBERS)
+                may_settle = not is_settled and not (topics == REBALANCING and rebalance_deadline.passed)
+                if may_settle or not fetched[group][1]:
+                    by_coordinator.setdefault(log_partition(group, LOG_PARTITIONS), []).append(group)
+        parts = list(by_coordinator.values())
+        if parts:
+            time.sleep(min(_PAUSE_S, deadline.remaining_s))
+    return described, fetched
 
 
 def _call(

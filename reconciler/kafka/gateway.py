@@ -20,10 +20,10 @@ from confluent_kafka.admin import AdminClient
 from reconciler.errors import ClusterUnreachable, ProgramFailed
 from reconciler.kafka import topics
 from reconciler.kafka.consumer_offsets import read_newest_records
-from reconciler.kafka.coordinators import send_removals
+from reconciler.kafka.coordinators import fetch, send_removals
 from reconciler.kafka.futures import Deadline, kafka_error, name_failure, parse_each, submit, text_of
 from reconciler.kafka.group_listing import list_all_groups
-from reconciler.kafka.groups import fetch, read_consumers, read_groups, unknown_group
+from reconciler.kafka.groups import read_consumers, read_groups, unknown_group
 from reconciler.kafka.offsets import with_watermarks
 from reconciler.kafka.session import REQUEST_GRACE_S, Argument, Item, KafkaSession, Work
 from reconciler.model.names import TopicPartition

@@ -27,6 +27,8 @@ STATES = {
     ConsumerGroupState.EMPTY: GroupState.EMPTY,
 }
 _TYPES = {ConsumerGroupType.CLASSIC: GroupType.CLASSIC, ConsumerGroupType.CONSUMER: GroupType.CONSUMER}
+_OLD_TYPES = {"": GroupType.HIDDEN, "consumer": GroupType.HIDDEN, "connect": GroupType.CONNECT}
+"""By the protocol type, which share and Streams groups do not have, of groups that only the old list call shows."""
 _RIGHT = "DESCRIBE on the cluster"
 CLUSTER_RIGHTS = ("Metadata", METADATA, 8)
 """The request whose answer has the caller's rights on the cluster and on topics, and from which version on."""
@@ -191,13 +193,8 @@ def _old_groups(answer: Future[Any]) -> dict[str, GroupFacts] | Unknown:
         return failure
     # Its states are of the classic protocol: a share group with members reads "Dead".
     return {
-        entry.id: GroupFacts(group=entry.id, listed=False, type=_old_type(entry.protocol_type), state=_OLD_STATE)
+        entry.id: GroupFacts(
+            group=entry.id, listed=False, type=_OLD_TYPES.get(entry.protocol_type, GroupType.OTHER), state=_OLD_STATE
+        )
         for entry in answer.result()
     }
-
-
-def _old_type(protocol: str) -> GroupType:
-    """The type of a group that only the old list call shows: share and Streams groups have no protocol type."""
-    if protocol in ("", "consumer"):
-        return GroupType.HIDDEN
-    return GroupType.CONNECT if protocol == "connect" else GroupType.OTHER

@@ -1,37 +1,27 @@
-"""Reads consumer groups: type, state, committed offsets and the topics of their members.
+"""Reads consumer groups: type, state, committed offsets and what they consume.
 
-Decided here: when a group counts as absent, and which reading is repeated. Outside of Spark tasks
-worker processes call the coordinators (session.py says why).
+Decided here: when a group counts as absent.
 """
 
-import time
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka.consumer_offsets import read_consumer_offsets
-from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.coordinators import (
-    LOG_PARTITIONS,
-    NAMELESS,
     NO_ANSWER,
-    REBALANCING,
     Commit,
-    Fetched,
     FullCommit,
     Members,
-    PartitionsByGroup,
-    Positions,
     ask_for_commits,
-    ask_for_positions,
     open_clients,
-    select_commits,
+    read_consumption,
 )
-from reconciler.kafka.futures import Deadline, batched, error_columns, submit
+from reconciler.kafka.futures import Deadline, error_columns, submit
 from reconciler.kafka.group_listing import list_all_groups, list_groups, with_members
 from reconciler.kafka.offsets import read_last_stable_offsets
 from reconciler.kafka.session import KafkaSession
@@ -53,42 +43,9 @@ from reconciler.model.snapshot import (
     fingerprint,
 )
 
-
-@dataclass(frozen=True, slots=True)
-class Consumption:
-    """What a group consumes: its commits, and the topics whose partitions its members have."""
-
-    commits: Sequence[Commit] | Unknown
-    member_topics: frozenset[str] | Unknown = frozenset()
-
-    @property
-    def unread(self) -> Unknown | None:
-        """Why it is not known what the group consumes; None: it is."""
-        return next((part for part in (self.commits, self.member_topics) if isinstance(part, Unknown)), None)
-
-    @property
-    def topics(self) -> frozenset[str]:
-        """The topics that the group is known to consume."""
-        members = frozenset[str]() if isinstance(self.member_topics, Unknown) else self.member_topics
-        return members.union(() if isinstance(self.commits, Unknown) else (topic for topic, _, _ in self.commits))
-
-    def by_topic(self, names: Container[str]) -> dict[str, dict[int, int]]:
-        """The committed offset of each partition with a commit, for each of these topics that it consumes."""
-        by_topic: dict[str, dict[int, int]] = {topic: {} for topic in self.topics if topic in names}
-        for topic, partition, offset in () if isinstance(self.commits, Unknown) else self.commits:
-            if topic in by_topic:
-                by_topic[topic][partition] = offset
-        return by_topic
-
-
 NO_COMMIT_YET = Unknown("it is a Streams group without a commit, and its members cannot be described")
 _LISTING_SHARE = 2 / 3
 """Share of the time for the listing before a request; coordinators answer in the rest."""
-_REBALANCE_S = 5.0
-"""How long to wait for the end of a rebalance: members have no partitions until then."""
-_TRIES = 2
-_GROUPS_IN_FLIGHT = 500
-_PAUSE_S = 0.25
 _OBSERVED_MAX = 1_500
 """Commits of an observed group: they are one record of the journal, of up to 600 KB."""
 
@@ -106,12 +63,11 @@ def read_groups(
     """Listing, state and commits of some groups.
 
     `listed` False needs a provably complete listing and the group's coordinator: while a
-    coordinator moves, no broker lists its groups and no error says so. The coordinators of `removed`
-    have answered: each removed its group. The listing has the type and state of a listed group, so
-    its coordinator answers only for the commits. Unless `cluster_id` is None, every fact is Unknown
-    where another cluster answers, or one that does not tell its id: the same name there is another
-    group. While the brokers list their groups, a worker process connects to them. `hidden`: list
-    also those that only the old call shows, which describes each of them. Raises ClusterUnreachable.
+    coordinator moves, no broker lists its groups and no error says so. The listing has the type and
+    state of a listed group, so its coordinator answers only for the commits. Unless `cluster_id` is
+    None, every fact is Unknown where another cluster answers, or one that does not tell its id: the
+    same name there is another group. While the brokers list their groups, a worker process connects
+    to them. `removed`, `hidden`: as in `model.ports.Gateway`. Raises ClusterUnreachable.
     """
     listing_deadline = Deadline.after(deadline.remaining_s * _LISTING_SHARE)
     asked = len(requested) - len(removed)
@@ -275,46 +231,6 @@ def _read_last_stable_offsets(session: KafkaSession, partitions: Sequence[Partit
     return last_stable_offsets
 
 
-def fetch(session: KafkaSession, requested: PartitionsByGroup, *, timeout_s: float) -> Fetched:
-    """Each group's positions. A worker process that dies is replaced once, with a new client.
-
-    Raises ClusterUnreachable where no client can be opened.
-    """
-    fetched: Fetched = {group: (NO_ANSWER, False) if group else (NAMELESS, True) for group in requested}
-    named = {group: partitions for group, partitions in requested.items() if group}
-    answer = session.call_worker(ask_for_positions, ((), named), timeout_s=timeout_s, tries=_TRIES) if named else None
-    return fetched if answer is None else fetched | answer[1]
-
-
-def read_consumption(
-    session: KafkaSession, groups: Sequence[str], *, with_members: Collection[str], isolated: bool
-) -> Iterator[dict[str, Consumption]]:
-    """What each group consumes, a few hundred groups at a time.
-
-    `with_members`: groups that may have members; the members of other groups are not read.
-    `isolated`: send from a worker process. Otherwise the library may kill this process while a
-    coordinator moves: acceptable in a Spark task, which is retried, never in the driver. Raises
-    ClusterUnreachable where no client can be opened.
-    """
-    with_members = frozenset(with_members)
-    for part in batched(groups, _GROUPS_IN_FLIGHT):
-        members = [group for group in part if group in with_members]
-        positions, topics = _read(session, part, members, isolated=isolated)
-        yield {
-            group: _consumption(
-                positions.get(group, NAMELESS), topics.get(group, NAMELESS) if group in with_members else frozenset()
-            )
-            for group in part
-        }
-
-
-def _consumption(positions: Positions | Unknown, topics: frozenset[str] | Unknown) -> Consumption:
-    """What a group consumes. `topics`: of its members; it consumes those of a commit below 0, too, from no position."""
-    if not isinstance(positions, Unknown) and not isinstance(topics, Unknown):
-        topics |= {topic for (topic, _number), committed in positions.items() if committed is None}
-    return Consumption(select_commits(positions), topics)
-
-
 def commit_row(group: str, commits: Sequence[Commit] | Unknown) -> dict[str, Any]:
     """The row of a group: the counts and the fingerprint of its commits, or an error."""
     return {"group": group, **(error_columns(commits) if isinstance(commits, Unknown) else _summary(commits))}
@@ -373,41 +289,3 @@ def _topic_ids(
     described = describe(session, names, deadline=deadline) if names else {}
     topic_ids = {name: answer[0].topic_id for name, answer in described.items() if isinstance(answer, tuple)}
     return {name: topic_id for name, topic_id in topic_ids.items() if isinstance(topic_id, str)}
-
-
-_Read = tuple[dict[str, Positions | Unknown], dict[str, frozenset[str] | Unknown]]
-"""Positions, and topics of members, by group."""
-
-
-def _read(session: KafkaSession, groups: Sequence[str], members: Sequence[str], *, isolated: bool) -> _Read:
-    """Read all groups, then failed ones per coordinator: a moving one fails no others."""
-    positions: dict[str, Positions | Unknown] = {group: NO_ANSWER if group else NAMELESS for group in groups}
-    topics: dict[str, frozenset[str] | Unknown] = {group: NO_ANSWER if group else NAMELESS for group in members}
-    deadline, rebalance_deadline = session.deadline(), Deadline.after(_REBALANCE_S)
-    parts: list[Sequence[str]] = [[group for group in groups if group]]
-    while parts and not deadline.passed:
-        by_coordinator: dict[int, list[str]] = {}
-        for part in parts:
-            limit_s = max(0.1, min(deadline.remaining_s, session.timeout_s / 3))
-            request = ([group for group in part if group in topics], dict.fromkeys(part))
-            if isolated:
-                answer = session.call_worker(ask_for_positions, request, timeout_s=limit_s, tries=_TRIES)
-            else:  # one client: a scan has many tasks at a time
-                answer = ask_for_positions(session, request, Deadline.after(limit_s), clients=1)
-            described, fetched = ({}, {}) if answer is None else answer
-            positions |= {group: read for group, (read, _is_final) in fetched.items()}
-            topics |= {group: member_topics for group, (_state, member_topics, _is_settled) in described.items()}
-            settled = {group for group, (_state, _topics, is_settled) in described.items() if is_settled}
-            final = {group for group, (_read, is_final) in fetched.items() if is_final}
-            for group in part:
-                described_for_good = (
-                    group not in topics
-                    or group in settled
-                    or (topics[group] == REBALANCING and rebalance_deadline.passed)
-                )
-                if not described_for_good or group not in final:
-                    by_coordinator.setdefault(log_partition(group, LOG_PARTITIONS), []).append(group)
-        parts = list(by_coordinator.values())
-        if parts:
-            time.sleep(min(_PAUSE_S, deadline.remaining_s))
-    return positions, topics

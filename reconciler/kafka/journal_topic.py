@@ -106,11 +106,9 @@ class JournalTopic:
                 starts = first_offsets(self._session, self._topic, ends, since_ms)
             unread = [start.reason for start in starts.values() if isinstance(start, Unknown)]
             read_to = {number: start for number, start in starts.items() if isinstance(start, int)}
-
-            def add(_partition: int, records: list[Message]) -> None:
-                messages.extend(records)
-
-            errors = read_records(self._session, self._topic, ends, add, read_to=read_to)
+            errors = read_records(
+                self._session, self._topic, ends, lambda _number, records: messages.extend(records), read_to=read_to
+            )
             unread += [error.reason for error in errors.values()]
         except (ClusterUnreachable, KafkaException) as error:
             raise self._unavailable("read", reason_of(error)) from None

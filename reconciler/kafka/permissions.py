@@ -25,7 +25,7 @@ from reconciler.kafka.group_listing import CLUSTER_RIGHTS
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC, send_descriptions
 from reconciler.model.scan_request import PositionKind, ScanRequest
-from reconciler.model.selector import Selector, select
+from reconciler.model.selector import Selector, may_share_name, select
 from reconciler.model.snapshot import Unknown
 
 ALL = "*"
@@ -105,14 +105,10 @@ def planning_requests(needs: ScanRequest) -> tuple[RequiredRequest, ...]:
     with_groups = bool(needs.groups) or needs.readers
     with_fetch = needs.consumer_offsets or any(part.records for part in needs.topics)
     no_position = "the positions of groups cannot be read: floors on their topics are blocked, and so is their removal"
+    no_record = "neither __consumer_offsets nor records can be read: floors and removals are blocked"
+    no_config = "it is unknown whether topics are compacted: their floors are blocked"
     rows = (
-        (
-            with_fetch,
-            "Fetch",
-            1,
-            4,
-            "neither __consumer_offsets nor records can be read: floors and removals are blocked",
-        ),
+        (with_fetch, "Fetch", 1, 4, no_record),
         (needs.offsets, "ListOffsets", 2, 2, "the ends of partitions cannot be read: floors are blocked"),
         (bool(needs.topics), "Metadata", 3, 10, "topics have no id: floors and elections are blocked"),
         (with_groups, "OffsetFetch", 9, 1, no_position),
@@ -120,19 +116,9 @@ def planning_requests(needs: ScanRequest) -> tuple[RequiredRequest, ...]:
         (needs.readers, "DescribeGroups", 15, 0, "what members read is not known: floors on their topics are blocked"),
         (needs.readers, "ListGroups", 16, 0, "groups are not known: floors are blocked"),
         (bool(needs.groups), "ListGroups", 16, 4, "the states of groups are not told: removals are blocked"),
-        (
-            needs.offsets,
-            "DescribeConfigs",
-            32,
-            1,
-            "it is unknown whether topics are compacted: their floors are blocked",
-        ),
+        (needs.offsets, "DescribeConfigs", 32, 1, no_config),
     )
-    return tuple(
-        RequiredRequest(Role.PLAN, name, key, first, breaks)
-        for is_needed, name, key, first, breaks in rows
-        if is_needed
-    )
+    return tuple(RequiredRequest(Role.PLAN, *row[1:]) for row in rows if row[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,28 +138,19 @@ def requirements(required: RequiredAccess) -> list[Permission]:
     """All permissions that the manifests require. Applying also needs those of planning."""
     plan, apply, elections = Role
     request = required.needs
-    topics = [(NameSelection(selectors=n.topics, excluding=n.except_topics), n.offsets) for n in request.topics]
-    floors = [selection for selection, with_offsets in topics if with_offsets]
+    topics = [NameSelection(selectors=n.topics, excluding=n.except_topics) for n in request.topics]
+    asked = list(zip(request.topics, topics, strict=True))
+    floors = [selection for n, selection in asked if n.offsets]
     with_records = [
-        NameSelection(
-            selectors=n.topics, excluding=n.except_topics, patterns_skip_underscore=n.patterns_skip_underscore
-        )
-        for n in request.topics
-        if n.records
+        replace(selection, patterns_skip_underscore=n.patterns_skip_underscore) for n, selection in asked if n.records
     ]
     groups = [NameSelection(selectors=n.groups, excluding=n.except_groups) for n in request.groups]
-    journal = [NameSelection(selectors=(Selector(required.journal_topic),))] if required.journal_topic else []
+    journal = _exactly(required.journal_topic) if required.journal_topic else []
     of_elections = journal if any(change.purpose is elections for change in required.changes) else []
     with_observations = request.without_consumer_offsets and any(part.idle_for_ms for part in request.groups)
     every_topic = [EVERY] if request.cluster_records or with_observations else []
-    described = [*(selection for selection, _ in topics), *every_topic]
     needs_log = request.consumer_offsets and not request.without_consumer_offsets
-    consumer_offsets = [NameSelection(selectors=(Selector(CONSUMER_OFFSETS_TOPIC),))] if needs_log else []
-    syncs = [
-        NameSelection(selectors=(Selector.literal(reader.at),))
-        for reader in request.external
-        if reader.kind is PositionKind.MIRROR_MAKER_SYNCS
-    ]
+    syncs = (reader.at for reader in request.external if reader.kind is PositionKind.MIRROR_MAKER_SYNCS)
     # A policy with `every` reads the journal, and so does one that rests on observations.
     has_clock = with_observations or any(part.every_ms is not None for part in request.topics)
     # What does not work without each of them.
@@ -197,19 +174,23 @@ def requirements(required: RequiredAccess) -> list[Permission]:
     no_history = "the actions of an interrupted run cannot be read: the next run does not report them"
     return [
         Permission(plan, "DESCRIBE", "cluster", [EVERY], no_listing),
-        Permission(plan, "DESCRIBE", "topic", described, no_topic),
+        Permission(plan, "DESCRIBE", "topic", [*topics, *every_topic], no_topic),
         Permission(plan, "DESCRIBE_CONFIGS", "topic", floors, no_config),
         Permission(plan, "DESCRIBE", "group", [*groups, EVERY] if request.readers else groups, no_group),
-        Permission(plan, "READ", "topic", consumer_offsets, no_consumer_offsets),
+        Permission(plan, "READ", "topic", _exactly(CONSUMER_OFFSETS_TOPIC) if needs_log else [], no_consumer_offsets),
         Permission(plan, "READ", "topic", journal if has_clock else [], no_clock),
         Permission(plan, "READ", "topic", with_records, no_record),
-        Permission(plan, "READ", "topic", syncs, no_position),
+        Permission(plan, "READ", "topic", _exactly(*syncs), no_position),
         *required.changes,
         Permission(apply, "READ", "topic", [] if has_clock else journal, no_history),
         Permission(apply, "WRITE", "topic", journal, no_intent),
         Permission(elections, "READ", "topic", of_elections, no_history),
         Permission(elections, "WRITE", "topic", of_elections, no_intent),
     ]
+
+
+def _exactly(*names: str) -> list[NameSelection]:
+    return [NameSelection(selectors=(Selector.literal(name),)) for name in names]
 
 
 Operations = Mapping[str, frozenset[str] | Unknown]
@@ -380,7 +361,7 @@ def _resources(permission: Permission, names: Mapping[str, Sequence[str]]) -> It
             prefix = _PREFIX_PATTERN.fullmatch(selector.text)
             if kind == "cluster":
                 yield Resource(kind)
-            elif prefix and (is_wide or not _may_except(selection, prefix[1])):
+            elif prefix and (is_wide or not _may_except(selection, selector)):
                 yield Resource(kind, prefix[1], prefixed=True)
             elif not is_wide:
                 narrowed = replace(selection, selectors=(selector,))
@@ -389,13 +370,7 @@ def _resources(permission: Permission, names: Mapping[str, Sequence[str]]) -> It
                 yield Resource(kind, ALL if selector.is_pattern else selector.text)
 
 
-def _may_except(selection: NameSelection, prefix: str) -> bool:
-    """Whether the selection may leave out a name with this prefix."""
-
-    def may_match(selector: Selector) -> bool:
-        literal = re.split(r"[*?\[]", selector.text)[0]
-        overlaps = literal.startswith(prefix) or (selector.is_pattern and prefix.startswith(literal))
-        return overlaps or selector.text.startswith("regex:")
-
-    hidden = selection.patterns_skip_underscore and prefix.startswith("_")
-    return hidden or any(map(may_match, selection.excluding))
+def _may_except(selection: NameSelection, selector: Selector) -> bool:
+    """Whether the selection may leave out a name that its selector selects."""
+    hidden = selection.patterns_skip_underscore and selector.text.startswith("_")
+    return hidden or any(may_share_name(selector, other) for other in selection.excluding)

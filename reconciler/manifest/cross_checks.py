@@ -30,7 +30,6 @@ def cross_check(items: Sequence[ParsedManifest], *, complete: bool) -> Iterator[
 
 
 def _duplicates(items: Sequence[ParsedManifest]) -> Iterator[Diagnostic]:
-    """Yield manifests of one address, and Clusters of one cluster id."""
     # The name of a Cluster is the name of its cluster, so two of one name have one key as well.
     first: dict[object, ParsedManifest] = {}
     path = ("spec", "clusterId")
@@ -65,7 +64,6 @@ def _double_claims(items: Sequence[ParsedManifest]) -> Iterator[Diagnostic]:
 
 
 def _journal_rules(items: Sequence[ParsedManifest]) -> Iterator[Diagnostic]:
-    """Yield policies that truncate the journal topic, or that need one and have none."""
     clusters = {item.name: (item, item.manifest) for item in items if isinstance(item.manifest, Cluster)}
     for item in items:
         policy = item.manifest
@@ -84,7 +82,6 @@ def _journal_rules(items: Sequence[ParsedManifest]) -> Iterator[Diagnostic]:
 
 
 def _cluster_references(items: Sequence[ParsedManifest]) -> Iterator[Diagnostic]:
-    """Yield manifests without a known cluster, and Clusters without a policy."""
     names = sorted({item.name for item in items if item.model is Cluster})
     if items and not names:
         message = "the manifests hold no Cluster, so the cluster is unknown"

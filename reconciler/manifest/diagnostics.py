@@ -102,7 +102,6 @@ class SourceFile:
         return SourceLocation(self.path, span.line, span.column)
 
     def diagnostic(self, error: ManifestError, address: str, related: Iterable[Related] = ()) -> Diagnostic:
-        """Return an error of the manifest at `address` with its line and context."""
         field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.path).removeprefix(".")
         place = ", ".join(filter(None, (address, field)))
         return Diagnostic(

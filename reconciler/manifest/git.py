@@ -15,7 +15,7 @@ _LOCKS = ("index.lock", "HEAD.lock", "rebase-merge", "rebase-apply", "sequencer"
 """What the git folder of a checkout holds while git changes its files, or goes from commit to commit."""
 _LOG = logging.getLogger(__name__)
 _OF_A_REPOSITORY = frozenset(
-    {
+    [
         "GIT_DIR",
         "GIT_WORK_TREE",
         "GIT_INDEX_FILE",
@@ -23,7 +23,7 @@ _OF_A_REPOSITORY = frozenset(
         "GIT_OBJECT_DIRECTORY",
         "GIT_PREFIX",
         "GIT_NAMESPACE",
-    }
+    ]
 )
 
 
@@ -56,10 +56,8 @@ def git_source(manifests: tuple[ManifestFile, ...], roots: Iterable[Path] = ()) 
     folders = list(dict.fromkeys([*(path.parent for path in paths), *(root.resolve() for root in roots)]))
     git = partial(run_git, folders[0])
     # Quiet: a repository without a commit is not a failure.
-    (commit, failure), top = (
-        _ask_git(folders[0], "rev-parse", "--verify", "--quiet", "HEAD"),
-        git("rev-parse", "--show-toplevel"),
-    )
+    commit, failure = _ask_git(folders[0], "rev-parse", "--verify", "--quiet", "HEAD")
+    top = git("rev-parse", "--show-toplevel")
     if commit is None or top is None:
         if failure and _git_folder(paths[0]) is not None:
             _LOG.warning("no commit of %s is known, because git refuses: %s", folders[0], display_name(failure))

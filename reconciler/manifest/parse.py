@@ -105,7 +105,6 @@ class ParsedManifest:
         return self.source.diagnostic(error, self.address, positions)
 
     def check_kind(self) -> None:
-        """Report a kind that is missing, unknown or no text."""
         known = f"one of {', '.join(kinds())}"
         kind = self.root.value.get("kind")
         if kind is None:
@@ -158,7 +157,6 @@ class ParsedManifest:
         return corrected
 
     def _add_model_error(self, entry: Mapping[str, Any]) -> None:
-        """Report one entry of pydantic's list of errors."""
         kind, path = entry["type"], tuple(entry["loc"])
         on_key = path[-1:] == ("[key]",)
         path = path[:-1] if on_key else path

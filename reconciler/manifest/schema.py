@@ -9,9 +9,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from reconciler.codec import DIALECT
 from reconciler.manifest.parse import kinds
+from reconciler.policies.fields import where
 
-DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _FIRST_KEYS = ("title", "description", "type")
 
 
@@ -28,7 +29,7 @@ def schemas() -> Mapping[str, str]:
 def _text(name: str, schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
     enums = {name: definition for name, definition in definitions.items() if "enum" in definition}
     references = {name: definitions[name] for name in sorted(definitions) if name not in enums}
-    head = {"$schema": DRAFT, "$id": f"urn:kafka-reconciler:schema:v1:{name}"}
+    head = {"$schema": DIALECT, "$id": f"urn:kafka-reconciler:schema:v1:{name}"}
     document = head | _tidy({**schema, "$defs": references}, enums)
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
@@ -45,10 +46,7 @@ def _any_manifest(models: Mapping[str, Any]) -> dict[str, Any]:
             "apiVersion": models[names[0]]["properties"]["apiVersion"],
             "kind": {"description": "Which kind of manifest this is.", "enum": names, "examples": names},
         },
-        "allOf": [
-            {"if": {"properties": {"kind": {"const": name}}, "required": ["kind"]}, "then": {"$ref": f"#/$defs/{name}"}}
-            for name in names
-        ],
+        "allOf": [{"if": where("kind", {"const": name}), "then": {"$ref": f"#/$defs/{name}"}} for name in names],
     }
 
 

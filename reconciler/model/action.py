@@ -47,7 +47,6 @@ class Action(ABC):
 
     @property
     def irreversible(self) -> bool:
-        """Whether the change cannot be undone."""
         return True
 
     def records_removed_max(self, start: int | None) -> int:  # noqa: ARG002  most remove none

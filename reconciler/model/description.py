@@ -14,7 +14,7 @@ class Description:
 
     `change`: what moves, from where to where; empty where `loss` says it all. `loss`: what is lost at
     most; empty: nothing. `notes`: why, for a report in full. `risks`: what follows for others and
-    means a loss; `unknowns`: facts that are not known.
+    means a loss.
     """
 
     subject: Phrase
@@ -22,7 +22,6 @@ class Description:
     loss: Phrase = ()
     notes: tuple[Phrase, ...] = ()
     risks: tuple[Phrase, ...] = ()
-    unknowns: tuple[Phrase, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

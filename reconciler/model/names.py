@@ -55,12 +55,10 @@ class Address:
 
     @property
     def is_of_group(self) -> bool:
-        """Whether its subject is a group."""
         return subjects_of(self.kind) == "groups"
 
     @property
     def policy_address(self) -> "Address":
-        """The address of the policy that this subject belongs to."""
         return Address(self.kind, self.policy)
 
     @classmethod

@@ -122,7 +122,6 @@ class ScanRequest:
 
     @staticmethod
     def union(parts: "Iterable[ScanRequest]") -> "ScanRequest":
-        """Return one request for what all parts ask for."""
         parts = tuple(parts)
         return ScanRequest(
             topics=tuple(need for part in parts for need in part.topics),

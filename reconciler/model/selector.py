@@ -49,11 +49,9 @@ class Selector:
 
     @property
     def is_pattern(self) -> bool:
-        """True for globs and regular expressions, False for an exact name."""
         return self.name is None
 
     def matches(self, name: str) -> bool:
-        """Whether the selector selects `name`."""
         if self._pattern is None:
             return self.name == name
         # RE2's wrapper counts the characters of a text, which takes thrice as long as the matching of bytes.
@@ -108,11 +106,9 @@ class SelectorSet:
         return bool(self._patterns)
 
     def matches_pattern(self, name: str) -> bool:
-        """Whether a pattern selects `name`."""
         return any(pattern.matches(name) for _index, pattern in self._patterns)
 
     def matches(self, name: str) -> bool:
-        """Whether a selector selects `name`."""
         return name in self._by_name or self.matches_pattern(name)
 
     def covering(self, name: str) -> Selector | None:

@@ -109,7 +109,6 @@ class CommittedOffset:
 
     @property
     def at(self) -> TopicPartition:
-        """The partition."""
         return TopicPartition(self.topic, self.partition)
 
 
@@ -157,7 +156,6 @@ class ExternalPosition:
 
     @cached_property
     def topics(self) -> frozenset[str]:
-        """The topics that the position names."""
         return frozenset(partition.topic for partition in self.offsets)
 
 

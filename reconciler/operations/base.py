@@ -117,6 +117,11 @@ class Operation(Sendable):
         """
         return self.address
 
+    @property
+    def unchecked(self) -> str:
+        """What the policy accepts without a check, in words; empty: nothing."""
+        return ""
+
     @abstractmethod
     def describe(self) -> Description:
         """Describe the action for any report."""

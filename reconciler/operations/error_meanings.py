@@ -6,7 +6,7 @@ client did. Neither is success, nor proof that the request had no effect.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import Enum, StrEnum
 from typing import Literal, NamedTuple
 
@@ -67,16 +67,12 @@ COMMON_ERRORS: ErrorTable = {
 """The errors that mean the same for every operation."""
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
-    """What the result of one item of a request means. Other fields: as in ItemResult."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response(ItemResult):
+    """The result of one item of a request, and what it means."""
 
     answer: ResponseAction
-    code: str
-    text: str = ""
-    no_effect: bool = False
-    sent: bool = True
-    low_watermark: int | None = None
+    no_effect: bool
 
 
 class Right(NamedTuple):
@@ -97,4 +93,5 @@ def interpret(result: ItemResult, errors: ErrorTable, right: Right) -> Response:
     if code.endswith("_AUTHORIZATION_FAILED"):
         needed = f"{right.operation} on the {right.resource}{right.hint}"
         text = f"a right is missing ({text or code}): the request needs {needed}"
-    return Response(answer, code, text, no_effect, result.sent, result.low_watermark)
+    of_result = {**asdict(result), "text": text}
+    return Response(**of_result, answer=answer, no_effect=no_effect)

@@ -27,7 +27,8 @@ class RunContext(Protocol):
 
     `removed_groups`: groups that this run has removed, or found removed. `effect_wait_ms`: how long
     to wait until the cluster shows the effect of a request. `consumer_offsets_ends`: up to where the recheck
-    has read each partition of `__consumer_offsets`. `known_groups`: the groups of the recheck.
+    has read each partition of `__consumer_offsets`. `known_groups`: those of the recheck, which read the
+    types that no list call tells.
     """
 
     @property

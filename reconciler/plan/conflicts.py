@@ -4,10 +4,9 @@ Neither policy acts on a subject that two claim: the manifests do not say which 
 policy removes a group while another policy of the same manifests waits for its commits.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 from reconciler.model.block_reason import BlockReason
 from reconciler.policies import Policy
@@ -30,15 +29,11 @@ class ConflictIndex:
 
     def __init__(self, selections: Iterable[Selection]) -> None:
         self._claims: defaultdict[tuple[type, str], list[Policy]] = defaultdict(list)
-        self._counts: defaultdict[tuple[type, str], Counter[int | None]] = defaultdict(Counter)
-        """How many policies claim each partition number; None: all of the name."""
         self._waiting: defaultdict[str, list[Policy]] = defaultdict(list)
         for selection in sorted(selections, key=lambda s: s.policy.address):
             policy = selection.policy
             for name in selection.subjects:
-                claimed = policy.claimed_partitions(name)
                 self._claims[type(policy), name].append(policy)
-                self._counts[type(policy), name].update((None,) if claimed is None else claimed)
             for group in policy.awaited_groups:
                 self._waiting[group].append(policy)
 
@@ -48,26 +43,26 @@ class ConflictIndex:
         return {name: conflict for name in selection.subjects if (conflict := self._conflict(policy, name))}
 
     def _conflict(self, policy: Policy, name: str) -> Conflict | None:
-        claimed, counts = policy.claimed_partitions(name), self._counts[type(policy), name]
-        common: frozenset[int] | None = None
-        if counts[None] <= (claimed is None):
-            numbers = counts.keys() if claimed is None else (number for number in claimed if counts[number] > 1)
-            common = frozenset(number for number in numbers if number is not None)
-            if not common:
-                return None
-        rivals = (
-            other
-            for other in self._claims[type(policy), name]
-            if other is not policy and _overlap(claimed, other.claimed_partitions(name))
-        )
-        cited = list(islice(rivals, _CITED_MAX + 1))
+        claimed, common = policy.claimed_partitions(name), frozenset[int]()
+        rivals, all_of_it = list[Policy](), False
+        for other in self._claims[type(policy), name]:
+            theirs = other.claimed_partitions(name)
+            if other is policy or not (claimed is None or theirs is None or not claimed.isdisjoint(theirs)):
+                continue
+            rivals.append(other)
+            all_of_it = all_of_it or theirs is None
+            common |= (theirs or frozenset()) if claimed is None else claimed & (claimed if theirs is None else theirs)
+            if all_of_it and len(rivals) > _CITED_MAX:  # no further rival changes what is said
+                break
+        if not rivals:
+            return None
         subject = f"group {quoted(name)}" if policy.SUBJECTS == "groups" else f"topic {name}"
         block = BlockReason(
             code="B105",
-            reason=f"{_cite([policy])} and {_cite(cited)} {'all' if len(cited) > 1 else 'both'} claim {subject}",
+            reason=f"{_cite([policy])} and {_cite(rivals)} {'all' if len(rivals) > 1 else 'both'} claim {subject}",
             next_step=f"leave it to one of them: name it under except{policy.SUBJECTS.capitalize()} of the others",
         )
-        return Conflict(None if common == claimed else common, block)
+        return Conflict(None if all_of_it or common == claimed else common, block)
 
     def block_removal(self, group: str | None) -> BlockReason | None:
         """Return why `group` may not be removed; None: no policy waits for it."""
@@ -79,10 +74,6 @@ class ConflictIndex:
             "would ever be purged there again",
             next_step="remove it from unreadBy first, or name it in exceptGroups of the removal",
         )
-
-
-def _overlap(first: frozenset[int] | None, second: frozenset[int] | None) -> bool:
-    return first is None or second is None or not first.isdisjoint(second)
 
 
 def _cite(policies: Sequence[Policy]) -> str:

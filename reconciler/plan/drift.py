@@ -8,7 +8,8 @@ remembers what it was when it was last read.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal
+from functools import partial
+from typing import Any, ClassVar, Literal
 
 from reconciler import operations
 from reconciler.codec import Codec, compare, document, is_newer, shorten
@@ -19,6 +20,7 @@ from reconciler.model.description import OffsetMove
 from reconciler.model.names import Address, count_by_sort
 from reconciler.model.plan import Blocked, Plan, Unmatched, section_of
 from reconciler.operations.base import Operation
+from reconciler.plan.targets import with_parents
 
 FORMAT_VERSION = "1.3"
 BLOCKED, UNREAD = "blocked", "unread"
@@ -132,8 +134,7 @@ def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
     decided = {decision.address for decision in plan.decisions}
     for address in before:
         # a subject below an unread topic or policy keeps what the previous report said
-        above = (Address(address.kind, address.policy, address.name), address.policy_address)
-        parent = next((unread[parent] for parent in above if parent in unread), None)
+        parent = next((unread[parent] for parent in with_parents(address) if parent in unread), None)
         if parent is not None and address not in decided:
             subjects[address] = _carry_over(replace(parent, address=address), before, now_ms)
     ordered = sorted(subjects.values(), key=lambda subject: subject.address)
@@ -162,20 +163,18 @@ def unreachable_report(
 ) -> DriftReport:
     """Return the report of a cluster that could not be planned. What drifted before is unread now."""
     before = _subjects_before(previous, cluster_id)
-    advice = "see why the cluster could not be read"
-    unread = (
-        _carry_over(
-            replace(old, sort=UNREAD, code="B103", detail=reason, next_step=advice, removed_max=None),
-            before,
-            observed_at_ms,
-        )
-        for _address, old in sorted(before.items())
-    )
+    now: dict[str, Any] = {
+        "sort": UNREAD,
+        "code": "B103",
+        "detail": reason,
+        "next_step": "see why the cluster could not be read",
+    }
+    unread = (replace(before[address], **now, removed_max=None) for address in sorted(before))
     return DriftReport(
         cluster=cluster,
         cluster_id=cluster_id,
         observed_at_ms=observed_at_ms,
-        unread=tuple(unread),
+        unread=tuple(_carry_over(subject, before, observed_at_ms) for subject in unread),
         incomplete=(reason,),
     )
 
@@ -194,24 +193,14 @@ def _subjects_before(previous: Iterable[DriftReport], cluster_id: str) -> dict[A
 
 def _subject(decision: Operation | Blocked, now_ms: int) -> Subject:
     """Return what is wrong with a subject, as of now."""
-    removed_max = None
+    subject = partial(Subject, address=decision.address, detail=decision.reason, since_ms=now_ms)
     if isinstance(decision, Blocked):
-        sort, code, next_step = section_of(decision), decision.code, decision.next_step
-    else:
-        if isinstance(move := decision.figure(), OffsetMove):
-            removed_max = {move.noun: move.removed}
-        overdue = "converge should have done this: see its last run"
-        next_step = overdue if decision.mode is Mode.CONTINUOUS else "apply a reviewed plan"
-        sort, code = decision.DRIFT_TYPE, None
-    return Subject(
-        address=decision.address,
-        sort=sort,
-        code=code,
-        detail=decision.reason,
-        next_step=next_step,
-        since_ms=now_ms,
-        removed_max=removed_max,
-    )
+        return subject(sort=section_of(decision), code=decision.code, next_step=decision.next_step)
+    overdue = "converge should have done this: see its last run"
+    next_step = overdue if decision.mode is Mode.CONTINUOUS else "apply a reviewed plan"
+    move = decision.figure()
+    removed_max = {move.noun: move.removed} if isinstance(move, OffsetMove) else None
+    return subject(sort=decision.DRIFT_TYPE, code=None, next_step=next_step, removed_max=removed_max)
 
 
 def _carry_over(subject: Subject, before: Mapping[Address, Subject], now_ms: int) -> Subject:

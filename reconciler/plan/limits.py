@@ -167,11 +167,8 @@ def _verdict(
             message += f"; most of it by {worst} ({places[worst]})"
             advice = f"{NEXT}{_advice(limit, most, refused, cluster.metadata.name, now_ms)}"
     used_waivers = tuple(used[policy] for policy in sorted(used))
-    clauses = [
-        f"; Waiver/{waiver.name} allows {waiver.policy} {_number(waiver.value)} for "
-        f"{approximate_duration(waiver.expires_ms - now_ms)} more"
-        for waiver in used_waivers
-    ]
+    left = {waiver: approximate_duration(waiver.expires_ms - now_ms) for waiver in used_waivers}
+    clauses = [f"; Waiver/{w.name} allows {w.policy} {_number(w.value)} for {time} more" for w, time in left.items()]
     return LimitVerdict(
         id=limit.id,
         limit=most,
@@ -227,16 +224,12 @@ def _advice(
     expires_ms = now_ms + min(limit.waiver_max_ms, _WAIVER_MS)
     expires = format_instant(expires_ms - expires_ms % _HOUR_MS)
     waivers = " and ".join(
-        f"{{apiVersion: reconciler/v1, kind: Waiver, metadata: {{name: {_waiver_name(policy, limit)}, cluster: {cluster}}}, "
-        f"spec: {{policy: {policy}, limit: {limit.id}, value: {_number(value)}, expires: {expires}}}}}"
+        f"{{apiVersion: reconciler/v1, kind: Waiver, metadata: {{name: {policy.policy[:_WAIVER_NAME_MAX]}-{limit.id.lower()}, "
+        f"cluster: {cluster}}}, spec: {{policy: {policy}, limit: {limit.id}, value: {_number(value)}, expires: {expires}}}}}"
         for policy, value in list(needed.items())[:_CLAUSES_MAX]
     )
     more = f" (and {len(needed) - _CLAUSES_MAX} more)" if len(needed) > _CLAUSES_MAX else ""
     return f"{limit.remedy}, or let a review add the manifest {waivers}{more}"
-
-
-def _waiver_name(policy: Address, limit: Limit) -> str:
-    return f"{policy.policy[:_WAIVER_NAME_MAX]}-{limit.id.lower()}"
 
 
 def _join_first(clauses: Sequence[str], noun: str) -> str:

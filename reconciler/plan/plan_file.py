@@ -161,7 +161,7 @@ class SatisfiedRow:
 
 
 class Totals:
-    """What a header says of the decisions that follow it: `add` each of them.
+    """What a header says of the decisions that follow it: `add` each one that it is not given.
 
     `summary`: how many decisions there are of each sort; `irreversible`, `records_removed_max` and
     `unbounded` (how many may remove any number of records) are of the actions. `digest`: sha256 over a
@@ -170,7 +170,7 @@ class Totals:
     binds. An approval is of this plan, made from these manifests.
     """
 
-    def __init__(self, plan: Plan | Header) -> None:
+    def __init__(self, plan: Plan | Header, decisions: Iterable[Decision] = ()) -> None:
         acting = [operation.OPERATION for operation in reversed(operations.OPERATIONS)]
         names = [*acting, *SECTIONS[1:], "irreversible", "records_removed_max", "unbounded"]
         self.summary: dict[str, int] = dict.fromkeys(names, 0)
@@ -185,6 +185,8 @@ class Totals:
                 key=lambda change: (change[0], change[1], change[2] or ()),  # None is not comparable
             )
             self._bind([str(rule.address), rule.change, changes])
+        for decision in decisions:
+            self.add(decision)
 
     def _bind(self, values: Iterable[object]) -> None:
         self._hash.update(b"\n" + _digest_line(values))
@@ -211,12 +213,7 @@ class Totals:
 
 def digest(plan: SavedPlan) -> str:
     """Return the digest of a plan."""
-    if isinstance(plan, PlanFile):
-        return plan.plan_digest
-    totals = Totals(plan)
-    for action in plan.actions:
-        totals.add(action)
-    return totals.digest
+    return plan.plan_digest if isinstance(plan, PlanFile) else Totals(plan, plan.actions).digest
 
 
 def approved_fields(action: Action) -> dict[str, Any]:
@@ -306,11 +303,9 @@ def write(plan: Plan, path: Path) -> None:
     check_replaceable(path)
     try:
         write_file(path, lines(plan), mode=0o600)
-    except OSError as error:
-        reason = error.strerror or error
-        raise ReconcilerError(f"cannot write the plan to {path}: {reason}; choose another --out") from error
-    except ValueError as error:
-        raise ReconcilerError(f"cannot write the plan to {path}: {error}") from error
+    except (OSError, ValueError) as error:
+        reason = f"{error.strerror or error}; choose another --out" if isinstance(error, OSError) else error
+        raise ReconcilerError(f"cannot write the plan to {path}: {reason}") from error
 
 
 def schema() -> Schema:
@@ -385,24 +380,18 @@ def _range(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}-{last}"
 
 
-class _OtherDocument(ValueError):
-    """A file that is another document of this program; its argument is the kind."""
-
-
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[Header, Iterator[Decision]]]:
     try:
         with path.open(encoding="ascii", newline="\n") as stream:
             read = hashlib.sha256()
             numbered = _lines(stream, read)
-            header, newer = _header(numbered)
+            header, newer = _header(path, numbered)
             yield header, _decisions(numbered, header, read, newer=newer)
     except OSError as error:
         next_step = f", `reconciler plan --out {path}` saves a plan" if isinstance(error, FileNotFoundError) else ""
-        reason = error.strerror or error
-        raise PlanUnusable(f"cannot read the plan {path}: {reason}; nothing was done{next_step}") from error
-    except _OtherDocument as error:
-        raise PlanUnusable(f"{wrong_document(path, str(error), 'a plan')}; nothing was done") from None
+        fault = f"cannot read the plan {path}: {error.strerror or error}"
+        raise PlanUnusable(f"{fault}; nothing was done{next_step}") from error
     except ValueError as error:
         raise PlanUnusable(
             f"the plan {path} is not usable: {error_reason(error)}; nothing was done, plan again"
@@ -425,13 +414,13 @@ def _lines(stream: TextIO, read: _Hash) -> _Lines:
             return
 
 
-def _header(numbered: _Lines) -> tuple[Header, bool]:
+def _header(path: Path, numbered: _Lines) -> tuple[Header, bool]:
     """Return the header, and whether the file is of a newer minor version."""
     text, newer = "", False
     for number, line in numbered:
         text += line + "\n"
         if number in (1, 3) and (kind := document_kind(text)) not in ("", "Plan"):
-            raise _OtherDocument(kind)
+            raise PlanUnusable(f"{wrong_document(path, kind, 'a plan')}; nothing was done")
         if number == 1 and line not in ("", "{"):
             raise ValueError(f"line 1 is {shorten(line)}; {_BEGINNING} ({_HINT})")
         if number == 3:
@@ -487,7 +476,7 @@ def _rows(numbered: _Lines, *, newer: bool) -> Iterator[tuple[int, str, str]]:
 
     A newer minor version may have other lists and fields between them.
     """
-    expected, inside, comma, sealed = list(SECTIONS), "", True, False
+    expected, inside, comma = [*SECTIONS, "file_digest"], "", True
     for number, line in numbered:
         text = line.removesuffix(",")
         if comma == (text in ("]", "}")):
@@ -499,24 +488,18 @@ def _rows(numbered: _Lines, *, newer: bool) -> Iterator[tuple[int, str, str]]:
             yield number, inside, text
         elif not inside and text != "}":
             name, _, value = text.partition(": ")
-            if sealed:
-                raise ValueError(
-                    f"line {number}: found {shorten(text)}, expected the end: file_digest is the last field"
-                )
-            if not expected and name == '"file_digest"':
-                sealed = True
-                yield number, "file_digest", text
-            elif expected and name == f'"{expected[0]}"' and value in ("[", "[]"):
+            due = expected[0] if expected else "end: file_digest is the last field"
+            if name == f'"{due}"' and (value in ("[", "[]") or due == "file_digest"):
                 del expected[0]
-            elif not newer or name.strip('"') in SECTIONS:
-                due = f"the list {expected[0]}" if expected else "file_digest"
-                raise ValueError(f"line {number}: found {shorten(text)}, expected {due} ({_HINT})")
+                if due == "file_digest":
+                    yield number, due, text
+            elif not expected or not newer or name.strip('"') in SECTIONS:
+                what = "" if due == "file_digest" else "the list " if expected else "the "
+                raise ValueError(f"line {number}: found {shorten(text)}, expected {what}{due} ({_HINT})")
             if value == "[":
                 inside, comma = name.strip('"'), True
     if expected:
-        raise ValueError(f"line {number}: the plan lacks the list {expected[0]}")
-    if not sealed:
-        raise ValueError(f"line {number}: the plan lacks file_digest")
+        raise ValueError(f"line {number}: the plan lacks {' and '.join(expected)}")
 
 
 def _check_place(decision: Decision, section: str, last: Address | None) -> None:

@@ -120,43 +120,35 @@ def _decision(
     action: Operation, decisions: Mapping[Address, Decision], policy: Policy | None, snapshot: ClusterSnapshot
 ) -> Operation | Outcome:
     """Return what the new decision about an action's subject leaves of the action, or how it ends."""
-    status, detail, held = Status.STALE, "", False
-    # What blocks the topic or the policy of a subject blocks the subject.
-    decision = next((decisions[at] for at in with_parents(action.address) if at in decisions), None)
+
+    def ended(status: Status, detail: str, *, held: bool = False) -> Outcome:
+        return Outcome(action=action, status=status, detail=detail, held=held)
+
     if policy is None:
-        status, detail = Status.BLOCKED, f"{action.address.policy_address} is not in the manifests that were loaded"
-    elif not isinstance(action, policy.OPERATION):
-        status, detail = Status.BLOCKED, f"{policy.address} never asks for a {action.TITLE}"
-    elif isinstance(decision, Operation):
-        bounded = decision.restrict_to(action)
-        if not isinstance(bounded, BlockReason):
-            return bounded
-        detail = bounded.reason
-    elif isinstance(decision, Satisfied):
-        status, detail = (
-            Status.SATISFIED,
-            f"nothing is due any more: {policy.address} ({policy.declared_at}) is satisfied",
-        )
-    elif isinstance(decision, Waiting):
-        status, detail, held = Status.WAITING, decision.reason, decision.until_ms is None
-    elif isinstance(decision, Blocked | Skipped):
-        is_unread = isinstance(decision, Blocked) and decision.unread
-        status = Status.NOT_ATTEMPTED if is_unread else _STATUS_OF[BLOCK_CODES[decision.code].origin]
-        detail = f"{decision.reason} ({decision.code})"
-    else:
-        status, detail = _undecided(action, policy, snapshot)
-    return Outcome(action=action, status=status, detail=detail, held=held)
-
-
-def _undecided(action: Operation, policy: Policy, snapshot: ClusterSnapshot) -> tuple[Status, str]:
-    """Return why the planner decides nothing about the subject of an action, and how the action ends."""
+        return ended(Status.BLOCKED, f"{action.address.policy_address} is not in the manifests that were loaded")
+    if not isinstance(action, policy.OPERATION):
+        return ended(Status.BLOCKED, f"{policy.address} never asks for a {action.TITLE}")
+    place = f"{policy.address} ({policy.declared_at})"
+    # What blocks the topic or the policy of a subject blocks the subject.
+    match decision := next((decisions[at] for at in with_parents(action.address) if at in decisions), None):
+        case Operation():
+            bounded = decision.restrict_to(action)
+            return ended(Status.STALE, bounded.reason) if isinstance(bounded, BlockReason) else bounded
+        case Satisfied():
+            return ended(Status.SATISFIED, f"nothing is due any more: {place} is satisfied")
+        case Waiting():
+            return ended(Status.WAITING, decision.reason, held=decision.until_ms is None)
+        case Blocked() | Skipped():
+            is_unread = isinstance(decision, Blocked) and decision.unread
+            status = Status.NOT_ATTEMPTED if is_unread else _STATUS_OF[BLOCK_CODES[decision.code].origin]
+            return ended(status, f"{decision.reason} ({decision.code})")
     if not (policy.select_among({action.address.name}) and policy.claims(action.address)):
-        return Status.BLOCKED, f"{policy.address} ({policy.declared_at}) does not select it any more"
-    what = policy.SUBJECTS
-    incomplete = snapshot.groups_incomplete if what == "groups" else snapshot.topics_incomplete
-    if incomplete is not None:
-        return Status.NOT_ATTEMPTED, f"it is not listed, but the list of {what} is incomplete: {incomplete.reason}"
-    return Status.STALE, f"{format_address(action.address)} is gone"
+        return ended(Status.BLOCKED, f"{place} does not select it any more")
+    incomplete = snapshot.groups_incomplete if policy.SUBJECTS == "groups" else snapshot.topics_incomplete
+    if incomplete is None:
+        return ended(Status.STALE, f"{format_address(action.address)} is gone")
+    reason = f"the list of {policy.SUBJECTS} is incomplete: {incomplete.reason}"
+    return ended(Status.NOT_ATTEMPTED, f"it is not listed, but {reason}")
 
 
 def _check_subjects(operations: Iterable[Operation]) -> None:

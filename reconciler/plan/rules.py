@@ -3,12 +3,11 @@
 The base are the manifests of the default branch. Nothing here decides an action.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from reconciler.model.action import Mode
-from reconciler.model.names import Address
 from reconciler.model.plan import Change, Rule, Setting
 from reconciler.model.selector import may_share_name
 from reconciler.policies import Policy
@@ -36,26 +35,25 @@ def continuous_policies(rules: RuleSet, base: RuleSet | None = None) -> tuple[Ru
     """Return the policies that later runs carry out without a review; also those that only the base
     has.
     """
-    present, before = _continuous(rules), {} if base is None else _continuous(base)
     former_modes = {} if base is None else {policy.address: policy.mode for policy in base.policies}
 
-    def rule(policy: Policy) -> Rule:
-        settings = _settings_of(policy, rules)
-        shown = policy.spec.settings(explicit=True).keys() | settings.keys() - policy.spec.settings().keys() | {"every"}
+    def rule(policy: Policy | None, before: Policy | None) -> Rule:
+        if policy is None:
+            return _rule(before, Change.REMOVED, ())
+        settings, changes = _settings_of(policy, rules), tuple[Setting, ...]()
         if base is None:
-            return _rule(policy, None, _select(settings, shown))
-        if policy.address in before:
-            changes = _changes(settings, _settings_of(before[policy.address], base))
+            change = None
+        elif before is not None:
+            changes = _changes(settings, _settings_of(before, base))
             change = Change.CHANGED if changes else Change.UNCHANGED
-            same = _select(settings, shown - {setting.name for setting in changes})
-            return _rule(policy, change, (*changes, *same))
-        change = Change.NEW
-        mode = former_modes.get(policy.address)
-        modes = (Setting(name="mode", values=(policy.mode,), before=(mode,)),) if mode else ()
-        return _rule(policy, change, (*modes, *_select(settings, shown)))
+        else:
+            change = Change.NEW
+            if mode := former_modes.get(policy.address):
+                changes = (Setting(name="mode", values=(policy.mode,), before=(mode,)),)
+        shown = policy.spec.settings(explicit=True).keys() | settings.keys() - policy.spec.settings().keys() | {"every"}
+        return _rule(policy, change, (*changes, *_select(settings, shown - {setting.name for setting in changes})))
 
-    removed = (_rule(before[address], Change.REMOVED, ()) for address in before.keys() - present.keys())
-    return tuple(sorted((*map(rule, present.values()), *removed), key=lambda rule: rule.address))
+    return tuple(rule(*pair) for pair in _pairs(_continuous(rules), () if base is None else _continuous(base)))
 
 
 def rule_changes(rules: RuleSet, base: RuleSet) -> tuple[Rule, ...]:
@@ -64,7 +62,7 @@ def rule_changes(rules: RuleSet, base: RuleSet) -> tuple[Rule, ...]:
 
     Without continuous policies, which `continuous_policies` returns.
     """
-    continuous = [policy for of in (rules, base) for policy in of.policies if policy.mode is Mode.CONTINUOUS]
+    continuous = [*_continuous(rules), *_continuous(base)]
     pairs: list[tuple[_Manifest | None, _Manifest | None]] = [(rules.cluster, base.cluster)]
     pairs += _pairs(rules.waivers, base.waivers)
     pairs += _pairs(rules.readers, base.readers)
@@ -107,36 +105,32 @@ def _may_hold_back(policy: Policy, continuous: Policy) -> bool:
 
 
 def _difference(present: _Manifest | None, before: _Manifest | None) -> Rule | None:
-    if present is None:
-        return None if before is None else _rule(before, Change.REMOVED, _select(before.spec.settings(), None))
-    if before is None:
-        return _rule(present, Change.NEW, _select(present.spec.settings(), None))
-    changes = _changes(present.spec.settings(), before.spec.settings())
-    return _rule(present, Change.CHANGED, changes) if changes else None
+    if present is not None and before is not None:
+        changes = _changes(present.spec.settings(), before.spec.settings())
+        return _rule(present, Change.CHANGED, changes) if changes else None
+    manifest = present or before
+    settings = {} if manifest is None else manifest.spec.settings()
+    return _rule(manifest, Change.REMOVED if present is None else Change.NEW, _select(settings, settings))
 
 
-def _continuous(rules: RuleSet) -> dict[Address, Policy]:
-    return {policy.address: policy for policy in rules.policies if policy.mode is Mode.CONTINUOUS}
+def _continuous(rules: RuleSet) -> list[Policy]:
+    return [policy for policy in rules.policies if policy.mode is Mode.CONTINUOUS]
 
 
 def _settings_of(policy: Policy, rules: RuleSet) -> _Settings:
     """Return the fields of a policy, the limits that bound it, and its waivers."""
     every = {} if policy.every_ms is None else {"every": (format_duration(policy.every_ms),)}
     limits = {f"limits.{limit.id}": (f"{rules.cluster.limit(limit):.15g}",) for limit in policy.OPERATION.LIMITS}
-    return {**policy.spec.settings(), **every, **limits, **dict(_waivers(policy, rules.waivers))}
+    waivers = {
+        str(waiver.address): (f"{spec.limit} up to {spec.value:.15g} until {format_instant(spec.expires)}",)
+        for waiver in rules.waivers
+        if (spec := waiver.spec).policy == str(policy.address)
+    }
+    return {**policy.spec.settings(), **every, **limits, **waivers}
 
 
-def _waivers(policy: Policy, waivers: Iterable[Waiver]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    for waiver in waivers:
-        spec = waiver.spec
-        if spec.policy == str(policy.address):
-            yield str(waiver.address), (f"{spec.limit} up to {spec.value:.15g} until {format_instant(spec.expires)}",)
-
-
-def _select(settings: _Settings, names: Iterable[str] | None) -> tuple[Setting, ...]:
-    """Return the settings of these names; None: all."""
-    selected = settings.keys() if names is None else set(names)
-    return tuple(Setting(name=name, values=values) for name, values in settings.items() if name in selected)
+def _select(settings: _Settings, names: Collection[str]) -> tuple[Setting, ...]:
+    return tuple(Setting(name=name, values=values) for name, values in settings.items() if name in names)
 
 
 def _changes(settings: _Settings, before: _Settings) -> tuple[Setting, ...]:
@@ -149,5 +143,6 @@ def _changes(settings: _Settings, before: _Settings) -> tuple[Setting, ...]:
     )
 
 
-def _rule(manifest: _Manifest, change: Change | None, settings: tuple[Setting, ...]) -> Rule:
+def _rule(manifest: _Manifest | None, change: Change | None, settings: tuple[Setting, ...]) -> Rule:
+    assert manifest is not None, "a pair has one"
     return Rule(address=manifest.address, declared_at=manifest.declared_at, change=change, settings=settings)

@@ -4,7 +4,8 @@
 address always wins, so that every group has one text that means only this group.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from reconciler.errors import UsageError
@@ -59,7 +60,9 @@ def _find_candidates(text: str, policies: Sequence[Policy], *, label: str) -> fr
                 return frozenset({address})
             policy_text = format_address(address.policy_address)
             raise UsageError(f"{label}: nothing is decided about it, {policy_text} does not select it")
-        if subjects := {subject for policy in policies for subject in _subjects(reading, policy)}:
+        # A short text means a group, a topic or a partition of each policy that selects it.
+        addresses = ((policy, Address.parse(f"{policy.address}/{reading}")) for policy in policies)
+        if subjects := {address for policy, address in addresses if address.name and _selects(policy, address)}:
             return frozenset(_without_topics(text, subjects))
     known: Iterable[str] = map(str, by_address)
     names: Iterable[str] = (selector.name for policy in policies for selector in policy.selectors if selector.name)
@@ -83,9 +86,9 @@ def find_subjects(text: str, decided: Iterable[Address]) -> list[Address]:
             return [next((address for address in full if address in known), full[0])]
         return full
     topics = {(address.name, address.partition) for address in map(_as_topic, readings)}
-    subjects, names = set[Address](), set[str]()
+    subjects, known_names = set[Address](), set[str]()
     for address in decided:  # a plan may have a million
-        names.add(address.name)
+        known_names.add(address.name)
         if address.is_of_group:
             if address.name in readings or ("\u2026" in text and format_subject(address) == text):
                 subjects.add(address)
@@ -95,10 +98,12 @@ def find_subjects(text: str, decided: Iterable[Address]) -> list[Address]:
             subjects.add(Address(address.kind, address.policy, address.name))
     subjects = _without_topics(text, subjects)
     if len(subjects) > _CANDIDATES_MAX:
-        raise UsageError(_ambiguous(text, sorted(subjects)))
+        names = first_few([format_address(address) for address in sorted(subjects)], limit=_CANDIDATES_MAX)
+        raise UsageError(f"{display_name(text)} is ambiguous; write one of these: {names}")
     if subjects:
         return sorted(subjects)
-    hint = suggestion(_as_topic(text).name, names, otherwise="expected KIND/POLICY/SUBJECT or a subject of the plan")
+    otherwise = "expected KIND/POLICY/SUBJECT or a subject of the plan"
+    hint = suggestion(_as_topic(text).name, known_names, otherwise=otherwise)
     raise UsageError(f"the plan decides nothing at {display_name(text)}; {hint}")
 
 
@@ -117,9 +122,12 @@ def matches(text: str, address: Address) -> bool:
     """Whether a text means the address, its topic, its policy or a prefix of it, such as its kind."""
     if any(f"{address}/".startswith(f"{reading}/") for reading in _readings(text)):
         return True
-    parents = with_parents(address)
     readings = {text, *_readings(text)}
-    return any(reading in (str(parent), *_short_texts(parent)) for parent in parents for reading in readings)
+    for parent in with_parents(address):
+        short = str(parent).removeprefix(f"{address.policy_address}/")
+        if not readings.isdisjoint((str(parent), short, format_subject(parent), format_address(parent))):
+            return True
+    return False
 
 
 def restrict_request(request: ScanRequest, targets: Collection[Address]) -> ScanRequest:
@@ -129,11 +137,10 @@ def restrict_request(request: ScanRequest, targets: Collection[Address]) -> Scan
     """
     if not targets or any(not target.name for target in targets):
         return request if targets else ScanRequest()
-    numbers: dict[str, set[int] | None] = {}
+    numbers = defaultdict[str, set[int]](set)
     for target in targets:
-        before = numbers.setdefault(target.name, set())
-        numbers[target.name] = None if before is None or target.partition < 0 else before | {target.partition}
-    only = {topic: None if of_topic is None else frozenset(of_topic) for topic, of_topic in numbers.items()}
+        numbers[target.name].add(target.partition)
+    only = {name: None if -1 in of_name else frozenset(of_name) for name, of_name in numbers.items()}  # None: all of it
     return replace(
         request,
         topics=tuple(replace(part, only=only) if part.offsets else part for part in request.topics),
@@ -158,27 +165,7 @@ def _parse(text: str) -> Address | None:
     return address if any(address.kind == policy.__name__ for policy in POLICIES) else None
 
 
-def _subjects(text: str, policy: Policy) -> Iterator[Address]:
-    """Yield the subject of the policy that a short text means, if any: a group, a topic, a partition."""
-    address = Address.parse(f"{policy.address}/{text}")
-    if address.name and _selects(policy, address):
-        yield address
-
-
 def _selects(policy: Policy, address: Address) -> bool:
     if not address.is_of_group and not TOPIC.fullmatch(address.name):
         return False
     return bool(policy.select_among({address.name})) and (address.partition < 0 or policy.claims(address))
-
-
-def _short_texts(address: Address) -> Iterator[str]:
-    """Yield the texts that mean the address in a report, without its policy."""
-    yield format_address(address)
-    if address.name:
-        yield format_subject(address)
-        yield (address.name if address.is_of_group or address.partition < 0 else f"{address.name}[{address.partition}]")
-
-
-def _ambiguous(text: str, subjects: Sequence[Address]) -> str:
-    names = first_few([format_address(address) for address in subjects], limit=_CANDIDATES_MAX)
-    return f"{display_name(text)} is ambiguous; write one of these: {names}"

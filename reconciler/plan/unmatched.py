@@ -32,8 +32,20 @@ _REGEX_HEAD = re.compile(r"^regex:\^?((?:[\w-]|\\\W)+)")
 _REGEX_SYNTAX = re.compile(r"[.^$*+?{}\[\]|()\\]")
 
 
-def unmatched(selection: Selection, snapshot: ClusterSnapshot) -> Unmatched | None:
-    """Return the warning about one policy; None: there is none.
+def find_unmatched(
+    cluster: Cluster | None, readers: Sequence[ExternalReader], planned: Sequence[Selection], snapshot: ClusterSnapshot
+) -> Iterator[Unmatched]:
+    """Yield the warnings about policies and guards. `cluster` None: the plan is narrowed, so of policies only."""
+    if cluster is not None:
+        yield from _guards(cluster, snapshot)
+        yield from _readers(cluster, readers, planned, snapshot)
+    for selection in planned:
+        yield from _policy(selection, snapshot)
+        yield from _guards(selection.policy, snapshot)
+
+
+def _policy(selection: Selection, snapshot: ClusterSnapshot) -> Iterator[Unmatched]:
+    """Yield the warning about one policy, if any.
 
     A removal whose groups are gone has done its work: it warns only of names like those of groups
     that exist. Nothing is said where `expectAtMost` is 0, or where the list of names is incomplete.
@@ -42,20 +54,18 @@ def unmatched(selection: Selection, snapshot: ClusterSnapshot) -> Unmatched | No
     of_groups = policy.SUBJECTS == "groups"
     incomplete = snapshot.groups_incomplete if of_groups else snapshot.topics_incomplete
     if policy.expect_at_most == 0 or incomplete is not None:
-        return None
+        return
     # The group "" has no address, so no policy selects it.
     names = frozenset(snapshot.groups.keys() - {""} if of_groups else snapshot.topics.keys())
     if policy.ABSENCE_IS_DESIRED:
         reason, end = _misspelt(selection, names), "take out what is gone; expectAtMost: 0 says that nothing is left"
     else:
         reason, end = _nothing_selected(selection, names), "write expectAtMost: 0 while none is expected"
-    if not reason:
-        return None
-    next_step = f"correct {policy.SUBJECTS}, or {end}"
-    return Unmatched(policy=policy.address, declared_at=policy.declared_at, reason=reason, next_step=next_step)
+    if reason:
+        yield _warning(policy, reason, f"correct {policy.SUBJECTS}, or {end}")
 
 
-def unmatched_guards(manifest: Cluster | Policy | ExternalReader, snapshot: ClusterSnapshot) -> Iterator[Unmatched]:
+def _guards(manifest: Cluster | Policy | ExternalReader, snapshot: ClusterSnapshot) -> Iterator[Unmatched]:
     """Yield a warning for each list of guards of a manifest with some that match no name of the cluster.
 
     Nothing is said of those under `metadata.expectNone`, or where the list of names is incomplete.
@@ -74,17 +84,15 @@ def unmatched_guards(manifest: Cluster | Policy | ExternalReader, snapshot: Clus
             and not (selector.is_pattern and any(map(SelectorSet([selector]).covering, names)))
         ]
         if empty:
-            hints = [(selector.text, _similar_selector(selector, names)) for selector in empty]
-            cited = first_few([_cite_similar(text, near) for text, near in hints])
-            yield Unmatched(
-                policy=manifest.address,
-                declared_at=manifest.declared_at,
-                reason=f"{field} guards nothing: of {count(len(names), subjects.removesuffix('s'))}, none matches {cited}",
-                next_step=f"correct {field}, or write the same text under metadata.expectNone while none is expected",
+            cited = first_few([_cite_similar(guard.text, _similar_selector(guard, names)) for guard in empty])
+            yield _warning(
+                manifest,
+                f"{field} guards nothing: of {count(len(names), subjects.removesuffix('s'))}, none matches {cited}",
+                f"correct {field}, or write the same text under metadata.expectNone while none is expected",
             )
 
 
-def unmatched_readers(
+def _readers(
     cluster: Cluster, readers: Sequence[ExternalReader], planned: Sequence[Selection], snapshot: ClusterSnapshot
 ) -> Iterator[Unmatched]:
     """Yield the warnings about external readers, and about offset syncs of MirrorMaker 2 that none names.
@@ -93,7 +101,7 @@ def unmatched_readers(
     """
     waiting = [selection for selection in planned if selection.policy.waits_for_consumers is not None]
     for reader in readers:
-        yield from unmatched_guards(reader, snapshot)
+        yield from _guards(reader, snapshot)
         position = snapshot.external.get(reader.request)
         named = position.topics if isinstance(position, ExternalPosition) else frozenset[str]()
         unlisted = sorted(topic for topic in named & snapshot.topics.keys() if not reader.request.selects(topic))
@@ -113,7 +121,7 @@ def unmatched_readers(
         yield _warning(cluster, reason, next_step)
 
 
-def _warning(manifest: Cluster | ExternalReader, reason: str, next_step: str) -> Unmatched:
+def _warning(manifest: Cluster | Policy | ExternalReader, reason: str, next_step: str) -> Unmatched:
     return Unmatched(policy=manifest.address, declared_at=manifest.declared_at, reason=reason, next_step=next_step)
 
 
@@ -142,7 +150,12 @@ def _misspelt(selection: Selection, names: Collection[str]) -> str:
     others = frozenset(select(names, [Selector("*")], excluding=policy.excluding)) - selection.subjects.keys()
     absent = [name for name, exact in selection.subjects.items() if exact and name not in names]
     compared = islice(absent, _COMPARISONS_MAX // max(1, len(others)))
-    similar = [(name, near) for name in compared if (near := _similar_group(name, others))]
+    similar = []
+    for name in compared:
+        # Other numbers make another group, and no mistake.
+        candidates = (other for other in others if _without_numbers(other) != _without_numbers(name))
+        if near := did_you_mean(name, candidates, cutoff=_SIMILAR):
+            similar.append((name, near))
     if selection.matched == 0:
         patterns = (selector for selector in policy.selectors if selector.is_pattern)
         similar += [(pattern.text, near) for pattern in patterns if (near := _similar_selector(pattern, others))]
@@ -150,12 +163,6 @@ def _misspelt(selection: Selection, names: Collection[str]) -> str:
         return ""
     cited = first_few([_cite_similar(name, near) for name, near in similar])
     return f"the cluster has no group {cited}"
-
-
-def _similar_group(name: str, others: Collection[str]) -> str | None:
-    """Return the group that a name is a misspelling of. Other numbers make another group, and no mistake."""
-    form = _without_numbers(name)
-    return did_you_mean(name, (other for other in others if _without_numbers(other) != form), cutoff=_SIMILAR)
 
 
 def _without_numbers(name: str) -> str:
@@ -168,14 +175,11 @@ def _similar_selector(selector: Selector, names: Collection[str]) -> str | None:
         return None
     if not selector.is_pattern:
         return did_you_mean(selector.text, names)
-    candidates = (_correct(match, names) for match in _literal_parts(selector.text))
+    # What every selected name begins with, and what it ends with.
+    expressions = [_REGEX_HEAD] if selector.text.startswith("regex:") else [_GLOB_HEAD, _GLOB_TAIL]
+    parts = filter(None, (expression.search(selector.text) for expression in expressions))
+    candidates = (_correct(part, names) for part in parts)
     return next((text for text in candidates if text and any(map(Selector(text).matches, names))), None)
-
-
-def _literal_parts(pattern: str) -> Iterator[re.Match[str]]:
-    """Yield the characters that every selected name begins with, and those that it ends with."""
-    expressions = [_REGEX_HEAD] if pattern.startswith("regex:") else [_GLOB_HEAD, _GLOB_TAIL]
-    return (match for expression in expressions if (match := expression.search(pattern)))
 
 
 def _correct(literal: re.Match[str], names: Iterable[str]) -> str | None:

@@ -20,7 +20,7 @@ from reconciler.model.selector import Selector, SelectorSet, select
 from reconciler.model.snapshot import ClusterSnapshot, TopicFacts
 from reconciler.operations import Operation
 from reconciler.operations.touchable import Protection, missing_partition
-from reconciler.policies.fields import LIST, Name
+from reconciler.policies.fields import LIST, Name, optional, required, where
 from reconciler.policies.validation import FieldPath, ValidationIssue, raise_if_any
 
 
@@ -35,6 +35,7 @@ class ManifestModel(BaseModel):
         validate_by_name=True,
         validate_by_alias=True,
         hide_input_in_errors=True,
+        defer_build=True,
     )
 
     @model_validator(mode="after")
@@ -47,10 +48,7 @@ class ManifestModel(BaseModel):
         return ()
 
     def settings(self, *, explicit: bool = False) -> Mapping[str, tuple[str, ...]]:
-        """Return the values of all fields by path, as texts.
-
-        `explicit`: of those that the manifest writes.
-        """
+        """Return the values of all fields by path, as texts. `explicit`: of those that the manifest writes."""
         document = self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=explicit)
         return dict(_flatten(document, ""))
 
@@ -86,26 +84,19 @@ class ClusterMetadata(ManifestModel):
     """The metadata of a Cluster: its name, its owner and its reason."""
 
     name: Name = Field(description="The name of this manifest; unique per kind and cluster.")
-    owner: _Text | None = Field(
-        default=None, examples=["team-orders"], description="The team that is responsible for it; shown in the plan."
-    )
-    reason: _Text | None = Field(
-        default=None, examples=["erase after 30 days"], description="Why it exists; shown in the plan."
-    )
-    expect_none: Annotated[tuple[_Text, ...], LIST] | None = Field(
-        default=None,
-        examples=[["console-consumer-*"]],
-        description="Selectors of protect, exceptTopics and exceptGroups that match nothing yet: no warning names them.",
+    owner: _Text | None = optional("The team that is responsible for it; shown in the plan.", "team-orders")
+    reason: _Text | None = optional("Why it exists; shown in the plan.", "erase after 30 days")
+    expect_none: Annotated[tuple[_Text, ...], LIST] | None = optional(
+        "Selectors of protect, exceptTopics and exceptGroups that match nothing yet: no warning names them.",
+        ["console-consumer-*"],
     )
 
 
 class Metadata(ClusterMetadata):
     """The metadata of every other kind: the same, and its cluster."""
 
-    cluster: Name | None = Field(
-        default=None,
-        description="The Cluster manifest that this one belongs to; may be left out where the set holds exactly one.",
-        examples=["prod-eu"],
+    cluster: Name | None = optional(
+        "The Cluster manifest that this one belongs to; may be left out where the set holds exactly one.", "prod-eu"
     )
 
 
@@ -116,9 +107,7 @@ Guards = Mapping[str, tuple[str, tuple[Selector, ...]]]
 class Envelope(ManifestModel):
     """What all kinds have in common; each kind narrows `kind` and adds `spec`."""
 
-    api_version: Literal["reconciler/v1"] = Field(
-        examples=["reconciler/v1"], description="The version of the manifest language."
-    )
+    api_version: Literal["reconciler/v1"] = required("The version of the manifest language.", "reconciler/v1")
     kind: str = Field(description="Which kind of manifest this is.")
     metadata: ClusterMetadata = Field(description="The name of this manifest, its owner and its reason.")
 
@@ -130,13 +119,11 @@ class Envelope(ManifestModel):
         return self._declared_at
 
     def with_location(self, place: SourceLocation) -> Self:
-        """Return a copy that knows where it was declared."""
         copy = self.model_copy()
         copy._declared_at = place
         return copy
 
     def with_suffix(self, suffix: str) -> Self:
-        """Return a copy with another name."""
         metadata = self.metadata.model_copy(update={"name": f"{self.metadata.name}{suffix}"})
         return self.model_copy(update={"metadata": metadata})
 
@@ -156,15 +143,11 @@ class Envelope(ManifestModel):
 
 def reviewed_only_schema(spec: dict[str, Any]) -> dict[str, Any]:
     """Return the JSON Schema that refuses `mode: continuous` with a spec that matches this one."""
-    continuous = {"properties": {"mode": {"const": Mode.CONTINUOUS.value}}, "required": ["mode"]}
-    return {"if": continuous, "then": {"properties": {"spec": {"not": spec}}}}
+    return {"if": where("mode", {"const": Mode.CONTINUOUS.value}), "then": {"properties": {"spec": {"not": spec}}}}
 
 
 Subjects = Mapping[str, bool]
-"""Topics or groups in order, each with whether an exact selector named it.
-
-The cluster may not list an exact name.
-"""
+"""Topics or groups in order, each with whether an exact selector named it. The cluster may not list an exact name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,11 +186,11 @@ class Policy(Envelope, ABC):
     """The operation that its actions are."""
 
     metadata: Metadata = Field(description="The name of this manifest, its owner, its reason and its cluster.")
-    mode: Mode = Field(
-        default=Mode.MERGE,
+    mode: Mode = optional(
+        "merge: applied from a reviewed plan only. continuous: also by converge and watch.",
+        "merge",
+        Mode.MERGE,
         strict=False,
-        examples=["merge"],
-        description="merge: applied from a reviewed plan only. continuous: also by converge and watch.",
     )
     spec: Any
 
@@ -228,7 +211,6 @@ class Policy(Envelope, ABC):
 
     @property
     def selectors(self) -> tuple[Selector, ...]:
-        """The selectors of its topics or groups."""
         return getattr(self.spec, self.SUBJECTS) or ()
 
     @property
@@ -270,7 +252,6 @@ class Policy(Envelope, ABC):
         return None
 
     def claims(self, address: Address) -> bool:
-        """Whether it claims this partition of a topic that it selects."""
         claimed = self.claimed_partitions(address.name)
         return claimed is None or address.partition in claimed
 
@@ -297,7 +278,6 @@ class Policy(Envelope, ABC):
         """Yield one decision for each subject, or for each selected partition of a topic."""
 
     def protection_of(self, name: str, protection: Protection) -> BlockReason | None:
-        """Return what protects the topic or group `name`; None: nothing."""
         return protection.of_group(name) if self.SUBJECTS == "groups" else protection.of_topic(name)
 
     def select(self, snapshot: ClusterSnapshot) -> Selection:
@@ -324,5 +304,4 @@ class Policy(Envelope, ABC):
             yield partition, None if number < count else missing_partition(partition, count)
 
     def address_of(self, name: str, partition: int = -1) -> Address:
-        """Return the address of one of its subjects."""
         return Address(type(self).__name__, self.metadata.name, name, partition)

@@ -118,7 +118,7 @@ PROPERTIES: Mapping[str, PropertyKind] = {
 }
 """All properties that a manifest may set."""
 
-_REFUSED = {
+REFUSED = {
     "bootstrap.servers": "write bootstrapServers",
     "metadata.broker.list": "write bootstrapServers",
     "sasl.mechanisms": "write sasl.mechanism",
@@ -145,8 +145,6 @@ _UNSECURED = "enable.sasl.oauthbearer.unsecure.jwt"
 """Tokens without a signature, which only an operator allows."""
 _PROTECTED_MECHANISMS = ("PLAIN", "OAUTHBEARER")
 """Mechanisms that send the secret to the server, whatever server it is."""
-
-RESERVED = tuple(sorted(_REFUSED))
 
 SCHEMA: dict[str, Any] = {
     "propertyNames": {"enum": sorted(PROPERTIES)},
@@ -201,16 +199,6 @@ def holds_credentials(value: str) -> bool:
     return _USER_INFO.search(value) is not None
 
 
-def is_insecure_allowed(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether an operator allows connections without protection on this machine."""
-    return environment.get(INSECURE, "") not in ("", "0")
-
-
-def extra_properties(environment: Mapping[str, str] = os.environ) -> frozenset[str]:
-    """The properties that an operator allows on this machine."""
-    return frozenset(filter(None, map(str.strip, environment.get(EXTRA, "").split(","))))
-
-
 def _client_value(value: Any) -> str | int | bool:
     if isinstance(value, str | int):
         return value
@@ -239,11 +227,11 @@ def validate_properties(properties: dict[str, str | int | bool]) -> dict[str, st
 def _issues(name: str, value: str | int | bool) -> Iterator[ValidationIssue]:
     text = value if isinstance(value, str) else ""
     kind = PROPERTIES.get(name)
-    if reason := _REFUSED.get(name):
+    if reason := REFUSED.get(name):
         yield ValidationIssue("M212", f"`{name}` may not be set", (name,), reason, on_key=True)
     elif not name or _CALLBACK.search(name):
         yield ValidationIssue("M212", f"`{name}` is not a property of the client library", (name,), on_key=True)
-    elif kind is None and name not in extra_properties():
+    elif kind is None and name not in map(str.strip, os.environ.get(EXTRA, "").split(",")):
         hint = did_you_mean(name, PROPERTIES) or f"an operator allows more with {EXTRA}, where the command runs"
         yield ValidationIssue("M212", f"`{name}` may not be set in a manifest", (name,), hint, on_key=True)
     elif kind is PropertyKind.SECRET or (kind is None and is_secret_property(name)):
@@ -294,7 +282,7 @@ def _is_url(text: str) -> bool:
 
 def _transport_issues(properties: Mapping[str, str | int | bool]) -> Iterator[ValidationIssue]:
     """Yield an issue for each property that leaves a connection, and a secret, without protection."""
-    if is_insecure_allowed():
+    if os.environ.get(INSECURE, "") not in ("", "0"):
         return
     hint = f"an operator allows it with {INSECURE}=1, where the command runs, as for a sandbox"
     mechanism = str(properties.get("sasl.mechanism", "")).upper()

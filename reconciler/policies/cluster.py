@@ -1,6 +1,6 @@
 """Cluster: its id and connection, protected subjects, and the limits of one plan."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, create_model
@@ -8,32 +8,24 @@ from pydantic import AfterValidator, BaseModel, Field, create_model
 from reconciler.operations import OPERATIONS
 from reconciler.operations.base import Limit
 from reconciler.operations.touchable import Protection
+from reconciler.policies import client_properties
 from reconciler.policies.base import ClusterMetadata, Envelope, Guards, ManifestModel
-from reconciler.policies.client_properties import SCHEMA as CLIENT_SCHEMA
-from reconciler.policies.client_properties import (
-    SERVER_TEXT,
-    ClientValue,
-    token_issues,
-    validate_properties,
-    validate_server,
-)
-from reconciler.policies.fields import Count, Percent, Selectors, TopicName, TopicSelectors
+from reconciler.policies.fields import Count, Percent, Selectors, TopicName, TopicSelectors, optional, required
 from reconciler.policies.validation import ValidationIssue
 
 
 class Protect(ManifestModel):
     """Subjects that no policy may make lose anything."""
 
-    topics: TopicSelectors | None = Field(
-        default=None, examples=[["payments.*"]], description="Topics that never lose records."
-    )
-    groups: Selectors | None = Field(default=None, examples=[["billing"]], description="Groups that are never removed.")
+    topics: TopicSelectors | None = optional("Topics that never lose records.", ["payments.*"])
+    groups: Selectors | None = optional("Groups that are never removed.", ["billing"])
 
 
 CONNECTION = Limit(
     "connection", 0, "connects elsewhere after the merge", fixed=True, remedy="propose the connection apart"
 )
 """How many fields of the connection a proposal may change; no Cluster sets it."""
+_CONNECTION_FIELDS = ("cluster_id", "bootstrap_servers", "client", "tokens", "journal")
 LIMITS: tuple[Limit, ...] = tuple(limit for operation in reversed(OPERATIONS) for limit in operation.LIMITS)
 """The limits of all operations; the most destructive operation comes first."""
 
@@ -42,7 +34,7 @@ def _limit_field(limit: Limit) -> tuple[Any, Any]:
     kind = Percent if limit.is_percent else Annotated[Count, Field(le=limit.default)] if limit.fixed else Count
     fixed = " Always the default: only a Waiver allows more." if limit.fixed else ""
     description = f"{limit.words.capitalize()}.{fixed}"
-    return kind, Field(default=limit.default, description=description, examples=[limit.default])
+    return kind, optional(description, limit.default, limit.default)
 
 
 _LIMIT_FIELDS: dict[str, Any] = {limit.field: _limit_field(limit) for limit in LIMITS}
@@ -54,71 +46,59 @@ Limits: type[BaseModel] = create_model(
 class JournalSpec(ManifestModel):
     """Where intents and outcomes are kept."""
 
-    topic: TopicName | None = Field(
-        default=None,
-        examples=["_reconciler.journal"],
-        description="A Kafka topic; where it is left out, .reconciler/NAME.jsonl in the folder of this manifest.",
+    topic: TopicName | None = optional(
+        "A Kafka topic; where it is left out, .reconciler/NAME.jsonl in the folder of this manifest.",
+        "_reconciler.journal",
     )
 
 
 class ScanSpec(ManifestModel):
     """What scans this cluster."""
 
-    engine: Literal["spark", "auto", "inline"] = Field(
-        default="spark",
-        examples=["auto"],
-        description="spark; inline: the command itself, without Java; auto: inline for little work.",
+    engine: Literal["spark", "auto", "inline"] = optional(
+        "spark; inline: the command itself, without Java; auto: inline for little work.", "auto", "spark"
     )
 
 
-_SERVER_SCHEMA = {"pattern": SERVER_TEXT, "examples": ["broker-1:9093"]}
-_Server = Annotated[str, AfterValidator(validate_server), Field(json_schema_extra=_SERVER_SCHEMA)]
+_SERVER_SCHEMA = {"pattern": client_properties.SERVER_TEXT, "examples": ["broker-1:9093"]}
+_Server = Annotated[str, AfterValidator(client_properties.validate_server), Field(json_schema_extra=_SERVER_SCHEMA)]
 
 
 class ClusterSpec(ManifestModel):
     """The body of a Cluster."""
 
-    cluster_id: Annotated[str, Field(min_length=1)] = Field(
-        examples=["5L6g3nShT-eMCtK--X86sw"],
-        description="The cluster id of the brokers: plan and apply refuse any other cluster.",
+    cluster_id: Annotated[str, Field(min_length=1)] = required(
+        "The cluster id of the brokers: plan and apply refuse any other cluster.", "5L6g3nShT-eMCtK--X86sw"
     )
-    bootstrap_servers: Annotated[tuple[_Server, ...], Field(min_length=1, max_length=1000, strict=False)] = Field(
-        examples=[["broker-1:9093", "broker-2:9093"]],
-        description="host:port of some brokers; ${env:…} and ${file:…} are filled in on connecting.",
+    bootstrap_servers: Annotated[tuple[_Server, ...], Field(min_length=1, max_length=1000, strict=False)] = required(
+        "host:port of some brokers; ${env:…} and ${file:…} are filled in on connecting.",
+        ["broker-1:9093", "broker-2:9093"],
     )
-    client: Annotated[dict[str, ClientValue], AfterValidator(validate_properties)] = Field(
+    client: Annotated[
+        dict[str, client_properties.ClientValue], AfterValidator(client_properties.validate_properties)
+    ] = optional(
+        "librdkafka properties, passed through. Secrets as ${env:…} or ${file:…}, never literally.",
+        {"security.protocol": "SASL_SSL", "sasl.password": "${env:KAFKA_PASSWORD}"},
         default_factory=dict,
-        examples=[{"security.protocol": "SASL_SSL", "sasl.password": "${env:KAFKA_PASSWORD}"}],
-        json_schema_extra=CLIENT_SCHEMA,
-        description="librdkafka properties, passed through. Secrets as ${env:…} or ${file:…}, never literally.",
+        json_schema_extra=client_properties.SCHEMA,
     )
-    tokens: Literal["msk-iam", "gcp"] | None = Field(
-        default=None,
-        examples=["msk-iam"],
-        description="What makes tokens for OAUTHBEARER, with the machine's credentials of AWS or Google Cloud.",
+    tokens: Literal["msk-iam", "gcp"] | None = optional(
+        "What makes tokens for OAUTHBEARER, with the machine's credentials of AWS or Google Cloud.", "msk-iam"
     )
-    consumer_offsets: Literal["hidden"] | None = Field(
-        default=None,
-        examples=["hidden"],
-        description="hidden: the provider hides __consumer_offsets, and plans do without it. See docs/which-kafka.md.",
+    consumer_offsets: Literal["hidden"] | None = optional(
+        "hidden: the provider hides __consumer_offsets, and plans do without it. See docs/which-kafka.md.", "hidden"
     )
-    protect: Protect = Field(
-        default_factory=Protect, examples=[{"groups": ["a"]}], description="Topics and groups that may lose nothing."
-    )
-    limits: Limits = Field(  # the limits of all operations
-        default_factory=Limits, examples=[{"groups": 20}], description="Bounds of one plan; only a Waiver allows more."
-    )
-    journal: JournalSpec = Field(
+    protect: Protect = optional("Topics and groups that may lose nothing.", {"groups": ["a"]}, default_factory=Protect)
+    limits: Limits = optional("Bounds of one plan; only a Waiver allows more.", {"groups": 20}, default_factory=Limits)
+    journal: JournalSpec = optional(
+        "Where intents and outcomes are kept; it gives `every` its clock.",
+        {"topic": "_reconciler.journal"},
         default_factory=JournalSpec,
-        examples=[{"topic": "_reconciler.journal"}],
-        description="Where intents and outcomes are kept; it gives `every` its clock.",
     )
-    scan: ScanSpec = Field(
-        default_factory=ScanSpec, examples=[{"engine": "auto"}], description="How the facts of this cluster are read."
-    )
+    scan: ScanSpec = optional("How the facts of this cluster are read.", {"engine": "auto"}, default_factory=ScanSpec)
 
     def _issues(self) -> Iterator[ValidationIssue]:
-        return token_issues(self.client, self.tokens)
+        return client_properties.token_issues(self.client, self.tokens)
 
 
 class Cluster(Envelope):
@@ -130,7 +110,6 @@ class Cluster(Envelope):
 
     @property
     def protection(self) -> Protection:
-        """What may lose nothing."""
         protect = self.spec.protect
         return Protection(
             cluster=self.address,
@@ -151,27 +130,20 @@ class Cluster(Envelope):
         return self.spec.consumer_offsets == "hidden"
 
     def limit(self, limit: Limit) -> float:
-        """Return the bound that the manifest sets."""
         return float(getattr(self.spec.limits, limit.field, limit.default))
 
     def connection_changes(self, trusted: "Cluster | None") -> tuple[str, ...]:
         """Return the fields in which the connection differs from a trusted one. None: all fields."""
-        own, other = (
-            {
-                "clusterId": spec.cluster_id,
-                "bootstrapServers": spec.bootstrap_servers,
-                "journal": spec.journal,
-                "tokens": spec.tokens,
-                **{f"client.{name}": value for name, value in spec.client.items()},
-            }
-            if spec
-            else {}
-            for spec in (self.spec, trusted and trusted.spec)
-        )
+        own, other = ({} if of is None else of.connection for of in (self, trusted))
         return tuple(sorted(name for name in own.keys() | other.keys() if own.get(name) != other.get(name)))
 
+    @property
+    def connection(self) -> Mapping[str, Any]:
+        """The fields that say where to connect and as whom, by their names in a manifest."""
+        fields = self.spec.model_dump(by_alias=True, include=set(_CONNECTION_FIELDS))
+        client = fields.pop("client")
+        return fields | {f"client.{name}": value for name, value in client.items()}
+
     def connect_as(self, trusted: "Cluster") -> "Cluster":
-        """Return this manifest with the connection of a trusted one."""
-        fields = ("cluster_id", "bootstrap_servers", "client", "tokens", "journal")
-        spec = self.spec.model_copy(update={name: getattr(trusted.spec, name) for name in fields})
+        spec = self.spec.model_copy(update={name: getattr(trusted.spec, name) for name in _CONNECTION_FIELDS})
         return self.model_copy(update={"spec": spec})

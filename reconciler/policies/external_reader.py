@@ -7,7 +7,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from reconciler.model.scan_request import ExternalReaderRequest, PositionKind
 from reconciler.policies.base import Envelope, Guards, ManifestModel, Metadata
-from reconciler.policies.fields import TopicName, TopicSelectors
+from reconciler.policies.fields import TopicName, TopicSelectors, optional, required
 from reconciler.policies.validation import ValidationIssue, invalid
 from reconciler.references import SCHEMES, parse_place
 
@@ -39,20 +39,16 @@ class DeclaredPosition(ManifestModel):
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
-    spark_checkpoint: _Place | None = Field(
-        default=None,
-        examples=["s3://lake/checkpoints/orders"],
-        description="The checkpoint folder of a query of Structured Streaming.",
+    spark_checkpoint: _Place | None = optional(
+        "The checkpoint folder of a query of Structured Streaming.", "s3://lake/checkpoints/orders"
     )
-    mirror_maker_syncs: TopicName | None = Field(
-        default=None,
-        examples=["mm2-offset-syncs.B.internal"],
-        description="The topic of this cluster in which MirrorMaker 2 keeps the offset syncs of a target.",
+    mirror_maker_syncs: TopicName | None = optional(
+        "The topic of this cluster in which MirrorMaker 2 keeps the offset syncs of a target.",
+        "mm2-offset-syncs.B.internal",
     )
-    table: _Table | None = Field(
-        default=None,
-        examples=["/data/positions/orders.parquet"],
-        description="A Parquet, CSV or JSON Lines file: cluster_id, topic, partition, offset (the next one needed), written_at.",
+    table: _Table | None = optional(
+        "A Parquet, CSV or JSON Lines file: cluster_id, topic, partition, offset (the next one needed), written_at.",
+        "/data/positions/orders.parquet",
     )
 
     def _issues(self) -> Iterator[ValidationIssue]:
@@ -64,13 +60,12 @@ class DeclaredPosition(ManifestModel):
 class ExternalReaderSpec(ManifestModel):
     """The body of an ExternalReader."""
 
-    topics: TopicSelectors = Field(
-        examples=[["orders", "payments"]],
-        description="Topics that it reads; where its position cannot be read, these lose no records.",
+    topics: TopicSelectors = required(
+        "Topics that it reads; where its position cannot be read, these lose no records.", ["orders", "payments"]
     )
-    position: DeclaredPosition = Field(
-        examples=[{"sparkCheckpoint": "s3://lake/checkpoints/orders"}],
-        description="Where it keeps its position; read by each scan, and again before each request.",
+    position: DeclaredPosition = required(
+        "Where it keeps its position; read by each scan, and again before each request.",
+        {"sparkCheckpoint": "s3://lake/checkpoints/orders"},
     )
 
 
@@ -87,7 +82,6 @@ class ExternalReader(Envelope):
 
     @property
     def request(self) -> ExternalReaderRequest:
-        """What a scan reads of it."""
         (position,) = self.spec.position.model_dump(exclude_none=True, by_alias=True).items()
         return ExternalReaderRequest(
             name=str(self.address), topics=self.spec.topics, kind=PositionKind(position[0]), at=position[1]

@@ -36,6 +36,21 @@ NAME_TEXT = "[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?"
 TOPIC_TEXT = f"^{_TOPIC}$"
 
 
+def required(description: str, example: Any, **options: Any) -> Any:
+    """Return a field that each manifest has to write. `options`: of pydantic's Field, here and below."""
+    return Field(description=description, examples=[example], **options)
+
+
+def optional(description: str, example: Any, default: Any = None, **options: Any) -> Any:
+    """Return a field that a manifest may leave out."""
+    return required(description, example, **({} if "default_factory" in options else {"default": default}), **options)
+
+
+def where(name: str, condition: Any) -> dict[str, Any]:
+    """Return the JSON Schema of a mapping that has this field, and in it what matches the condition."""
+    return {"properties": {name: condition}, "required": [name]}
+
+
 def duration_ms(value: Any) -> int:
     """Return `30s`, `15m`, `12h` or `7d` as milliseconds. Raises ValueError for anything else."""
     hint = "such as 30s, 15m, 12h or 7d"

@@ -17,13 +17,15 @@ from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.operations import Operation
 from reconciler.operations.elect_leader import ElectLeader, ObservedLeadership, observe_leadership
 from reconciler.operations.touchable import Protection, listed_topic
+from reconciler.policies import fields
 from reconciler.policies.base import ExactClaim, ManifestModel, Policy, Subjects, reviewed_only_schema
-from reconciler.policies.fields import TOPIC_TEXT, Count, Partitions, Percent, TopicName, TopicSelectors
+from reconciler.policies.fields import optional, where
 from reconciler.policies.validation import FieldPath, ValidationIssue
 from reconciler.text.formatting import broker_ids
 
+_UNCLEAN = where("election", {"const": "unclean"})
 _SPEC_SCHEMA: dict[str, Any] = {
-    "if": {"properties": {"election": {"const": "unclean"}}, "required": ["election"]},
+    "if": _UNCLEAN,
     "then": {"required": ["partitions"], "not": {"anyOf": [{"required": ["topics"]}, {"required": ["exceptTopics"]}]}},
     "else": {"required": ["topics"], "not": {"required": ["partitions"]}},
 }
@@ -34,33 +36,24 @@ class LeaderPolicySpec(ManifestModel):
 
     model_config = ConfigDict(json_schema_extra=_SPEC_SCHEMA)
 
-    topics: TopicSelectors | None = Field(
-        default=None,
-        examples=[["*"]],
-        description="For a preferred election: exact names, globs or regex:…; internal topics included.",
+    topics: fields.TopicSelectors | None = optional(
+        "For a preferred election: exact names, globs or regex:…; internal topics included.", ["*"]
     )
-    except_topics: TopicSelectors | None = Field(
-        default=None, examples=[["payments"]], description="Never these, also where topics matches them."
+    except_topics: fields.TopicSelectors | None = optional("Never these, also where topics matches them.", ["payments"])
+    expect_at_most: fields.Count | None = optional("Topics selected; more is refused. 0: none is expected.", 50)
+    partitions: Annotated[dict[fields.TopicName, fields.Partitions], Field(min_length=1)] | None = optional(
+        "For an unclean election, and only for one: exactly these partitions.",
+        {"orders": [3]},
+        json_schema_extra={"propertyNames": {"pattern": fields.TOPIC_TEXT}},
     )
-    expect_at_most: Count | None = Field(
-        default=None, examples=[50], description="Topics selected; more is refused. 0: none is expected."
-    )
-    partitions: Annotated[dict[TopicName, Partitions], Field(min_length=1)] | None = Field(
-        default=None,
-        examples=[{"orders": [3]}],
-        json_schema_extra={"propertyNames": {"pattern": TOPIC_TEXT}},
-        description="For an unclean election, and only for one: exactly these partitions.",
-    )
-    election: Election = Field(
-        default=Election.PREFERRED,
+    election: Election = optional(
+        "preferred: the first replica leads. unclean: any replica alive, records may be lost.",
+        "preferred",
+        Election.PREFERRED,
         strict=False,
-        examples=["preferred"],
-        description="preferred: the first replica leads. unclean: any replica alive, records may be lost.",
     )
-    tolerance: Percent = Field(
-        default=0,
-        description="Percent, per broker: below this share of its preferred partitions led elsewhere, all is satisfied.",
-        examples=[0],
+    tolerance: fields.Percent = optional(
+        "Percent, per broker: below this share of its preferred partitions led elsewhere, all is satisfied.", 0, 0
     )
 
     def _issues(self) -> Iterator[ValidationIssue]:
@@ -82,11 +75,7 @@ class LeaderPolicySpec(ManifestModel):
 class LeaderPolicy(Policy):
     """The leader that each partition should have."""
 
-    model_config = ConfigDict(
-        json_schema_extra=reviewed_only_schema(
-            {"properties": {"election": {"const": "unclean"}}, "required": ["election"]}
-        )
-    )
+    model_config = ConfigDict(json_schema_extra=reviewed_only_schema(_UNCLEAN))
 
     OPERATION: ClassVar[type[Operation]] = ElectLeader
 
@@ -144,15 +133,14 @@ class LeaderPolicy(Policy):
                 unknown_count += math.inf if error.unread else 0
                 yield error.blocked(self.address_of(topic), self.declared_at)
                 continue
-            for partition, block in partitions:
-                if block is None:
-                    try:
-                        leaderships[partition] = observe_leadership(partition, snapshot.partitions.get(partition))
-                    except BlockReason as error:
-                        block = error
-                if block is not None:
-                    unknown_count += block.unread
-                    yield block.blocked(self.address_of(topic, partition.partition), self.declared_at)
+            for partition, missing in partitions:
+                try:
+                    if missing is not None:
+                        raise missing
+                    leaderships[partition] = observe_leadership(partition, snapshot.partitions.get(partition))
+                except BlockReason as error:
+                    unknown_count += error.unread
+                    yield error.blocked(self.address_of(topic, partition.partition), self.declared_at)
         tolerated = _brokers_within(self.spec.tolerance, leaderships.values(), unknown_count)
         for partition, observed in leaderships.items():
             yield self._decide(partition, observed, snapshot.brokers, tolerated)

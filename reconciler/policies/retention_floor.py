@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, ConfigDict, Field
 
 from reconciler.model.block_reason import SILENT, BlockReason, contradiction, known, unknown_fact
-from reconciler.model.names import TopicPartition
+from reconciler.model.names import Address, TopicPartition
 from reconciler.model.plan import Decision, Satisfied, Waiting
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, KeptForever, PartitionFacts, Unknown
@@ -25,6 +25,7 @@ from reconciler.operations.offsets_without_records import count_gaps
 from reconciler.operations.touchable import check_not_kept_forever, check_records_deletable, listed_topic
 from reconciler.policies import fields
 from reconciler.policies.base import Guards, ManifestModel, Policy, Subjects, first_pattern, reviewed_only_schema
+from reconciler.policies.fields import optional, required, where
 from reconciler.policies.floor_consumers import FloorConsumers, names_of
 from reconciler.policies.timestamps import Hold, TimeRule, check_ages, find_hold
 from reconciler.policies.validation import FieldPath, ValidationIssue
@@ -58,35 +59,24 @@ class Keep(ManifestModel):
         json_schema_extra={
             "anyOf": [{"required": [rule]} for rule in _RULES],
             "dependentRequired": {"topicId": ["fromOffset"]},
-            "not": {"properties": {"newerThan": {"pattern": fields.ZERO_TEXT}}, "required": ["newerThan"]},
+            "not": where("newerThan", {"pattern": fields.ZERO_TEXT}),
         }
     )
 
-    newer_than: fields.Duration | None = Field(
-        default=None, examples=["7d"], description="Records younger than this at the time of the scan."
+    newer_than: fields.Duration | None = optional("Records younger than this at the time of the scan.", "7d")
+    since: fields.Instant | None = optional(
+        "Records from this instant on; an instant in the future is refused.", "2026-11-01T00:00:00Z"
     )
-    since: fields.Instant | None = Field(
-        default=None,
-        examples=["2026-11-01T00:00:00Z"],
-        description="Records from this instant on; an instant in the future is refused.",
+    last: fields.AtLeastOne | None = optional("The last N offsets of each partition.", 1_000_000)
+    from_offset: fields.Offsets | None = optional(
+        "The first offset kept, by partition; exact topic names only. Selects just the partitions it names.",
+        {"0": 1200, "1": 900},
     )
-    last: fields.AtLeastOne | None = Field(
-        default=None, examples=[1_000_000], description="The last N offsets of each partition."
+    topic_id: TopicId | None = optional(
+        "With fromOffset on one topic: the id of the topic that the offsets were read from.", "6J3kzQ5hTgmPq0T9oYfR1w"
     )
-    from_offset: fields.Offsets | None = Field(
-        default=None,
-        description="The first offset kept, by partition; exact topic names only. Selects just the partitions it names.",
-        examples=[{"0": 1200, "1": 900}],
-    )
-    topic_id: TopicId | None = Field(
-        default=None,
-        examples=["6J3kzQ5hTgmPq0T9oYfR1w"],
-        description="With fromOffset on one topic: the id of the topic that the offsets were read from.",
-    )
-    unread_by: fields.GroupNames | None = Field(
-        default=None,
-        examples=[["billing", "shipping"]],
-        description="Records that one of these groups has not read: those from its committed offset on.",
+    unread_by: fields.GroupNames | None = optional(
+        "Records that one of these groups has not read: those from its committed offset on.", ["billing", "shipping"]
     )
 
     def _issues(self) -> Iterator[ValidationIssue]:
@@ -101,17 +91,11 @@ class Keep(ManifestModel):
             yield ValidationIssue("M204", message, ("topicId",), "add fromOffset or leave topicId out")
 
 
-_ANY_PATTERN = {"properties": {"topics": {"contains": {"pattern": fields.PATTERN_TEXT}}}, "required": ["topics"]}
-_FROM_OFFSET = {"properties": {"keep": {"required": ["fromOffset"]}}, "required": ["keep"]}
-_TOPIC_ID = {"properties": {"keep": {"required": ["topicId"]}}, "required": ["keep"]}
-_UNPINNED = {
-    "properties": {"keep": {"required": ["fromOffset"], "not": {"required": ["topicId"]}}},
-    "required": ["keep"],
-}
-_EXCEPTS_ALL = {
-    "properties": {"exceptGroups": {"contains": {"pattern": r"^(\*+|regex:\.\*)$"}}},
-    "required": ["exceptGroups"],
-}
+_ANY_PATTERN = where("topics", {"contains": {"pattern": fields.PATTERN_TEXT}})
+_FROM_OFFSET = where("keep", {"required": ["fromOffset"]})
+_TOPIC_ID = where("keep", {"required": ["topicId"]})
+_UNPINNED = where("keep", {"required": ["fromOffset"], "not": {"required": ["topicId"]}})
+_EXCEPTS_ALL = where("exceptGroups", {"contains": {"pattern": r"^(\*+|regex:\.\*)$"}})
 _SPEC_SCHEMA: dict[str, Any] = {
     "allOf": [
         {"if": _ANY_PATTERN, "then": {"required": ["expectAtMost"], "not": _FROM_OFFSET}},
@@ -127,42 +111,28 @@ class RetentionFloorSpec(ManifestModel):
 
     model_config = ConfigDict(json_schema_extra=_SPEC_SCHEMA)
 
-    topics: fields.TopicSelectors = Field(
-        description="Topics that may lose records: exact names, globs or regex:…. No pattern selects a name with a leading _.",
-        examples=[["clicks-*"]],
+    topics: fields.TopicSelectors = required(
+        "Topics that may lose records: exact names, globs or regex:…. No pattern selects a name with a leading _.",
+        ["clicks-*"],
     )
-    except_topics: fields.TopicSelectors | None = Field(
-        default=None, examples=[["clicks-audit"]], description="Never these, also where topics matches them."
+    except_topics: fields.TopicSelectors | None = optional(
+        "Never these, also where topics matches them.", ["clicks-audit"]
     )
-    expect_at_most: fields.Count | None = Field(
-        default=None, examples=[40], description="Topics matched; required beside a pattern, more is refused."
-    )
-    partitions: fields.Partitions | None = Field(
-        default=None, examples=[[0, 1]], description="Only these; default: all."
-    )
-    keep: Keep = Field(
-        examples=[{"newerThan": "7d"}],
-        description="What stays: at least one rule. A record may go if no rule keeps it.",
-    )
-    consumers: LagPolicy = Field(
-        default=LagPolicy.BLOCK,
+    expect_at_most: fields.Count | None = optional("Topics matched; required beside a pattern, more is refused.", 40)
+    partitions: fields.Partitions | None = optional("Only these; default: all.", [0, 1])
+    keep: Keep = required("What stays: at least one rule. A record may go if no rule keeps it.", {"newerThan": "7d"})
+    consumers: LagPolicy = optional(
+        "When another group is still behind the floor: block, clamp the floor to it, or ignore it.",
+        "block",
+        LagPolicy.BLOCK,
         strict=False,
-        examples=["block"],
-        description="When another group is still behind the floor: block, clamp the floor to it, or ignore it.",
     )
-    except_groups: fields.Selectors | None = Field(
-        default=None, examples=[["console-consumer-*"]], description="Groups whose positions do not count."
+    except_groups: fields.Selectors | None = optional("Groups whose positions do not count.", ["console-consumer-*"])
+    every: fields.Duration | None = optional(
+        "Least time between two purges of a partition; default 30s with unreadBy, none otherwise.", "30s"
     )
-    every: fields.Duration | None = Field(
-        default=None,
-        examples=["30s"],
-        description="Least time between two purges of a partition; default 30s with unreadBy, none otherwise.",
-    )
-    drift_after: fields.Duration = Field(
-        default="24h",
-        validate_default=True,
-        examples=["24h"],
-        description="How far a moving floor may lag before it counts as drift.",
+    drift_after: fields.Duration = optional(
+        "How far a moving floor may lag before it counts as drift.", "24h", "24h", validate_default=True
     )
 
     def lagging_ms(self, observed_at_ms: int) -> int:
@@ -247,7 +217,6 @@ class RetentionFloor(Policy):
             yield ValidationIssue("M206", message, ("spec", "keep", "since"), hint)
 
     def claimed_partitions(self, name: str) -> frozenset[int] | None:
-        """A `fromOffset` map selects just its own partitions."""
         selected = self.spec.partitions if self.spec.keep.from_offset is None else self.spec.keep.from_offset
         return None if selected is None else frozenset(selected)
 
@@ -286,11 +255,14 @@ class RetentionFloor(Policy):
                 if not exact and not (self.awaited_groups and topic.endswith(_REPARTITION)):
                     check_not_kept_forever(facts)
                 for partition, missing in self.partitions(facts):
-                    if missing is None:
-                        yield evaluator.decide(partition)
-                    else:
-                        address = self.address_of(topic, partition.partition)
-                        yield missing.blocked_or_skipped(address, self.declared_at, exact=exact)
+                    address = self.address_of(topic, partition.partition)
+                    try:
+                        if missing is None:
+                            yield evaluator.decide(address, partition)
+                        else:
+                            yield missing.blocked_or_skipped(address, self.declared_at, exact=exact)
+                    except BlockReason as error:
+                        yield error.blocked(address, self.declared_at)
             except BlockReason as error:
                 yield error.blocked_or_skipped(self.address_of(topic), self.declared_at, exact=exact)
 
@@ -328,17 +300,9 @@ class FloorEvaluator:
         )
         self.consumers = FloorConsumers(self.guard, group_excluder(spec.except_groups or ()), snapshot)
 
-    def decide(self, partition: TopicPartition) -> Decision:
-        """Return what the rules, the consumers and the clock say of one partition."""
-        try:
-            return self._decide(partition, self.snapshot.partitions.get(partition))
-        except BlockReason as error:
-            address = self.policy.address_of(partition.topic, partition.partition)
-            return error.blocked(address, self.policy.declared_at)
-
-    def _decide(self, partition: TopicPartition, facts: PartitionFacts | None) -> Decision:
-        keep, policy = self.keep, self.policy
-        address = policy.address_of(partition.topic, partition.partition)
+    def decide(self, address: Address, partition: TopicPartition) -> Decision:
+        """Return what the rules, the consumers and the clock say of one partition. Raises BlockReason."""
+        keep, policy, facts = self.keep, self.policy, self.snapshot.partitions.get(partition)
         observed = observe_partition(partition, facts)
         assert facts is not None
         log_start, end = observed.log_start, observed.last_stable_offset

@@ -77,12 +77,10 @@ def check_ages(
         return  # transaction markers and aborted records only
     if last is None:
         searched = f"none of the last {SEARCHED_OFFSETS:,} offsets below {before_offset} holds a record"
-        raise BlockReason("B216", f"{searched}, so how old the last one is is not known", next_step=_NO_TIMES)
+        raise _unproven(f"{searched}, so how old the last one is is not known")
     for record in (first, last):
         if (doubt := doubt_age(record.timestamp_ms, now_ms)) is not None:
-            raise BlockReason(
-                "B216", f"the record at offset {record.offset} {doubt}, so its age is not known", next_step=_NO_TIMES
-            )
+            raise _unproven(f"the record at offset {record.offset} {doubt}, so its age is not known")
     for rule in rules:
         if last.timestamp_ms >= rule.instant_ms:
             raise _contradicts(last, rule, before_offset)
@@ -96,9 +94,11 @@ def check_ages(
 def _contradicts(record: RecordStamp, rule: TimeRule, before_offset: int) -> BlockReason:
     stamp = format_instant(record.timestamp_ms)
     reason = f"the record at offset {record.offset} is stamped {stamp}, which {rule.words} keeps"
-    return BlockReason(
-        "B216", f"{reason}, and by the brokers' search by time all below {before_offset} is older", next_step=_NO_TIMES
-    )
+    return _unproven(f"{reason}, and by the brokers' search by time all below {before_offset} is older")
+
+
+def _unproven(reason: str) -> BlockReason:
+    return BlockReason("B216", reason, next_step=_NO_TIMES)
 
 
 def _is_overdue(facts: PartitionFacts, start: int, end: int, rule: TimeRule, now_ms: int) -> bool:

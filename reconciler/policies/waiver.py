@@ -9,7 +9,7 @@ from reconciler.operations.base import DAY_MS, Limit
 from reconciler.policies import POLICIES
 from reconciler.policies.base import Envelope, ManifestModel, Metadata
 from reconciler.policies.cluster import CONNECTION, LIMITS, Cluster
-from reconciler.policies.fields import NAME_TEXT, Instant, matches_pattern
+from reconciler.policies.fields import NAME_TEXT, Instant, matches_pattern, required, where
 from reconciler.policies.validation import ValidationIssue
 from reconciler.text.formatting import format_instant
 
@@ -30,7 +30,7 @@ else:
 
 
 def _if(name: str, condition: dict[str, Any], then: dict[str, Any]) -> dict[str, Any]:
-    return {"if": {"properties": {name: condition}, "required": [name]}, "then": {"properties": then}}
+    return {"if": where(name, condition), "then": {"properties": then}}
 
 
 _KINDS = [
@@ -50,18 +50,16 @@ class WaiverSpec(ManifestModel):
         str,
         AfterValidator(matches_pattern(_POLICY_TEXT, "KIND/NAME, such as RetentionFloor/clicks")),
         Field(json_schema_extra={"pattern": f"^{_POLICY_TEXT}$"}),
-    ] = Field(
-        examples=["RetentionFloor/clicks"],
-        description="The policy whose actions may pass the limit, or the Cluster that may connect elsewhere: KIND/NAME.",
+    ] = required(
+        "The policy whose actions may pass the limit, or the Cluster that may connect elsewhere: KIND/NAME.",
+        "RetentionFloor/clicks",
     )
-    limit: LimitName = Field(examples=["recordsPercentPerTopic"], description="Which limit of the Cluster.")
-    value: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
-        examples=[100],
-        description="The limit for this policy's actions only; the rest of the plan keeps the Cluster's.",
+    limit: LimitName = required("Which limit of the Cluster.", "recordsPercentPerTopic")
+    value: Annotated[float, Field(ge=0, allow_inf_nan=False)] = required(
+        "The limit for this policy's actions only; the rest of the plan keeps the Cluster's.", 100
     )
-    expires: Instant = Field(
-        examples=["2026-12-01T00:00:00Z"],
-        description="When it ends: at most 30 days ahead, for uncleanElections at most 24 hours.",
+    expires: Instant = required(
+        "When it ends: at most 30 days ahead, for uncleanElections at most 24 hours.", "2026-12-01T00:00:00Z"
     )
 
     @property

@@ -53,31 +53,19 @@ def write_diagnostics(diagnostics: Sequence[Diagnostic]) -> str:
     return "\n".join(map(_text, diagnostics))
 
 
-def diagnostics_json(diagnostics: Sequence[Diagnostic]) -> str:
-    """Write one JSON object with `format_version` and `diagnostics`."""
-    return _json({"format_version": "1.0", "kind": "Diagnostics", "diagnostics": list(map(_object, diagnostics))})
-
-
 def _object(diagnostic: Diagnostic) -> dict[str, Any]:
     values = asdict(diagnostic)
     related = [other.pop("location") | other for other in values.pop("related")]
     texts = {"title": CODES[diagnostic.code].title, "severity": diagnostic.severity, "where": values.pop("context")}
-    location: dict[str, Any] = values.pop("location")
-    return location | values | texts | {"related": related}
+    return {**values.pop("location"), **values, **texts, "related": related}
 
 
 def write_sarif(diagnostics: Sequence[Diagnostic]) -> str:
     """Write one run. Source: OASIS, Static Analysis Results Interchange Format 2.1.0."""
     items = list(map(_item, diagnostics))
     codes = sorted({item.code for item in items})
-    rules = [
-        {
-            "id": code,
-            "shortDescription": {"text": CODES[code].title},
-            "fullDescription": {"text": CODES[code].explanation},
-        }
-        for code in codes
-    ]
+    texts = {code: ({"text": CODES[code].title}, {"text": CODES[code].explanation}) for code in codes}
+    rules = [{"id": id_, "shortDescription": title, "fullDescription": text} for id_, (title, text) in texts.items()]
     results = [
         {
             "ruleId": item.code,
@@ -86,9 +74,7 @@ def write_sarif(diagnostics: Sequence[Diagnostic]) -> str:
             "message": {"text": describe(item)},
             "locations": _locations(item),
             "relatedLocations": [
-                location | {"message": {"text": describe(child)}}
-                for child in item.children
-                for location in _locations(child)
+                at | {"message": {"text": describe(o)}} for o in item.children for at in _locations(o)
             ],
         }
         for item in items
@@ -115,9 +101,10 @@ def _locations(item: Item) -> list[dict[str, Any]]:
 
 def diagnostics_document(diagnostics: Sequence[Diagnostic], *, summary: str = "") -> Document:
     """Return the document of the diagnostics. `summary`: the end of its text."""
+    head = {"format_version": "1.0", "kind": "Diagnostics"}
     writers: dict[str, Callable[[], str]] = {
         "text": lambda: write_diagnostics(diagnostics) + summary,
-        "json": lambda: diagnostics_json(diagnostics),
+        "json": lambda: _json(head | {"diagnostics": list(map(_object, diagnostics))}),
         # Without a limit: no other output of a workflow lists the errors.
         "github": lambda: write_annotations(diagnostics_report(diagnostics), limit=len(diagnostics)),
         "sarif": lambda: write_sarif(diagnostics),

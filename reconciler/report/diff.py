@@ -43,37 +43,32 @@ def diff_report(comparison: Comparison, *, full: bool = False) -> Report:
     `full`: every subject is an item of its own.
     """
     old, new = comparison.old, comparison.new
-    counts = [f"{comparison.tally[change]:,} {change}" for change in _CHANGES if comparison.tally[change]]
+    present = {change: number for change in _CHANGES if (number := comparison.tally[change])}
     clusters: tuple[Item, ...] = ()
     if old.cluster_id != new.cluster_id:
         ids = ("the plans are of ", name(old.cluster_id), " and ", name(new.cluster_id), "; neither bounds the other")
         clusters = (Item(label="Two clusters", text=ids, severity=Severity.ERROR),)
-    same, number = "what would be done", _refusals(new)
-    if bool(_refusals(old)) != bool(_refusals(new)):
-        same = "the actions, but limits refuse one of the plans"
-    differences = f"Differences: {', '.join(counts)}." if counts else f"No differences in {same}."
-    refused = f" {formatting.count(number, 'limit')} {'refuses' if number == 1 else 'refuse'} the new plan."
+    refusals = _refusals(new)
+    one_refused = bool(_refusals(old)) != bool(refusals)
+    same = "the actions, but limits refuse one of the plans" if one_refused else "what would be done"
+    counts = ", ".join(f"{number:,} {change}" for change, number in present.items())
+    refused = f" {formatting.count(refusals, 'limit')} {'refuses' if refusals == 1 else 'refuse'} the new plan."
+    changes = (Items(n, partial(_items, comparison, change, full), exact=False) for change, n in present.items())
     return Report(
-        headline=(differences, refused if number else ""),
-        sections=(
-            Section(items=clusters),
-            *(
-                Section(items=Items(number, partial(_items, comparison, change, full), exact=False))
-                for change in _CHANGES
-                if (number := comparison.tally[change])
-            ),
+        headline=(
+            f"Differences: {counts}." if counts else f"No differences in {same}.",
+            refused if refusals else "",
         ),
+        sections=(Section(items=clusters), *(Section(items=items) for items in changes)),
         footer=(("Old ", *_identification(old)), ("New ", *_identification(new))),
         remainder=("with ", escaped_name("reconciler plan diff")),
     )
 
 
 def _identification(plan: SavedPlan) -> Phrase:
-    scanned = f"scanned {formatting.format_time(plan.observed_at_ms)}"
+    scanned, number = f"scanned {formatting.format_time(plan.observed_at_ms)}", _refusals(plan)
     commit: Phrase = ("commit ", name(plan.source.commit[:7])) if plan.source.commit else ()
-    refused: Phrase = (
-        (strong(f"refused by {formatting.count(number, 'limit')}"),) if (number := _refusals(plan)) else ()
-    )
+    refused: Phrase = (strong(f"refused by {formatting.count(number, 'limit')}"),) if number else ()
     return join(", ", (name(plan.cluster),), (scanned,), commit, refused, (escaped_name(digest(plan)),))
 
 
@@ -87,13 +82,11 @@ def _items(comparison: Comparison, change: DecisionChange, full: bool) -> Iterat
     if change is DecisionChange.BLOCKED:
         blocks = [entry.block for entry in entries if entry.block]
         yield from notice_items(blocks, "Blocked now", comparison.new.observed_at_ms, full=full)
-    elif full:
-        yield from map(_item, ([entry] for entry in entries))
-    elif change is DecisionChange.GONE:
+    elif change is DecisionChange.GONE and not full:
         for _policy, of_policy in groupby(entries, key=lambda entry: entry.address.policy_address):
             yield from _gone(_fold(of_policy))
     else:
-        yield from map(_item, _fold(entries))
+        yield from map(_item, ([entry] for entry in entries) if full else _fold(entries))
 
 
 def _fold(entries: Iterable[ActionDiff]) -> Iterator[list[ActionDiff]]:
@@ -102,11 +95,12 @@ def _fold(entries: Iterable[ActionDiff]) -> Iterator[list[ActionDiff]]:
     def line(entry: ActionDiff) -> Hashable:
         return entry.address.policy_address, None if entry.address.is_of_group else entry.latest.fold_key
 
-    def values(entry: ActionDiff) -> Hashable:
-        return tuple(difference.path for difference in entry.differences)
+    def cause(entry: ActionDiff) -> tuple[Hashable, Hashable]:
+        values = tuple(difference.path for difference in entry.differences)
+        return values, entry.address if entry.address.is_of_group else None
 
     for _line, same in groupby(entries, key=line):
-        yield from fold_causes(same, values, lambda entry: entry.address if entry.address.is_of_group else None)
+        yield from fold_causes(same, cause)
 
 
 def _gone(lines: Iterator[Sequence[ActionDiff]]) -> Iterator[Item]:
@@ -123,38 +117,30 @@ def _gone(lines: Iterator[Sequence[ActionDiff]]) -> Iterator[Item]:
 
 def _item(same: Sequence[ActionDiff]) -> Item:
     """The item of one difference, or of many that are folded."""
-    first = same[0]
-    address, details = (
-        format_address(first.address),
-        [_words(first.latest, difference) for difference in first.differences],
-    )
-    such_as: Phrase = ()
+    first, addresses, such_as = same[0], [entry.address for entry in same], tuple[Any, ...]()
+    subject = format_address(first.address)
     if len(same) > 1:
-        sides = ([entry.old for entry in same if entry.old], [entry.new for entry in same if entry.new])
-        before, after = (type(side[0]).total_loss(side) if side else "" for side in sides)
-        losses = ", before ".join(filter(None, (after, before)))
-        addresses = [entry.address for entry in same]
-        effects = type(first.latest).count_effects(addresses)
-        topics = {entry.address.name for entry in same}
+        sides = [[side for side in of if side] for of in zip(*((entry.new, entry.old) for entry in same), strict=True)]
+        losses = ", before ".join(filter(None, (side[0].total_loss(side) for side in sides if side)))
         names: Phrase = (": ", *format_subjects(addresses)) if first.address.is_of_group else ()
-        number = (count_subjects(addresses) if losses else effects,)
-        text: Phrase = (*number, *names, f", {losses}" if losses else "")
-        address = format_address(first.address.policy_address)
-        if len(topics) == 1:
-            address = f"{address}/{display_name(first.address.name)}"
+        number = count_subjects(addresses) if losses else first.latest.count_effects(addresses)
+        text: Phrase = (number, *names, f", {losses}" if losses else "")
+        topic = f"/{display_name(first.address.name)}" if len({address.name for address in addresses}) == 1 else ""
+        subject = f"{format_address(first.address.policy_address)}{topic}"
         such_as = ("such as ", escaped_name(format_subject(first.address)), ": ")
     elif (size_change := first.size_change) is not None:
         text = size_change.summary
     else:
         description = first.latest.describe()
         text = join(", ", (first.latest.TITLE,), description.change, description.loss)
+    # The summary of a size change says what moved.
+    details = () if first.size_change else [_words(first.latest, difference) for difference in first.differences]
     return Item(
         label=first.change,
-        subject=(escaped_name(address),),
+        subject=(escaped_name(subject),),
         text=text,
         severity=_CHANGES[first.change],
-        # The summary of a size change says what moved.
-        children=() if first.size_change else tuple(Item(text=(*such_as, sentence(detail))) for detail in details),
+        children=tuple(Item(text=(*such_as, sentence(detail))) for detail in details),
     )
 
 
@@ -185,15 +171,9 @@ def diff_json(comparison: Comparison) -> Iterator[str]:
         }
         for entry in comparison.entries()
     )
-    fields: dict[str, Any] = {
-        "format_version": "1.1",
-        "kind": "PlanDiff",
-        "old": _identity(comparison.old),
-        "new": _identity(comparison.new),
-        "summary": comparison.tally,
-        "entries": entries,
-    }
-    return document(fields)
+    sides = {"old": _identity(comparison.old), "new": _identity(comparison.new)}
+    head = {"format_version": "1.1", "kind": "PlanDiff", **sides, "summary": comparison.tally}
+    return document(head | {"entries": entries})
 
 
 def _identity(side: SavedPlan) -> dict[str, str | None]:

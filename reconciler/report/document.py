@@ -18,7 +18,11 @@ Rendered: TypeAlias = "str | Iterable[str | Text]"
 """A document in one format. A large one comes in parts. Rich text is a line without its end."""
 
 Outputs: TypeAlias = Mapping[str, str | int]
-"""Outputs of a step on GitHub, by name."""
+"""Outputs of a step on GitHub, by name: what chats and tickets need of a document.
+
+Numbers and digests only: no name from a cluster or a manifest gets into another step. Names are an
+interface: add, never rename. docs/github.md describes them.
+"""
 
 
 class Format(StrEnum):

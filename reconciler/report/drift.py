@@ -13,7 +13,6 @@ from reconciler.model.names import format_address
 from reconciler.plan.drift import BLOCKED, UNREAD, DriftReport, Subject, dumps
 from reconciler.report.document import DRIFT, Document, View
 from reconciler.report.plan import count_subjects
-from reconciler.report.step_outputs import drift_outputs
 from reconciler.report.tree import (
     NO_PAGES,
     Item,
@@ -43,17 +42,23 @@ def drift_document(
     """
 
     def trees(view: View) -> Sequence[Report]:
-        if not view.at_terminal:
-            return [drift_report(report, pages=view.pages, dated=dated) for report in reports]
-        shown = (report for report in reports if not (quiet and report.has_nothing_to_report))
-        return [drift_report(report, paths=map(str, paths), dated=dated) for report in shown]
+        typed = tuple(map(str, paths)) if view.at_terminal else ()
+        return [
+            drift_report(report, paths=typed, pages=view.pages, dated=dated)
+            for report in reports
+            if not (quiet and view.at_terminal and report.has_nothing_to_report)
+        ]
 
     return Document(
         kind=DRIFT,
         trees=trees,
         values=reports,
         writers={"json": lambda: dumps(reports)},
-        outputs=lambda: drift_outputs(reports),
+        outputs=lambda: {
+            "drifting": sum(len(report.subjects) for report in reports),
+            "unread": sum(len(report.unread) for report in reports),
+            "refused": sum(len(report.refused) for report in reports),
+        },
     )
 
 
@@ -112,7 +117,7 @@ def _items(subjects: Iterable[Subject], severity: Severity, pages: dict[str, str
 
     Removes from `pages` what is linked, so that only the first name of a code is.
     """
-    groups = list(fold_causes(sorted(subjects, key=_key), _sort, _key))
+    groups = list(fold_causes(sorted(subjects, key=_key), _key))
     for same in groups[:ROWS_MAX]:
         first = same[0]
         subject = format_subjects([subject.address for subject in same])
@@ -127,17 +132,12 @@ def _items(subjects: Iterable[Subject], severity: Severity, pages: dict[str, str
         yield Item(text=(f"and {len(groups) - ROWS_MAX:,} more (-o json lists them all)",))
 
 
-def _sort(subject: Subject) -> tuple[str | bool, ...]:
-    """Return policy, state and next step. What a silent broker blocks is alike for all policies."""
-    if subject.code == SILENT:
-        return (subject.code, subject.detail)
-    address = subject.address
-    partition = address.partition >= 0
-    return (address.kind, address.policy, subject.sort, subject.code or "", subject.next_step, partition)
-
-
-def _key(subject: Subject) -> tuple[str | bool, ...]:
-    return _sort(subject) if subject.code == SILENT else (*_sort(subject), subject.address.name)
+def _key(subject: Subject) -> tuple[tuple[str | bool, ...], str]:
+    """Return policy, state and next step, and the name. What a silent broker blocks is alike for all policies."""
+    address, code = subject.address, subject.code or ""
+    if code == SILENT:
+        return (code, subject.detail), ""
+    return (address.kind, address.policy, subject.sort, code, subject.next_step, address.partition >= 0), address.name
 
 
 def _state(subject: Subject, *, page: str) -> Phrase:

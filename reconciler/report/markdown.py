@@ -4,7 +4,7 @@ Lists, no tables, so that it can be read on a phone. A workflow finds its commen
 a hidden marker. Items beyond the limit are cut and counted; both the text and the marker say so.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice, pairwise
 
 from reconciler.model.names import format_location
@@ -37,10 +37,12 @@ def write_markdown(report: Report, *, limit_chars: int = LIMIT_CHARS) -> str:
     body, cut = _take_fitting(_sections(report), limit_chars - size)
     if cut is not None:
         number = sum(len(section.items) for section in report.sections) - cut
-        most = "" if all(_is_exact(section) for section in report.sections) else "at most "
+        is_exact = all(not isinstance(section.items, Items) or section.items.exact for section in report.sections)
+        most = "" if is_exact else "at most "
         body += ["", f"**Cut here: … and {most}{number:,} more,** {_phrase(report.remainder)}."]
-    is_cut = cut is not None
-    return "\n".join(_squeeze_blank_rows([_marker(report, is_cut=is_cut), *head, *body, *foot])).strip("\n") + "\n"
+    rows = [_marker(report, is_cut=cut is not None), *head, *body, *foot]
+    squeezed = (row for before, row in pairwise(["", *rows]) if row or before)  # at most one blank row at a place
+    return "\n".join(squeezed).strip("\n") + "\n"
 
 
 def write_pages(reports: Sequence[Report], *, limit_chars: int = LIMIT_CHARS) -> str:
@@ -54,10 +56,6 @@ def write_pages(reports: Sequence[Report], *, limit_chars: int = LIMIT_CHARS) ->
     if len(reports) > len(shown):
         pages[-1] = f"**… and {len(reports) - len(shown) + 1:,} more clusters,** in the run's artifact.\n"
     return "\n".join(pages)
-
-
-def _is_exact(section: Section) -> bool:
-    return not isinstance(section.items, Items) or section.items.exact
 
 
 def _marker(report: Report, *, is_cut: bool) -> str:
@@ -88,10 +86,6 @@ def _take_fitting(blocks: Iterable[_Block], chars: int) -> tuple[list[str], int 
         depth += sum(row.startswith("<details>") - (row == "</details>") for row in rows)
         fitting += rows
     return fitting, None
-
-
-def _squeeze_blank_rows(rows: Iterable[str]) -> Iterator[str]:
-    return (row for before, row in pairwise(chain([""], rows)) if row or before)
 
 
 def _sections(report: Report) -> Iterator[_Block]:
@@ -156,12 +150,5 @@ def _phrase(phrase: Phrase) -> str:
 
 
 def _span(span: Span) -> str:
-    text = _SPANS[span.style](span.text)
-    return f"[{text}]({span.link})" if span.link else text
-
-
-_SPANS: dict[str, Callable[[str], str]] = {
-    "name": markdown_code,
-    "sentence": markdown_prose,
-    "strong": lambda text: f"**{text}**",
-}
+    write = {"name": markdown_code, "sentence": markdown_prose, "strong": "**{}**".format}[span.style]
+    return f"[{write(span.text)}]({span.link})" if span.link else write(span.text)

@@ -19,14 +19,7 @@ from reconciler.errors import UsageError
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BLOCK_CODES, SILENT
 from reconciler.model.description import Fact
-from reconciler.model.names import (
-    NOWHERE,
-    Address,
-    count_by_sort,
-    format_address,
-    format_location,
-    format_subject,
-)
+from reconciler.model.names import NOWHERE, Address, count_by_sort, format_address, format_location, format_subject
 from reconciler.model.plan import (
     Blocked,
     Change,
@@ -35,17 +28,16 @@ from reconciler.model.plan import (
     Plan,
     Rule,
     Satisfied,
-    Setting,
     Skipped,
     UsedWaiver,
     Waiting,
     section_of,
 )
 from reconciler.operations.base import NO_LIMITS, Operation
-from reconciler.plan.plan_file import digest, lines
+from reconciler.plan.plan_file import Totals, digest, lines
+from reconciler.plan.targets import with_parents
 from reconciler.policies.cluster import CONNECTION
-from reconciler.report.document import PLAN, Document, View
-from reconciler.report.step_outputs import plan_outputs
+from reconciler.report.document import PLAN, Document, Outputs, View
 from reconciler.report.tree import (
     NO_PAGES,
     Item,
@@ -75,11 +67,9 @@ _SETTINGS_MAX, _VALUES_MAX = 15, 5
 _EXPLAINED_MAX = 5
 """Decisions of one topic or policy that are explained where the address covers more than one."""
 
-_UNREAD = "unread, so blocked"
-_STATES = {"satisfied": "in sync", "unread": _UNREAD}
-_HEADINGS = {"Unread": "Unread, so blocked"}
-_NOTICES = {"blocked": "Blocked", _UNREAD: "Unread", "waiting": "Waiting", "skipped": "Skipped"}
-"""Label of the items of each state other than actions and in sync, in the order of the report."""
+_STATES = {"satisfied": "in sync", "unread": "unread, so blocked"}
+_NOTICES = ("blocked", "unread", "waiting", "skipped")
+"""Sections other than actions and in sync, in the order of the report."""
 
 
 def plan_document(plan: Plan, *, full: bool = False, **typed: Any) -> Document:
@@ -94,8 +84,16 @@ def plan_document(plan: Plan, *, full: bool = False, **typed: Any) -> Document:
         trees=trees,
         values=[plan],
         writers={"json": lambda: lines(plan)},
-        outputs=lambda: plan_outputs(plan),
+        outputs=lambda: _outputs(plan),
     )
+
+
+def _outputs(plan: Plan) -> Outputs:
+    """Return the outputs of a plan. `records_removed_max` is empty if no number bounds it."""
+    totals = Totals(plan, plan.decisions)
+    counts = {name: totals.summary[name] for name in ("irreversible", "records_removed_max", "blocked", "unread")}
+    unbounded = {"records_removed_max": ""} if totals.summary["unbounded"] else {}
+    return {"digest": totals.digest, "actions": len(plan.actions), **counts, **unbounded, "refused": len(plan.refused)}
 
 
 def plan_report(
@@ -154,37 +152,28 @@ def _next_steps(plan: Plan, saved_to: Path | str | None, paths: Sequence[Path | 
         yield (escaped_name(f"reconciler explain {escape_name(words)}"),)
 
 
-def count_decisions(decisions: Sequence[Decision]) -> str:
-    """`cannot be undone: 1 group removed (12 committed offsets); in sync: 14 partitions`."""
-    counts = (f"{item.label.lower()}: {plain(item.text)}" for item in _tally(decisions))
-    return "; ".join(counts)
-
-
 def _tally(decisions: Sequence[Decision], observed: Mapping[str, float] = NO_LIMITS) -> Iterator[Item]:
     """Yield a labelled total for each sort of decision, irreversible actions first.
 
     `observed`: what the limits of the plan count.
     """
-    by_state = _by_state(decisions)
-    actions = [decision for decision in decisions if isinstance(decision, Operation)]
-    for label, irreversible, severity in (
-        ("Cannot be undone", True, Severity.LOSS),
-        ("Can be undone", False, Severity.CHANGE),
-    ):
-        same = [action for action in actions if action.irreversible is irreversible]
+    sections = _by_section(decisions)
+    actions = sections["actions"]
+    for same in _by_loss(actions):
+        label, severity = ("Cannot", Severity.LOSS) if same[0].irreversible else ("Can", Severity.CHANGE)
         effects = (f"{effect} ({loss})" if loss else effect for effect, loss in effects_of(same, observed))
-        if same:
-            yield _total(label, same, "; ".join(effects), severity=severity)
+        yield _total(f"{label} be undone", same, "; ".join(effects), severity=severity)
     if not actions:
         yield Item(label="Changes", text=("none",))
-    blocked, waiting = [*by_state["blocked"], *by_state[_UNREAD]], by_state["waiting"]
+    blocked, unread = [*sections["blocked"], *sections["unread"]], count_subjects_of(sections["unread"])
     if blocked:
-        unread = f" (unread: {count_subjects_of(by_state[_UNREAD])})" if by_state[_UNREAD] else ""
-        yield _total("Blocked", blocked, f"{count_subjects_of(blocked)}{unread}", severity=Severity.WARNING)
-    for label, same_state in (("Waiting", waiting), ("Skipped", by_state["skipped"])):
-        if same_state:
-            yield _total(label, same_state, severity=Severity.QUIET)
-    in_sync = _total("In sync", by_state["in sync"], others=[*actions, *blocked, *waiting], severity=Severity.GOOD)
+        text = f"{count_subjects_of(blocked)}{f' (unread: {unread})' if unread else ''}"
+        yield _total("Blocked", blocked, text, severity=Severity.WARNING)
+    for section in ("waiting", "skipped"):
+        if same := sections[section]:
+            yield _total(section.capitalize(), same, severity=Severity.QUIET)
+    others = [*actions, *blocked, *sections["waiting"]]
+    in_sync = _total("In sync", sections["satisfied"], others=others, severity=Severity.GOOD)
     if in_sync.text[0]:
         yield in_sync
 
@@ -199,10 +188,21 @@ def _total(
 
 def effects_of(actions: Sequence[Operation], observed: Mapping[str, float] = NO_LIMITS) -> Iterator[tuple[str, str]]:
     """Yield what the actions of each operation do, and what they lose at most."""
+    for members in _by_operation(actions):
+        addresses = [action.address for action in members]
+        yield members[0].count_effects(addresses), members[0].total_loss(members, observed)
+
+
+def _by_operation(actions: Sequence[Operation]) -> Iterator[list[Operation]]:
     for operation in reversed(operations.OPERATIONS):
         if members := [action for action in actions if type(action) is operation]:
-            addresses = [action.address for action in members]
-            yield operation.count_effects(addresses), operation.total_loss(members, observed)
+            yield members
+
+
+def _by_loss(actions: Sequence[Operation]) -> Iterator[list[Operation]]:
+    """Yield the irreversible actions, then the others, as far as there are any."""
+    sides = ([action for action in actions if action.irreversible is irreversible] for irreversible in (True, False))
+    return filter(None, sides)
 
 
 def count_subjects_of(decisions: Iterable[Decision]) -> str:
@@ -221,17 +221,11 @@ def format_counts(numbers: Mapping[str, int]) -> str:
     return ", ".join(formatting.count(n, *nouns.get(noun, (noun,))) for noun, n in numbers.items() if n)
 
 
-def _by_state(decisions: Iterable[Decision]) -> defaultdict[str, list[Any]]:
-    by_state = defaultdict(list)
+def _by_section(decisions: Iterable[Decision]) -> defaultdict[str, list[Any]]:
+    sections = defaultdict(list)
     for decision in decisions:
-        by_state[format_state(decision)].append(decision)
-    return by_state
-
-
-def format_state(decision: Decision) -> str:
-    """Return what reports call a decision: the title of an action, or a state."""
-    section = section_of(decision)
-    return decision.TITLE if isinstance(decision, Operation) else _STATES.get(section, section)
+        sections[section_of(decision)].append(decision)
+    return sections
 
 
 def describe_policy(plan: Plan, policy: Address) -> tuple[tuple[str, Phrase], ...]:
@@ -246,8 +240,7 @@ def _headline(plan: Plan) -> str:
     rules = f"; {formatting.count(changes, 'changed rule')}" if changes else ""
     if plan.refused:
         return f"refused by {formatting.count(len(plan.refused), 'limit')}{rules}"
-    by_loss = ([action for action in _operations(plan) if action.irreversible is loss] for loss in (True, False))
-    effects = (effect for actions in by_loss for effect, _loss in effects_of(actions))
+    effects = (effect for actions in _by_loss(_operations(plan)) for effect, _loss in effects_of(actions))
     return f"{', '.join(effects) or 'no changes'}{rules}"
 
 
@@ -259,49 +252,36 @@ def _sections(plan: Plan, *, full: bool, pages: dict[str, str]) -> Iterator[Sect
     """Yield the sections. Removes from `pages` what is linked, so that only the first name of a code is."""
     yield Section(items=tuple(_warnings(plan, pages)), severity=Severity.WARNING)
     yield Section(items=tuple(_totals(plan)), are_totals=True)
-    caveats = ((action.address, action.caveat) for action in _operations(plan) if action.caveat)
+    actions = _operations(plan)
+    caveats = ((action.address, text) for action in actions for text in (action.caveat, action.unchecked) if text)
     yield Section(items=tuple(caveat_items(caveats)))
-    yield Section(
-        heading=("Changes to the rules",),
-        items=Items.of(plan.rule_changes, _rule_item),
-        labelled=False,
-        limit_chars=_RULES_CHARS,
-    )
+
+    def rules(heading: str, listed: Sequence[Rule], **more: Any) -> Section:
+        items = Items.of(listed, _rule_item)
+        return Section(heading=(heading,), items=items, labelled=False, limit_chars=_RULES_CHARS, **more)
+
     unchanged = [rule for rule in plan.continuous if rule.change is Change.UNCHANGED]
     others = [rule for rule in plan.continuous if rule.change is not Change.UNCHANGED]
-    yield Section(
-        heading=("From the merge on, without further review",),
-        items=Items.of(others, _rule_item),
-        labelled=False,
-        open_items=OPEN_ITEMS,
-        optional=all(rule.change is None for rule in others),
-        limit_chars=_RULES_CHARS,
-    )
-    yield Section(
-        heading=(f"{formatting.count(len(unchanged), 'rule')} without further review, the same in the base",),
-        items=Items.of(unchanged, _rule_item),
-        labelled=False,
-        open_items=0,
-        optional=True,
-        limit_chars=_RULES_CHARS,
-    )
+    without_base = all(rule.change is None for rule in others)
+    same = f"{formatting.count(len(unchanged), 'rule')} without further review, the same in the base"
+    yield rules("Changes to the rules", plan.rule_changes)
+    yield rules("From the merge on, without further review", others, open_items=OPEN_ITEMS, optional=without_base)
+    yield rules(same, unchanged, open_items=0, optional=True)
     releases = _Releases.of(plan)
-    for irreversible in (True, False):
-        same = [action for action in _operations(plan) if action.irreversible is irreversible]
-        for operation in reversed(operations.OPERATIONS):
-            if of_operation := [action for action in same if type(action) is operation]:
-                yield from _policies(plan, of_operation, releases, full=full)
+    for actions in _by_loss(_operations(plan)):
+        for of_operation in _by_operation(actions):
+            yield from _policies(plan, of_operation, releases, full=full)
 
-    by_state = _by_state(decision for decision in plan.decisions if not isinstance(decision, Action | Satisfied))
-    for state, label in _NOTICES.items():
-        decisions = by_state[state]
-        is_blocked = label in ("Blocked", "Unread")
+    sections = _by_section(decision for decision in plan.decisions if not isinstance(decision, Action | Satisfied))
+    for section in _NOTICES:
+        decisions, label = sections[section], section.capitalize()
+        is_blocked = section in ("blocked", "unread")
         yield Section(
-            heading=(f"{_HEADINGS.get(label, label)}: {count_subjects_of(decisions)}",),
+            heading=(f"{_STATES.get(section, section).capitalize()}: {count_subjects_of(decisions)}",),
             items=notice_items(decisions, label, plan.observed_at_ms, pages=pages, releases=releases, full=full),
             severity=Severity.WARNING if is_blocked else Severity.PLAIN,
             open_items=OPEN_ITEMS if is_blocked else 0,
-            optional=label == "Skipped",
+            optional=section == "skipped",
         )
     waivers = dict.fromkeys(waiver for verdict in plan.limits for waiver in verdict.waivers)
     items = tuple(_waiver_item(waiver, now_ms=plan.observed_at_ms) for waiver in waivers)
@@ -316,10 +296,9 @@ def _warnings(plan: Plan, pages: dict[str, str]) -> Iterator[Item]:
     for verdict in plan.refused:
         text = _verdict_text(verdict, pages)
         yield Item(label="REFUSED", text=text, severity=Severity.ERROR, code=verdict.id)
-    for reason in plan.incomplete:
-        yield Item(label="Incomplete", text=(sentence(reason),), severity=Severity.WARNING)
-    for reason in plan.unseen:
-        yield Item(label="Not seen", text=(sentence(reason),), severity=Severity.WARNING)
+    for label, reasons in (("Incomplete", plan.incomplete), ("Not seen", plan.unseen)):
+        for reason in reasons:
+            yield Item(label=label, text=(sentence(reason),), severity=Severity.WARNING)
     yield from map(unmatched_item, plan.unmatched)
     if plan.targets:
         yield Item(label="Only", text=join(", ", *((name(target),) for target in plan.targets)))
@@ -337,24 +316,22 @@ def _rule_item(rule: Rule) -> Item:
     """The item of a manifest: its settings, those that differ from the base with the former values."""
     limits = [setting for setting in rule.settings if setting.name.startswith("limits.") and setting.before is None]
     others = [setting for setting in rule.settings if setting not in limits]
-    settings = [Item(text=_setting(setting)) for setting in others[:_SETTINGS_MAX]]
+    settings: list[Phrase] = []
+    for setting in others[:_SETTINGS_MAX]:
+        before: Phrase = () if setting.before is None else (", before: ", *_values(setting.before))
+        settings.append((name(setting.name), ": ", *_values(setting.values), *before))
     if len(others) > _SETTINGS_MAX:
-        settings.append(Item(text=(f"and {len(others) - _SETTINGS_MAX:,} more settings",)))
+        settings.append((f"and {len(others) - _SETTINGS_MAX:,} more settings",))
     if limits:
         texts = ((name(limit.name.removeprefix("limits.")), " ", *_values(limit.values)) for limit in limits)
-        settings.append(Item(text=(name("limits"), ": ", *join(", ", *texts))))
+        settings.append((name("limits"), ": ", *join(", ", *texts)))
     return Item(
         label=(rule.change or "").capitalize() if rule.change is not Change.UNCHANGED else "",
         subject=(escaped_name(format_address(rule.address)),),
         text=("in ", escaped_name(format_location(rule.declared_at))),
         severity=Severity.PLAIN if rule.change in (None, Change.UNCHANGED) else Severity.CHANGE,
-        children=tuple(settings),
+        children=tuple(Item(text=text) for text in settings),
     )
-
-
-def _setting(setting: Setting) -> Phrase:
-    before: Phrase = () if setting.before is None else (", before: ", *_values(setting.before))
-    return (name(setting.name), ": ", *_values(setting.values), *before)
 
 
 def _values(values: Sequence[str]) -> Phrase:
@@ -368,14 +345,14 @@ def _totals(plan: Plan) -> Iterator[Item]:
     """Yield the totals of the plan, then how much of each limit it uses."""
     counting = [verdict for verdict in plan.limits if verdict.observed is not None and verdict.observed > 0]
     yield from _tally(plan.decisions, {verdict.id: verdict.observed or 0.0 for verdict in counting})
-    if used := [_limit_text(verdict) for verdict in counting if verdict.id != CONNECTION.id]:
-        yield Item(label="Limits used", text=(", ".join(used),))
-
-
-def _limit_text(verdict: LimitVerdict) -> str:
-    """`topics 3 of 50`, `recordsPercent 13.1 of 50 %`. Rounded up: just above a limit is not the limit."""
-    observed = formatting.round_up(verdict.observed or 0.0)
-    return f"{verdict.id} {observed:,.15g} of {verdict.limit:,.15g}{verdict.unit}"
+    # `topics 3 of 50`, `recordsPercent 13.1 of 50 %`. Rounded up: just above a limit is not the limit.
+    used = (
+        f"{verdict.id} {formatting.round_up(verdict.observed or 0.0):,.15g} of {verdict.limit:,.15g}{verdict.unit}"
+        for verdict in counting
+        if verdict.id != CONNECTION.id
+    )
+    if text := ", ".join(used):
+        yield Item(label="Limits used", text=(text,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,11 +386,11 @@ class _Releases:
         held_by = same[0].held_by
         if not held_by or not self.removed.issuperset(held_by) or any(d.held_by != held_by for d in same):
             return ()
-        names, subjects = formatting.first_few([quoted(group) for group in held_by]), count_subjects_of(same)
+        names = escaped_name(formatting.first_few([quoted(group) for group in held_by]))
         return (
             "removing ",
-            escaped_name(names),
-            f", as this plan does, unblocks {subjects}: plan again after the apply",
+            names,
+            f", as this plan does, unblocks {count_subjects_of(same)}: plan again after the apply",
         )
 
 
@@ -449,7 +426,6 @@ def _action_item(actions: Sequence[Operation], *, releases: _Releases, full: boo
     description = first.describe() if stands_alone else type(first).describe_many(actions)
     children = [Item(text=text) for text in description.notes if full]
     children += [Item(text=text, severity=Severity.LOSS) for text in description.risks]
-    children += [Item(text=text, severity=Severity.WARNING) for text in description.unknowns]
     children += [Item(text=text, severity=Severity.GOOD) for text in releases.by_action(actions)]
     return Item(
         subject=description.subject,
@@ -473,34 +449,25 @@ def notice_items(
 
     Removes from `pages` what is linked.
     """
-    groups = [[decision] for decision in decisions] if full else list(fold_causes(decisions, _cause_class, _cause))
+    groups = [[decision] for decision in decisions] if full else list(fold_causes(decisions, _cause))
     entries = [(same, (pages or {}).pop(getattr(same[0], "code", ""), "")) for same in groups]
     return Items.of(entries, partial(_notice_item, label=label, now_ms=now_ms, releases=releases))
 
 
-def _cause_class(decision: Any) -> Hashable:
-    """Return policy, code and sort of subject. All of a policy that wait for a clock are alike.
+def _cause(decision: Any) -> tuple[Hashable, Hashable]:
+    """Return policy, code and sort of subject, and the groups that hold it back or the reason without its name.
 
-    What a silent broker blocks is alike for all policies: it needs one answer.
+    All of a policy that wait for a clock are alike. What a silent broker blocks is alike for all
+    policies: it needs one answer.
     """
-    address = decision.address
-    if getattr(decision, "code", "") == SILENT:
-        return SILENT, decision.reason
-    return address.policy_address, getattr(decision, "code", ""), address.partition >= 0, _waits_for_clock(decision)
-
-
-def _cause(decision: Any) -> Hashable:
-    """Return the groups that hold a subject back, or the reason without the subject's name."""
-    held_by = getattr(decision, "held_by", ())
-    if getattr(decision, "code", "") == SILENT:
-        return SILENT
-    if held_by or _waits_for_clock(decision):
-        return held_by
-    return cause_of(decision.reason, decision.address), getattr(decision, "next_step", "")
-
-
-def _waits_for_clock(decision: Any) -> bool:
-    return getattr(decision, "until_ms", None) is not None
+    address, code, held_by = decision.address, getattr(decision, "code", ""), getattr(decision, "held_by", ())
+    if code == SILENT:
+        return (SILENT, decision.reason), SILENT
+    waits_for_clock = getattr(decision, "until_ms", None) is not None
+    sort = address.policy_address, code, address.partition >= 0, waits_for_clock
+    if held_by or waits_for_clock:
+        return sort, held_by
+    return sort, (cause_of(decision.reason, address), getattr(decision, "next_step", ""))
 
 
 def _notice_item(entry: tuple[Sequence[Any], str], *, label: str, now_ms: int, releases: _Releases) -> Item:
@@ -541,31 +508,25 @@ def _waiver_item(waiver: UsedWaiver, *, now_ms: int) -> Item:
 
 def explain_report(plan: Plan, address: Address) -> Report:
     """Explain the decisions at or below that address. Raises UsageError where there is none."""
-    decisions = [
-        decision
-        for decision in plan.decisions
-        if address in (decision.address, replace(decision.address, partition=-1), decision.address.policy_address)
-    ]
+    decisions = [decision for decision in plan.decisions if address in with_parents(decision.address)]
     subject = escaped_name(format_address(address))
     unmatched = [unmatched_item(warning) for warning in plan.unmatched if warning.policy == address.policy_address]
     if not decisions and not unmatched:
         decided = (str(decision.address) for decision in plan.decisions)
         hint = suggestion(str(address), decided, otherwise="`show --full` lists what it decides")
         raise UsageError(f"the plan decides nothing at {subject.text}; {hint}")
+    sections = [Section(items=tuple(unmatched), severity=Severity.WARNING)]
+    for decision in decisions[:_EXPLAINED_MAX]:
+        section = section_of(decision)
+        state = decision.TITLE if isinstance(decision, Operation) else _STATES.get(section, section)
+        heading = (escaped_name(format_address(decision.address)), f": {state}")
+        items = (Item(facts=tuple(_facts(plan, decision))),)
+        sections.append(Section(heading=heading, items=items, labelled=False))
     left_out = len(decisions) - _EXPLAINED_MAX
+    totals = "; ".join(f"{item.label.lower()}: {plain(item.text)}" for item in _tally(decisions))
     return Report(
-        headline=(subject, f": {count_decisions(decisions)}") if left_out > 0 else (),
-        sections=(
-            Section(items=tuple(unmatched), severity=Severity.WARNING),
-            *(
-                Section(
-                    heading=(escaped_name(format_address(decision.address)), f": {format_state(decision)}"),
-                    items=(Item(facts=tuple(_facts(plan, decision))),),
-                    labelled=False,
-                )
-                for decision in decisions[:_EXPLAINED_MAX]
-            ),
-        ),
+        headline=(subject, f": {totals}") if left_out > 0 else (),
+        sections=tuple(sections),
         footer=((f"and {left_out:,} more; name one of them to see it",),) if left_out > 0 else (),
     )
 

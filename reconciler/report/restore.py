@@ -1,9 +1,9 @@
 """Builds the reports of a restored group: what would be written, and what became of it."""
 
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
-from reconciler.apply.restore import Removal, RestorePlan, note_metadata
+from reconciler.apply.restore import Removal, note_metadata
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset
@@ -13,89 +13,53 @@ from reconciler.text.formatting import count
 from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
 
 
-def restore_plan_report(planned: RestorePlan, cluster: str) -> Report:
-    """The report of which offsets would be written, and why not the others."""
-    metadata = note_metadata(action.commit for action in planned.writable)
-    total = f"of {count(len(planned.removal.offsets), 'offset')} can be written back{metadata}."
-    return Report(
-        title="restore-group",
-        opening=_opening(planned.removal, cluster),
-        sections=(Section(items=tuple(_items(planned.removal.offsets, planned.unwritten, _planned_item))),),
-        summary=(strong(f"{len(planned.writable):,}"), f" {total} Deleted records cannot be restored."),
-    )
+def restore_report(
+    removal: Removal, outcomes: Mapping[TopicPartition, Outcome], cluster: str, *, is_planned: bool = False
+) -> Report:
+    """The report of what became of each offset; what is not written comes first.
 
-
-def restore_report(removal: Removal, outcomes: Mapping[TopicPartition, Outcome], cluster: str) -> Report:
-    """The report of what became of each offset."""
-    written = [commit for commit in removal.offsets if outcomes[commit.at].status is Status.APPLIED]
-    total = f"of {count(len(outcomes), 'offset')} written back{note_metadata(written)}."
-    return Report(
-        title="restore-group",
-        opening=_opening(removal, cluster),
-        sections=(Section(items=tuple(_items(removal.offsets, outcomes, _outcome_item))),),
-        summary=(strong(f"{len(written):,}"), f" {total}"),
-    )
-
-
-def _items(
-    offsets: Sequence[CommittedOffset],
-    outcomes: Mapping[TopicPartition, Outcome],
-    make: Callable[[Sequence[CommittedOffset], Outcome | None], Item],
-) -> Iterator[Item]:
-    """Yield an item for the partitions of each topic that have one cause; what is not written comes first."""
+    `is_planned`: of which offsets would be written; `outcomes` are why not the others.
+    """
 
     def cause(commit: CommittedOffset) -> Hashable:
+        """Return what the offsets of one item have in common: details of one cause differ in their offsets only."""
         outcome = outcomes.get(commit.at)
-        # Details of one cause differ in their offsets only.
         details = () if outcome is None else (outcome.status, outcome.code, re.sub("[0-9]+", "…", outcome.detail))
         return commit.topic, details
 
-    def is_success(same: Sequence[CommittedOffset]) -> bool:
-        outcome = outcomes.get(same[0].at)
-        return outcome is None or outcome.status is Status.APPLIED
+    def is_written(commit: CommittedOffset) -> bool:
+        return commit.at not in outcomes or outcomes[commit.at].status is Status.APPLIED
 
-    for same in sorted(group_equal(offsets, cause), key=is_success):
-        yield make(same, outcomes.get(same[0].at))
-
-
-def _opening(removal: Removal, cluster: str) -> tuple[Phrase, ...]:
+    groups = sorted(group_equal(removal.offsets, cause), key=lambda same: is_written(same[0]))
+    written = list(filter(is_written, removal.offsets))
+    effect = "can be written back" if is_planned else "written back"
+    total = f" of {count(len(removal.offsets), 'offset')} {effect}{note_metadata(written)}."
     group = escaped_name(quoted(removal.group))
-    return (("Group ", group, " on ", escaped_name(cluster), ", from ", sentence(removal.source)),)
-
-
-def _planned_item(same: Sequence[CommittedOffset], refusal: Outcome | None) -> Item:
-    text: Phrase = (_offsets(same),)
-    if refusal is None:
-        return Item(label="Write", subject=_subject(same), text=text, severity=Severity.CHANGE)
-    text = (*text, ": ", sentence(refusal.detail))
-    return Item(label="Do not write", subject=_subject(same, has_example=True), text=text, severity=Severity.WARNING)
-
-
-def _outcome_item(same: Sequence[CommittedOffset], outcome: Outcome | None) -> Item:
-    assert outcome is not None, "each offset has an outcome"
-    is_written = outcome.status is Status.APPLIED
-    code = f" ({outcome.code})" if outcome.code not in (None, "NONE") else ""
-    effect = f"; now {outcome.read_back}" if outcome.read_back and len(same) == 1 else ""
-    return Item(
-        label="Written" if is_written else "Not written",
-        subject=_subject(same, has_example=not is_written),
-        text=(f"{_offsets(same)}: {outcome.status}: ", sentence(outcome.detail), f"{code}{effect}"),
-        severity=Severity.GOOD if is_written else Severity.ERROR,
+    return Report(
+        title="restore-group",
+        opening=(("Group ", group, " on ", escaped_name(cluster), ", from ", sentence(removal.source)),),
+        sections=(Section(items=tuple(_item(same, outcomes.get(same[0].at), is_planned) for same in groups)),),
+        summary=(strong(f"{len(written):,}"), f"{total}{' Deleted records cannot be restored.' * is_planned}"),
     )
 
 
-def _subject(same: Sequence[CommittedOffset], *, has_example: bool = False) -> Phrase:
-    """Return the partition, or how many of a topic. `has_example`: with the first one, whose detail is shown."""
-    first = name(str(same[0].at))
-    if len(same) == 1:
-        return (first,)
-    example: Phrase = (", such as ", first) if has_example else ()
-    return (f"{count(len(same), 'partition')} of ", name(same[0].topic), *example)
-
-
-def _offsets(same: Sequence[CommittedOffset]) -> str:
-    """Return `offset 100`, or `offsets 100 to 250` of several partitions."""
-    offsets = [commit.offset for commit in same]
-    if min(offsets) == max(offsets):
-        return f"offset {offsets[0]}"
-    return f"offsets {min(offsets)} to {max(offsets)}"
+def _item(same: Sequence[CommittedOffset], outcome: Outcome | None, is_planned: bool) -> Item:
+    """Return the item of the partitions of a topic that have one cause: with the first one where its detail is shown."""
+    first, offsets = name(str(same[0].at)), [commit.offset for commit in same]
+    example: Phrase = () if outcome is None or outcome.status is Status.APPLIED else (", such as ", first)
+    subject = (f"{count(len(same), 'partition')} of ", name(same[0].topic), *example) if len(same) > 1 else (first,)
+    lowest, highest = min(offsets), max(offsets)
+    text = f"offset {lowest}" if lowest == highest else f"offsets {lowest} to {highest}"
+    if outcome is None:
+        return Item(label="Write", subject=subject, text=(text,), severity=Severity.CHANGE)
+    if is_planned:
+        cause = (text, ": ", sentence(outcome.detail))
+        return Item(label="Do not write", subject=subject, text=cause, severity=Severity.WARNING)
+    code = f" ({outcome.code})" if outcome.code not in (None, "NONE") else ""
+    effect = f"; now {outcome.read_back}" if outcome.read_back and len(same) == 1 else ""
+    return Item(
+        label="Not written" if example else "Written",
+        subject=subject,
+        text=(f"{text}: {outcome.status}: ", sentence(outcome.detail), f"{code}{effect}"),
+        severity=Severity.ERROR if example else Severity.GOOD,
+    )

@@ -16,9 +16,8 @@ from reconciler.model.plan import NEXT
 from reconciler.operations.base import Operation
 from reconciler.operations.restore_offset import RestoreOffset
 from reconciler.policies.cluster import Cluster
-from reconciler.report.document import JOURNAL, RESULTS, Document, Rendered, View
+from reconciler.report.document import JOURNAL, RESULTS, Document, Outputs, Rendered
 from reconciler.report.plan import count_subjects, format_counts
-from reconciler.report.step_outputs import result_outputs
 from reconciler.report.tree import (
     Item,
     Items,
@@ -38,19 +37,16 @@ from reconciler.text.phrase import Phrase, Span, escaped_name, join, name, sente
 _CAUSES_MAX = 20
 """Causes of one status that have an item each: what went wrong is read in full."""
 _AGAIN = "run the same command again: finished actions are skipped"
-_STATUSES: dict[Status, tuple[str, Severity, str]] = {
+_STATUSES: dict[Status | None, tuple[str, Severity, str]] = {
     Status.FAILED: ("FAILED", Severity.ERROR, f"read the broker's answer, correct the cause, then {_AGAIN}"),
+    None: ("Without an outcome", Severity.WARNING, ""),
     Status.NOT_ATTEMPTED: ("Not attempted", Severity.ERROR, f"before the plan expires, {_AGAIN}"),
     Status.BLOCKED: (
         "Blocked",
         Severity.WARNING,
         "the manifests or the cluster do not allow it now, as the reason says: correct that, or plan again",
     ),
-    Status.STALE: (
-        "Stale",
-        Severity.WARNING,
-        "the cluster or a policy changed: plan again and review the rest",
-    ),
+    Status.STALE: ("Stale", Severity.WARNING, "the cluster or a policy changed: plan again and review the rest"),
     Status.DEFERRED: (
         "Deferred",
         Severity.PLAIN,
@@ -60,7 +56,7 @@ _STATUSES: dict[Status, tuple[str, Severity, str]] = {
     Status.SATISFIED: ("Satisfied", Severity.PLAIN, ""),
     Status.APPLIED: ("Applied", Severity.GOOD, ""),
 }
-"""Label, severity and next step of each status, the worst first."""
+"""Label, severity and next step of each status, the worst first. None: a journal has only the intent, so far."""
 _OPERATIONS: tuple[type[Operation] | type[RestoreOffset], ...] = (*operations.OPERATIONS, RestoreOffset)
 _DIGEST = re.compile("(restore of )?sha256:[0-9a-f]{1,64}")
 _RANK = {status: rank for rank, status in enumerate(_STATUSES)}
@@ -70,34 +66,36 @@ def results_document(
     header: ResultsHeader, outcomes: Sequence[Outcome | ResultRow], json: Callable[[], Rendered]
 ) -> Document:
     """Return the document of a run or of its results file. `json`: writes the file."""
-    duration_ms = max(0, header.finished_at_ms - header.started_at_ms)
     rows = list(map(as_row, outcomes))
-
-    def trees(view: View) -> Sequence[Report]:
-        return [results_report(header, rows, duration_ms=duration_ms, with_run=not view.at_terminal)]
-
     return Document(
         kind=RESULTS,
-        trees=trees,
+        trees=lambda view: [results_report(header, rows, with_run=not view.at_terminal)],
         values=rows,
         writers={"json": json},
-        outputs=lambda: result_outputs(header, rows),
+        outputs=lambda: _outputs(header, rows),
     )
 
 
-def results_report(
-    header: ResultsHeader,
-    outcomes: Sequence[Outcome | ResultRow],
-    *,
-    duration_ms: int | None = None,
-    with_run: bool = False,
-) -> Report:
+def _outputs(header: ResultsHeader, rows: Sequence[ResultRow]) -> Outputs:
+    """Return the outputs of an apply. `undone`: failed, not attempted, blocked or stale."""
+    tally = Counter(row.status for row in rows)
+    return {
+        "digest": header.plan_digest,
+        "applied": tally[Status.APPLIED],
+        "failed": tally[Status.FAILED],
+        "undone": sum(tally[s] for s in (Status.FAILED, Status.NOT_ATTEMPTED, Status.BLOCKED, Status.STALE)),
+        "records_removed": sum(row.removed_max for row in rows),
+        "refused": len(header.refused),
+    }
+
+
+def results_report(header: ResultsHeader, outcomes: Sequence[Outcome | ResultRow], *, with_run: bool = False) -> Report:
     """The report of what became of a plan: what was not done by cause, the rest as counts.
 
     `with_run`: it says which run this was, and by whom, as a page in an archive has to.
     """
     rows = list(map(as_row, outcomes))
-    tally = Counter(row.status for row in rows)
+    tally: Counter[Status | None] = Counter(row.status for row in rows)
     present = {status: row for status, row in _STATUSES.items() if tally[status]}
     counts = {status: f"{tally[status]:,} {label.lower()}" for status, (label, _, _) in present.items()}
     undone = [counts[status] for status, (_, _, step) in present.items() if step]
@@ -107,7 +105,8 @@ def results_report(
         "every action is done" if present else "no actions" if blocked else "nothing to do"
     )
     command = escape_name(f"reconciler plan --cluster {shlex.quote(header.cluster)}")
-    took = "" if duration_ms is None else f"; took {formatting.approximate_duration(duration_ms)}"
+    duration_ms = header.finished_at_ms - header.started_at_ms  # at most 0 where the clock was set back
+    took = f"; took {formatting.approximate_duration(duration_ms)}" if duration_ms > 0 else ""
     return Report(
         title=f"apply on {header.cluster}",
         headline=(name(header.cluster), f": {headline}{not_asked}"),
@@ -157,26 +156,24 @@ def _items(outcomes: Sequence[ResultRow]) -> Iterator[Item]:
         else:
             news.append(outcome)
     news.sort(key=lambda outcome: (_RANK[outcome.status], outcome.address))
-    causes = fold_causes(news, _cause_class, lambda row: cause_of(row.detail, row.address), at_most=_CAUSES_MAX)
-    yield from map(_item, causes)
+    yield from map(_item, fold_causes(news, _cause, at_most=_CAUSES_MAX))
     written = (outcome for outcome in outcomes if may_have_written(outcome) and outcome.caveat)
     yield from caveat_items((outcome.address, outcome.caveat) for outcome in written)
-    by_status: defaultdict[Status, list[str]] = defaultdict(list)
-    for operation in reversed(_OPERATIONS):
-        if satisfied := as_planned.get((Status.SATISFIED, operation.OPERATION)):
-            by_status[Status.SATISFIED].append(count_subjects(satisfied))
-        if applied := as_planned.get((Status.APPLIED, operation.OPERATION)):
-            by_status[Status.APPLIED].append(operation.count_effects(applied))
     for status, ending in ((Status.SATISFIED, " as desired already"), (Status.APPLIED, "")):
-        if counts := by_status[status]:
+        counts = [
+            operation.count_effects(same) if status is Status.APPLIED else count_subjects(same)
+            for operation in reversed(_OPERATIONS)
+            if (same := as_planned.get((status, operation.OPERATION)))
+        ]
+        if counts:
             label, severity, _step = _STATUSES[status]
             yield Item(label=label, text=(f"{'; '.join(counts)}{ending}",), severity=severity)
 
 
-def _cause_class(outcome: ResultRow) -> tuple[Status, str, str | None]:
-    """Return status, operation and code. What was not attempted has one cause, such as a silent broker."""
-    is_unsent = outcome.status is Status.NOT_ATTEMPTED
-    return outcome.status, "" if is_unsent else outcome.operation, outcome.code
+def _cause(row: ResultRow) -> tuple[Hashable, Hashable]:
+    """Return status, operation and code, and the reason. What was not attempted has one cause, such as a silent broker."""
+    operation = "" if row.status is Status.NOT_ATTEMPTED else row.operation
+    return (row.status, operation, row.code), cause_of(row.detail, row.address)
 
 
 def _is_as_planned(outcome: ResultRow) -> bool:
@@ -203,13 +200,12 @@ def _item(same: Sequence[ResultRow]) -> Item:
         if any(outcome.detail != first.detail for outcome in same):
             example = (", such as ", escaped_name(format_subject(first.address)))
     detail = first.detail if first.status is not Status.NOT_ATTEMPTED else first.detail.partition(NEXT)[0]
-    text = "; ".join(filter(None, (detail, first.code if first.code != "NONE" else "", effect)))
     label, severity, _step = _STATUSES[first.status]
     subject = (*format_subjects([outcome.address for outcome in same]), *example)
-    return Item(label=label, subject=subject, text=(sentence(text),) if text else (), severity=severity)
+    return Item(label=label, subject=subject, text=_said(detail, first.code, effect), severity=severity)
 
 
-def _causes_first(status: Status, rows: Sequence[ResultRow]) -> Iterator[Phrase]:
+def _causes_first(status: Status | None, rows: Sequence[ResultRow]) -> Iterator[Phrase]:
     """Yield what the causes of not attempted actions advise: it comes before a second run, and is said once."""
     if status is Status.NOT_ATTEMPTED:
         for advice in dict.fromkeys(row.detail.partition(NEXT)[2] for row in rows if row.status is status):
@@ -266,11 +262,7 @@ def _ends(entries: Iterable[JournalEntry | Approval]) -> list[JournalEntry]:
 def _counts(entries: Iterable[JournalEntry | Approval]) -> str:
     """`2 failed, 1 without an outcome, 236 applied`: the worst first."""
     tally = Counter(map(_status, _ends(entries)))
-    words: dict[Status | None, str] = {
-        None: "without an outcome",
-        **{status: status.replace("_", " ") for status in _STATUSES},
-    }
-    return ", ".join(f"{tally[status]:,} {words[status]}" for status in sorted(tally, key=_rank))
+    return ", ".join(f"{tally[status]:,} {_STATUSES[status][0].lower()}" for status in _STATUSES if tally[status])
 
 
 def _status(entry: JournalEntry) -> Status | None:
@@ -278,33 +270,35 @@ def _status(entry: JournalEntry) -> Status | None:
     return entry.status if entry.event is Event.OUTCOME else None
 
 
-def _rank(status: Status | None) -> float:
-    return _RANK[Status.FAILED] + 0.5 if status is None else _RANK[status]
-
-
 def _run_items(entries: Sequence[JournalEntry | Approval]) -> Iterator[Item]:
     """Yield the releases of a run, and one item for each policy, with an example of what went wrong."""
     yield from (_entry_item(entry) for entry in entries if not isinstance(entry, JournalEntry))
     policies = group_equal(_ends(entries), lambda entry: entry.address.policy_address)
-    for same in sorted(policies, key=lambda same: min(_rank(_status(entry)) for entry in same)):
-        worst = min(same, key=lambda entry: _rank(_status(entry)))
-        status, removed = _status(worst), sum(entry.removed_max or 0 for entry in same)
+    for same in sorted((sorted(same, key=_rank) for same in policies), key=lambda same: _rank(same[0])):
+        worst, status = same[0], _status(same[0])
         operation = _operation_of(worst) if status is Status.APPLIED else None
-        done = operation.count_effects([entry.address for entry in same]) if operation else _counts(same)
-        text: list[Phrase] = [(done,)]
-        if removed:
-            text.append((f"at most {formatting.count(removed, 'record')} removed",))
+        text = [operation.count_effects([entry.address for entry in same]) if operation else _counts(same)]
+        if removed := sum(entry.removed_max or 0 for entry in same):
+            text.append(f"at most {formatting.count(removed, 'record')} removed")
+        example: Phrase = ()
         if status not in (Status.APPLIED, Status.SATISFIED):
-            words = [word for word in (worst.detail, worst.code) if word and word != "NONE"]
-            example = join(
-                ": ", (escaped_name(format_subject(worst.address)),), (sentence("; ".join(words)),) * bool(words)
-            )
-            text.append(("such as ", *example))
+            words = _said(worst.detail, worst.code)
+            example = join(": ", ("such as ", escaped_name(format_subject(worst.address))), words)
         yield Item(
             subject=(escaped_name(format_address(worst.address.policy_address)),),
-            text=join(", ", *text),
-            severity=_STATUSES[status][1] if status else Severity.WARNING,
+            text=join(", ", (", ".join(text),), example),
+            severity=_STATUSES[status][1],
         )
+
+
+def _rank(entry: JournalEntry) -> int:
+    return _RANK[_status(entry)]
+
+
+def _said(*words: str | None) -> Phrase:
+    """Return what a broker and this program said, as one sentence; empty: nothing."""
+    text = "; ".join(word for word in words if word and word != "NONE")
+    return (sentence(text),) if text else ()
 
 
 def _run_heading(entries: Sequence[JournalEntry | Approval]) -> Phrase:
@@ -339,8 +333,7 @@ def _entry_item(entry: JournalEntry | Approval) -> Item:
         event: Phrase = (f"intent: {entry.operation} (", *join(", ", *values), ")")
     else:
         severity = _STATUSES[entry.status][1] if entry.status else Severity.PLAIN
-        words = [word for word in (entry.detail, entry.code, entry.read_back) if word and word != "NONE"]
-        event = join(": ", (entry.status or "outcome",), join("; ", *((sentence(word),) for word in words)))
+        event = join(": ", (entry.status or "outcome",), _said(entry.detail, entry.code, entry.read_back))
     return Item(text=(*head, escaped_name(format_address(entry.address)), "  ", *event), severity=severity)
 
 

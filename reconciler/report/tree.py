@@ -11,14 +11,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from reconciler.model.description import Fact
-from reconciler.model.names import (
-    NOWHERE,
-    Address,
-    SourceLocation,
-    TopicPartition,
-    format_address,
-    format_subject,
-)
+from reconciler.model.names import NOWHERE, Address, SourceLocation, TopicPartition, format_address, format_subject
 from reconciler.model.plan import Unmatched
 from reconciler.text import formatting
 from reconciler.text.escape import quoted
@@ -160,16 +153,15 @@ def group_equal(values: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[l
 
 
 def fold_causes(
-    values: Iterable[T],
-    sort: Callable[[T], Hashable],
-    cause: Callable[[T], Hashable],
-    *,
-    at_most: int = CAUSES_MAX,
+    values: Iterable[T], key: Callable[[T], tuple[Hashable, Hashable]], *, at_most: int = CAUSES_MAX
 ) -> Iterator[list[T]]:
-    """Yield the values of each item: those of one sort by cause, and more than `at_most` causes together."""
-    for same in group_equal(values, sort):
-        causes = list(group_equal(same, cause))
-        yield from causes if len(causes) <= at_most else [same]
+    """Yield the values of each item: those of one sort by cause, and more than `at_most` causes together.
+
+    `key`: returns sort and cause.
+    """
+    for same in group_equal(((value, key(value)) for value in values), lambda pair: pair[1][0]):
+        causes = list(group_equal(same, lambda pair: pair[1][1]))
+        yield from ([value for value, _key in of] for of in (causes if len(causes) <= at_most else [same]))
 
 
 def cause_of(reason: str, address: Address) -> str:
@@ -208,12 +200,7 @@ def caveat_items(caveats: Iterable[tuple[Address, str]]) -> Iterator[Item]:
 
 def unmatched_item(warning: Unmatched) -> Item:
     """The item of a policy that probably means something else, in a plan and in a drift report."""
-    subject = (escaped_name(format_address(warning.policy)),)
-    end = "" if warning.reason.endswith("?") else "."
-    return Item(
-        label="Unmatched",
-        subject=subject,
-        text=(sentence(warning.reason), f"{end} Next: ", sentence(warning.next_step)),
-        severity=Severity.WARNING,
-        location=warning.declared_at,
-    )
+    subject, end = (escaped_name(format_address(warning.policy)),), "" if warning.reason.endswith("?") else "."
+    text = (sentence(warning.reason), f"{end} Next: ", sentence(warning.next_step))
+    severity, location = Severity.WARNING, warning.declared_at
+    return Item(label="Unmatched", subject=subject, text=text, severity=severity, location=location)

@@ -19,8 +19,6 @@ _SMALL = 500
 _GROUPS_PER_CHUNK = 500
 _LOG_RECORDS_PER_CHUNK = 1_000_000
 _LOG_SMALL = 100_000
-# Their positions take a gigabyte in the driver, before those at the ends are left out.
-_MANY_COMMITS = 20_000_000
 # About a fifth of the measured rates of one core (bench/RESULTS.md; a group with fifty commits).
 # Too low a rate only prolongs the wait for silent brokers, too high a rate loses facts.
 _PARTITIONS_PER_S = 2_000
@@ -67,18 +65,14 @@ def partition_chunks(
     of_counted = (facts for name in counted for facts in listing.partitions.get(name, ()))
     offsets += requests_by_leader(facts for facts in of_counted if facts.partition not in read)
     offsets.sort(key=attrgetter("leader"))
-    if 0 < sum(len(request.partitions) for request in offsets) <= _SMALL:
-        return [Chunk(requests=tuple(offsets))]
-    by_leader: list[list[Chunk]] = []
-    for _, of_leader in groupby(offsets, attrgetter("leader")):
-        pairs = [(request, number) for request in of_leader for number in request.partitions]
-        chunks = []
-        for part in batched(pairs, _PARTITIONS_PER_CHUNK):
-            by_request = groupby(part, itemgetter(0))
-            cut = (replace(request, partitions=[number for _, number in same]) for request, same in by_request)
-            chunks.append(Chunk(requests=tuple(cut)))
-        by_leader.append(chunks)
-    return list(_in_turns(by_leader))
+    pairs = [(request, number) for request in offsets for number in request.partitions]
+    by_leader = [pairs] if len(pairs) <= _SMALL else _by_broker(pairs, lambda pair: pair[0].leader)
+    chunks = []
+    for part in _in_turns(batched(of_leader, _PARTITIONS_PER_CHUNK) for of_leader in by_leader):
+        by_request = groupby(part, itemgetter(0))
+        cut = (replace(request, partitions=[number for _, number in same]) for request, same in by_request)
+        chunks.append(Chunk(requests=tuple(cut)))
+    return chunks
 
 
 def commit_chunks(
@@ -114,23 +108,6 @@ def log_chunks(sizes: Mapping[int, int], leaders: Mapping[int, int] | None = Non
         Chunk(log=tuple(part), log_records=sum(sizes[number] for number in part))
         for part in _join_small(parts, largest, size_of=sizes.__getitem__)
     ]
-
-
-def divide_jobs(
-    chunks: Sequence[Chunk], readers: Mapping[str, Collection[int]], log_sizes: Mapping[int, int]
-) -> list[Sequence[Chunk]]:
-    """The chunks of each job: all in one, or the groups in a second one, if they may have many commits.
-
-    The tasks of the second job know the ends of partitions, and answer only commits that matter. Each
-    commit has at least one record in `__consumer_offsets`, and one partition. `readers`: partitions by
-    topic. `log_sizes`: offsets of `__consumer_offsets` by partition.
-    """
-    groups = sum(len(chunk.groups) for chunk in chunks)
-    commits = min(groups * sum(map(len, readers.values())), sum(log_sizes.values()))
-    first = [chunk for chunk in chunks if not chunk.groups]
-    if commits <= _MANY_COMMITS or not first:
-        return [chunks]
-    return [first, [chunk for chunk in chunks if chunk.groups]]
 
 
 def _by_broker(items: Iterable[Item], broker_of: Callable[[Item], int | None]) -> list[list[Item]]:

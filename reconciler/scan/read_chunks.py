@@ -1,9 +1,9 @@
 """Reads all chunks of a scan, in threads of this process or in Spark, with the same code."""
 
-import queue
+import pickle
 from collections.abc import Iterator, Sequence
 from concurrent.futures import wait
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 from reconciler.errors import ScanFailed
@@ -14,7 +14,7 @@ from reconciler.model.scan_request import ScanRequest
 from reconciler.scan.chunks import Chunk
 from reconciler.scan.engine_choice import Engine, reads_inline, starts_spark_first
 from reconciler.scan.spark_process import close, start_spark
-from reconciler.scan.task_rows import Answer, ScanTask, decode, read_chunk
+from reconciler.scan.task_rows import Answer, ScanTask, read_chunk
 
 _THREADS = 4
 _SLICE_S = 0.5
@@ -69,7 +69,7 @@ def read(
         except BaseException:
             close()
             raise
-        return list(map(decode, answers))
+        return [pickle.loads(answer) for answer in answers]  # noqa: S301  our own tasks, as all results of Spark
 
 
 def describe(chunks: Sequence[Chunk]) -> str:
@@ -86,9 +86,7 @@ def _read_inline(
     session: KafkaSession, task: ScanTask, chunks: Sequence[Chunk], subjects: str, limit_s: float, progress: Progress
 ) -> list[Answer]:
     """Read in a few threads with the session of this process."""
-    pending: queue.SimpleQueue[Chunk] = queue.SimpleQueue()
-    for chunk in chunks:
-        pending.put(chunk)
+    pending = iter(chunks)  # of all threads: each takes the next one
     answers: list[Answer] = []
 
     def read_in_time(chunk: Chunk) -> Answer:
@@ -99,11 +97,7 @@ def _read_inline(
             return read_chunk(impatient, task, chunk, isolated=True)
 
     def read_pending() -> None:
-        while True:
-            try:
-                chunk = pending.get_nowait()
-            except queue.Empty:
-                return
+        for chunk in pending:
             answers.append(read_in_time(chunk))
 
     if chunks:
@@ -120,7 +114,5 @@ def _read_inline(
         for future in reading:
             future.result()
     finally:
-        with suppress(queue.Empty):  # after an error the threads read nothing more
-            while True:
-                pending.get_nowait()
+        list(pending)  # after an error the threads read nothing more
     return answers

@@ -5,10 +5,9 @@ position is left out unless a policy names the group, it committed for another t
 above the high watermark, where no commit can be.
 """
 
-from array import array
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -17,7 +16,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import CommittedOffset, PendingCommit
 from reconciler.scan.select import select_groups
-from reconciler.scan.task_rows import SCHEMAS, Answer, Ends, ScanTask, is_at_end
+from reconciler.scan.task_rows import SCHEMAS, Answer, decode
 
 Row = Mapping[str, Any]
 
@@ -124,18 +123,19 @@ def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str,
 def _rows(answers: Iterable[Answer], table: str) -> Iterator[dict[str, Any]]:
     for answer in answers:
         if table in answer:
-            yield from answer[table].to_pylist()
+            yield from decode(answer[table]).to_pylist()
 
 
 def _records(answers: Iterable[Answer], table: str, *names: str) -> Iterator[tuple[Any, ...]]:
     """Yield the values of these columns. Equal texts of an answer are one object."""
     for answer in answers:
         if table in answer:
-            yield from zip(*(_values(answer[table].column(name)) for name in names), strict=True)
+            batch = decode(answer[table])
+            yield from zip(*(_values(batch.column(name)) for name in names), strict=True)
 
 
 def _values(column: pa.Array) -> Iterable[Any]:
-    if not pa.types.is_string(column.type):
+    if not (pa.types.is_string(column.type) or pa.types.is_dictionary(column.type)):
         values: list[Any] = column.to_pylist()
         return values
     encoded = column.dictionary_encode()
@@ -144,39 +144,17 @@ def _values(column: pa.Array) -> Iterable[Any]:
 
 
 def _matters(row: PartitionRow | None, committed: int | None, group: str, origins: Iterable[CommitOrigin]) -> bool:
-    """Whether a position on the partition holds records back, or proves nothing."""
-    if row is None or not is_at_end(row.log_start, row.last_stable_offset, row.high_watermark, committed):
-        return True
-    return committed is not None and any(origin.group == group for origin in origins)
+    """Whether a position on the partition holds records back, or proves nothing. None: without a commit.
 
-
-def compare_in_tasks(task: ScanTask, answers: Sequence[Answer]) -> ScanTask:
-    """Return the task for a second job, whose tasks leave out what `combine` would leave out.
-
-    `answers`: of the first job, which read the partitions and `__consumer_offsets`.
+    Without a commit, a group starts at the log start. Above the high watermark no commit can be.
     """
-    read: defaultdict[str, list[tuple[int, ...]]] = defaultdict(list)
-    for topic, *offsets in _records(answers, "partitions", "topic", "partition", *Ends.__slots__):
-        read[topic].append(tuple(-1 if offset is None else offset for offset in offsets))
-    origins: defaultdict[str, set[str]] = defaultdict(set)
-    for table in ("origins", "pending"):
-        for topic, group in _records(answers, table, "topic", "group"):
-            origins[topic].add(group)
-    return replace(
-        task,
-        # Not as named groups: `combine` keeps all positions of those, also at the ends.
-        origins={topic: frozenset(groups) for topic, groups in origins.items()},
-        ends={topic: _ends(rows) for topic, rows in read.items() if topic in task.readers},
-    )
-
-
-def _ends(rows: Sequence[tuple[int, ...]]) -> Ends:
-    """Rows: partition number, log start, last stable offset and high watermark."""
-    columns = [array("q", [-1]) * (max(rows)[0] + 1) for _ in Ends.__slots__]
-    for number, *offsets in rows:
-        for column, offset in zip(columns, offsets, strict=True):
-            column[number] = offset
-    return Ends(*columns)
+    if row is None or row.last_stable_offset is None:
+        return True
+    if committed is None:
+        return (row.log_start or 0) < row.last_stable_offset
+    if row.high_watermark is None or not row.last_stable_offset <= committed <= row.high_watermark:
+        return True
+    return any(origin.group == group for origin in origins)
 
 
 def _groups(answers: Sequence[Answer], request: ScanRequest) -> dict[str, Row]:

@@ -36,12 +36,12 @@ from reconciler.model.snapshot import (
     Unknown,
 )
 from reconciler.scan import read_chunks, select, snapshot_builder
-from reconciler.scan.chunks import Chunk, commit_chunks, divide_jobs, log_chunks, partition_chunks
+from reconciler.scan.chunks import Chunk, commit_chunks, log_chunks, partition_chunks
 from reconciler.scan.engine_choice import Engine
-from reconciler.scan.rows import Row, Rows, combine, compare_in_tasks
+from reconciler.scan.rows import Row, Rows, combine
 from reconciler.scan.select import PartitionRequest
 from reconciler.scan.snapshot_builder import ConsumerOffsetsLog
-from reconciler.scan.task_rows import Answer, ScanTask
+from reconciler.scan.task_rows import ScanTask
 
 _LOG = logging.getLogger(__name__)
 
@@ -84,12 +84,7 @@ def scan(
         with gc_paused():
             listings = _list(request, session, progress)
             chunks, task, limit_s = _divide(request, session, listings)
-        answers: list[Answer] = []
-        for job in divide_jobs(chunks, task.readers, listings.log.sizes):
-            if answers:
-                with gc_paused():
-                    task = compare_in_tasks(task, answers)
-            answers += read_chunks.read(request, engine, session, task, job, limit_s=limit_s, progress=progress)
+        answers = read_chunks.read(request, engine, session, task, chunks, limit_s=limit_s, progress=progress)
     with gc_paused():
         rows = combine(answers, request, task.named)
         snapshot = _snapshot(request, session, listings, rows, observed_at_ms, last_purges)
@@ -176,7 +171,7 @@ def describe_log(session: KafkaSession, topics: TopicListing) -> ConsumerOffsets
 def _divide(
     request: ScanRequest, session: KafkaSession, listings: Listings
 ) -> tuple[tuple[Chunk, ...], ScanTask, float]:
-    """The chunks, what their tasks share, and the time limit of each job in seconds."""
+    """The chunks, what their tasks share, and the time limit of the reading in seconds."""
     log_sizes = listings.log.sizes if listings.reads_log else {}
     # The slow chunks first, so that no single task ends late.
     chunks: tuple[Chunk, ...] = (

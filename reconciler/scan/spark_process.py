@@ -17,6 +17,7 @@ import shlex
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -137,7 +138,8 @@ class SparkProcess:
         except BaseException:
             if self.engine.remote:  # the server would go on reading
                 self.child.send(_INTERRUPT)
-                self.child.receive_after(_INTERRUPT_LIMIT_S, skip=lambda frame: frame[0] == _RUNNING)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self.child.process.wait(_INTERRUPT_LIMIT_S)
             self.end()
             raise
         self.answered = True
@@ -298,8 +300,7 @@ def _serve_request(spark: Spark, pipe: PipeEnd, received: "queue.SimpleQueue[Any
         with contextlib.suppress(queue.Empty):
             if received.get_nowait() == _INTERRUPT and isinstance(spark, ConnectSession):
                 spark.interrupt()
-                pipe.send((_INTERRUPT,))
-                received.get()
+                os._exit(0)  # the parent waits for it, whatever counts it still has to read
         pipe.send((_RUNNING, *spark.count_tasks()))
     pipe.send((_ANSWERS, reading.result()))
 
@@ -368,14 +369,17 @@ class ConnectSession:
         self._counts = (0, 0)
         self._archive = code_archive.write(folder)
         self._number = 0
-        self._session = self._retry(self._open)
+        self._session: SparkSession | None = None
+        self._with_session(lambda _session: None)
 
-    def _retry(self, call: Callable[[], Result]) -> Result:
+    def _with_session(self, call: "Callable[[SparkSession], Result]") -> Result:
         """Return what the call returns; with another session each time the server has closed one."""
         while True:
             try:
-                return call()
+                self._session = self._session or self._open()
+                return call(self._session)
             except Exception as error:
+                self._session = None
                 self._number += 1
                 if _SESSION_ENDED not in str(error) or self._number > _MAX_SESSIONS:
                     raise
@@ -393,25 +397,18 @@ class ConnectSession:
         self._counts = (sum(stage.num_completed_tasks for stage in stages), inflight_tasks)
 
     def read(self, task: "ScanTask", chunks: "Sequence[Chunk]") -> list[bytes]:
-        number = self._number
+        return self._with_session(partial(self._read, task, chunks))
 
-        def read() -> list[bytes]:
-            if self._number != number:
-                self._session = self._open()
-            return self._read(task, chunks)
-
-        return self._retry(read)
-
-    def _read(self, task: "ScanTask", chunks: "Sequence[Chunk]") -> list[bytes]:
+    def _read(self, task: "ScanTask", chunks: "Sequence[Chunk]", session: "SparkSession") -> list[bytes]:
         import pyarrow as pa
 
         from reconciler.scan.task_rows import read_batches
 
         self._counts = (0, 0)  # those of the reading before would look like progress
         # A local relation of so many rows has so many partitions: a task gets its own chunk only.
-        self._session.conf.set("spark.sql.leafNodeDefaultParallelism", str(len(chunks)))
-        self._session.addTag(self._tag)
-        rows = self._session.createDataFrame(pa.table({"chunk": [pickle.dumps(chunk) for chunk in chunks]}))
+        session.conf.set("spark.sql.leafNodeDefaultParallelism", str(len(chunks)))
+        session.addTag(self._tag)
+        rows = session.createDataFrame(pa.table({"chunk": [pickle.dumps(chunk) for chunk in chunks]}))
         answers: list[bytes] = (
             rows.mapInArrow(partial(read_batches, task), "answer binary").toArrow()["answer"].to_pylist()
         )
@@ -422,7 +419,8 @@ class ConnectSession:
 
     def interrupt(self) -> None:
         """End the reading, whatever it has read. A classic context ends with its process."""
-        self._session.interruptTag(self._tag)
+        if self._session is not None:
+            self._session.interruptTag(self._tag)
 
 
 def spark_properties(engine: Engine, archive_flags: Sequence[str] = ()) -> dict[str, str]:

@@ -7,7 +7,6 @@ counts what it read, and a subject without a row was not read.
 import pickle
 import socket
 import time
-from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -20,9 +19,10 @@ import pyarrow as pa
 from reconciler.errors import ScanFailed
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_consumer_offsets
+from reconciler.kafka.coordinators import read_consumption
 from reconciler.kafka.futures import error_columns
 from reconciler.kafka.group_listing import cluster_id_in_metadata
-from reconciler.kafka.groups import commit_row, read_consumption
+from reconciler.kafka.groups import commit_row
 from reconciler.kafka.offsets import HIGH_WATERMARK, STABLE_END, OffsetsRequest, read_offsets
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.garbage import gc_paused
@@ -30,6 +30,7 @@ from reconciler.references import UnresolvedReference
 from reconciler.scan.chunks import Chunk
 from reconciler.scan.columns import columns
 
+_NAMES = pa.dictionary(pa.int32(), pa.string())
 SCHEMAS: Mapping[str, pa.Schema] = {
     "partitions": columns(
         "topic! partition! log_start last_stable_offset high_watermark offsets_at stamps_at error unanswered"
@@ -38,12 +39,11 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     "topics": columns("topic! records! read!"),
     "groups": columns("group! error unanswered commits commit_topics fingerprint"),
     # `committed` null: the group consumes the topic and has no commit on the partition.
-    "positions": columns("group! topic! partition! committed"),
+    "positions": columns("group! topic! partition! committed", group=_NAMES, topic=_NAMES),
     # Each group with the topics that it consumes, also where its positions are left out.
     "consumers": columns("group! topic!"),
-    # Of `__consumer_offsets`: the newest record and activity of a group, and commits with their topic ids.
+    # As of `read_consumer_offsets`.
     "activity": columns("group! last_activity_ms log_partition! log_offset seems live commit_keys members may_read"),
-    # The newest commit of a group on a partition, if its record lies above the last stable offset of the log.
     "pending": columns("group! topic! partition! committed log_partition!"),
     "origins": columns("topic! partition! group! committed topic_id"),
     "commits": columns("group! topic! partition! committed! topic_id metadata_base64"),
@@ -52,42 +52,13 @@ SCHEMAS: Mapping[str, pa.Schema] = {
 }
 """The tables of an answer."""
 
-Answer = Mapping[str, pa.RecordBatch]
-"""What one chunk answers, by table; without a table there are no rows."""
+Answer = Mapping[str, bytes]
+"""What one chunk answers, by table; without a table there are no rows.
+
+Encoded until a table of one answer is read: of each of millions of commits the driver holds six bytes.
+"""
 
 _LEAST_S = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """Offsets of a topic's partitions, by number; -1: not read. Eight bytes each, for a million partitions."""
-
-    log_start: "array[int]"
-    last_stable_offset: "array[int]"
-    high_watermark: "array[int]"
-
-    def is_reached(self, number: int, committed: int | None) -> bool:
-        """As `is_at_end`; False for a partition that was not read."""
-        if number >= len(self.last_stable_offset):
-            return False
-        offsets = (column[number] for column in (self.log_start, self.last_stable_offset, self.high_watermark))
-        log_start, last_stable_offset, high_watermark = (None if offset < 0 else offset for offset in offsets)
-        return is_at_end(log_start, last_stable_offset, high_watermark, committed)
-
-
-def is_at_end(
-    log_start: int | None, last_stable_offset: int | None, high_watermark: int | None, committed: int | None
-) -> bool:
-    """Whether a group with this commit holds no record of the partition back; None: not known.
-
-    Without a commit, a group starts at the log start. Above the high watermark no commit can be, so
-    such a group proves nothing.
-    """
-    if last_stable_offset is None:
-        return False
-    if committed is None:
-        return (log_start or 0) >= last_stable_offset
-    return high_watermark is not None and last_stable_offset <= committed <= high_watermark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,13 +67,10 @@ class ScanTask:
 
     `cluster_id`: of the cluster that was listed; None: no broker has answered with it. `readers`:
     partitions whose readers are requested, by topic. `topic_ids`: of these topics. `named`: groups
-    whose position is requested wherever it is, by topic. `ends`: of topics that were read before;
-    positions at these ends are left out, except those of named groups and of groups in `origins`,
-    by topic: `__consumer_offsets` names the topic ids of their commits. `with_commits`: groups of whose
-    commits the newest records are requested. `last_stable_offsets`: the last stable offset of each partition
-    of `__consumer_offsets`, read before any commit. `until_s`: epoch seconds at which
-    tasks give up silent brokers; a wrong clock costs time, not facts. `log_limit_s`: for one chunk
-    of `__consumer_offsets`.
+    whose position is requested wherever it is, by topic. `last_stable_offsets`: of
+    `__consumer_offsets`, read before any commit. `until_s`: epoch seconds at which tasks give up silent
+    brokers; a wrong clock costs time, not facts. `log_limit_s`: for one chunk of `__consumer_offsets`.
+    Others: as of `read_consumer_offsets`.
     """
 
     connection: Connection
@@ -112,8 +80,6 @@ class ScanTask:
     named: Mapping[str, frozenset[str]]
     until_s: float
     log_limit_s: float
-    ends: Mapping[str, Ends] = field(default_factory=dict)
-    origins: Mapping[str, frozenset[str]] = field(default_factory=dict)
     with_commits: frozenset[str] = frozenset()
     last_stable_offsets: Mapping[int, int] = field(default_factory=dict)
 
@@ -132,7 +98,7 @@ class ScanTask:
         return _task, (values, by_topic)
 
 
-_GROWING = ("readers", "topic_ids", "named", "ends", "origins", "with_commits")
+_GROWING = ("readers", "topic_ids", "named", "with_commits")
 
 
 def _task(values: Mapping[str, Any], by_topic: bytes) -> ScanTask:
@@ -145,7 +111,7 @@ def _unpickle(data: bytes) -> Any:
 
 
 def read_encoded(task: ScanTask, chunk: Chunk) -> bytes:
-    """Read a chunk in a task of Spark, and return its answer as bytes for `decode`."""
+    """Read a chunk in a task of Spark, and return its answer, pickled."""
     try:
         connection = replace(task.connection.resolve_here(), timeout_s=task.patience_s)
     except UnresolvedReference as reason:
@@ -155,7 +121,7 @@ def read_encoded(task: ScanTask, chunk: Chunk) -> bytes:
     # Garbage collection took a third of the time.
     with gc_paused(), closing(KafkaSession(connection)) as session:
         answer = read_chunk(session, task, chunk, isolated=is_retry())
-        return encode(answer if answers_for(session, task.cluster_id) else {})
+        return pickle.dumps(answer if answers_for(session, task.cluster_id) else {})
 
 
 def answers_for(session: KafkaSession, cluster_id: str | None) -> bool:
@@ -174,24 +140,18 @@ def answers_for(session: KafkaSession, cluster_id: str | None) -> bool:
     )
 
 
-def encode(answer: Answer) -> bytes:
-    """Return an answer as bytes: compressed Arrow streams by name."""
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
-    streams = {}
-    for name, batch in answer.items():
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
-            writer.write_batch(batch)
-        streams[name] = sink.getvalue().to_pybytes()
-    return pickle.dumps(streams)
+def encode(batch: pa.RecordBatch) -> bytes:
+    """Return a table of an answer as a compressed Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+        writer.write_batch(batch)
+    stream: bytes = sink.getvalue().to_pybytes()
+    return stream
 
 
-def decode(data: bytes) -> Answer:
-    """Return the answer that `encode` wrote as these bytes. Only for data of our own tasks."""
-    return {
-        name: pa.ipc.open_stream(stream).read_next_batch()
-        for name, stream in pickle.loads(data).items()  # noqa: S301  our own tasks, as all results of Spark
-    }
+def decode(stream: bytes) -> pa.RecordBatch:
+    """Return the table that `encode` wrote."""
+    return pa.ipc.open_stream(stream).read_next_batch()
 
 
 def is_retry() -> bool:
@@ -239,7 +199,7 @@ def _read_commits(session: KafkaSession, task: ScanTask, chunk: Chunk, *, isolat
             for topic, committed in sorted(consumption.by_topic(task.readers).items()):
                 consumers["group"].append(group)
                 consumers["topic"].append(topic)
-                numbers = requested(task, group, topic, committed)
+                numbers = task.readers[topic]
                 positions["group"] += [group] * len(numbers)
                 positions["topic"] += [topic] * len(numbers)
                 positions["partition"] += numbers
@@ -252,18 +212,10 @@ def _read_commits(session: KafkaSession, task: ScanTask, chunk: Chunk, *, isolat
     return {
         "groups": _batch("groups", groups),
         # By column: a dictionary per position would take longer than the reading.
-        "positions": pa.RecordBatch.from_pydict(positions, schema=SCHEMAS["positions"]),
-        "consumers": pa.RecordBatch.from_pydict(consumers, schema=SCHEMAS["consumers"]),
+        "positions": encode(pa.RecordBatch.from_pydict(positions, schema=SCHEMAS["positions"])),
+        "consumers": encode(pa.RecordBatch.from_pydict(consumers, schema=SCHEMAS["consumers"])),
         "runs": _batch("runs", runs),
     }
-
-
-def requested(task: ScanTask, group: str, topic: str, committed: Mapping[int, int]) -> Sequence[int]:
-    """Return the partitions on which the position of the group is needed."""
-    numbers, ends = task.readers[topic], task.ends.get(topic)
-    if ends is None or group in task.named.get(topic, ()) or group in task.origins.get(topic, ()):
-        return numbers
-    return [number for number in numbers if not ends.is_reached(number, committed.get(number))]
 
 
 def _read_log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) -> Answer:
@@ -281,9 +233,9 @@ def _read_log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) 
     return {table: _batch(table, rows) for table, rows in {**tables, "runs": runs}.items()}
 
 
-def _batch(table: str, rows: Iterable[Mapping[str, Any]]) -> pa.RecordBatch:
-    """Return rows as a batch of a table; keys without a column are left out, columns without a key null."""
-    return pa.RecordBatch.from_pylist(list(rows), schema=SCHEMAS[table])
+def _batch(table: str, rows: Iterable[Mapping[str, Any]]) -> bytes:
+    """Return rows of a table, encoded; keys without a column are left out, columns without a key null."""
+    return encode(pa.RecordBatch.from_pylist(list(rows), schema=SCHEMAS[table]))
 
 
 def read_batches(task: ScanTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -21,9 +21,8 @@ from reconciler.companions.sandbox.tools import kafka_version
 from reconciler.kafka import session as sessions
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets_layout import log_partition
-from reconciler.kafka.coordinators import NAMELESS, REBALANCING
+from reconciler.kafka.coordinators import NAMELESS, REBALANCING, Consumption, fetch, read_consumption
 from reconciler.kafka.gateway import KafkaGateway
-from reconciler.kafka.groups import Consumption, fetch, read_consumption
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.silence import silent_brokers
 from reconciler.kafka.topics import list_topics

@@ -14,7 +14,6 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import NOT_ASKED, ConsumerPosition, GroupState, GroupType, Unknown, fingerprint
-from reconciler.scan import chunks
 from tests import kafka_client
 from tests.spark.conftest import Scan
 
@@ -89,10 +88,10 @@ def test_scan_last_stable_offset_stays_below_an_open_transaction(
     assert (partition.last_stable_offset, partition.high_watermark) == (4, 7)
 
 
-def test_scan_readers(cluster: SandboxCluster, scanned: Scan, unique: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scan_readers(cluster: SandboxCluster, scanned: Scan, unique: str) -> None:
     """Groups below the last stable offset are listed, a missing commit counts as the log start.
 
-    A named group is always listed. A scan in two jobs, as of very many commits, finds the same.
+    A named group is always listed.
     """
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique, partitions=2)])
@@ -116,14 +115,6 @@ def test_scan_readers(cluster: SandboxCluster, scanned: Scan, unique: str, monke
     assert second.readers == (ConsumerPosition(f"{unique}-half", 0, without_commit=True), named)
     assert first.readers_below == 10
     assert snapshot.groups[f"{unique}-done"].listed
-    monkeypatch.setattr(chunks, "_MANY_COMMITS", 0)
-    messages: list[str] = []
-    again = scanned(ScanRequest(topics=(request,)), progress=lambda message, *_count: messages.append(message))
-    assert (again.partitions, again.groups) == (snapshot.partitions, snapshot.groups)
-    assert again.readers_incomplete is None
-    reading = [line for line in messages if line.startswith("reading ")]
-    assert any("partitions" in line and "groups" not in line for line in reading)
-    assert any("groups" in line and "partitions" not in line for line in reading)
 
 
 def test_scan_recognizes_a_commit_for_an_earlier_topic_of_that_name(

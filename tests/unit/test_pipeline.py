@@ -49,6 +49,6 @@ def test_a_link_to_a_cluster_manifest_has_its_journal(tmp_path: Path) -> None:
     link.symlink_to(Path("..", "base", "cluster.yaml"))
     for path in (manifest, link):
         declared = cluster().with_location(SourceLocation(str(path), 1, 1))
-        store = run_of(declared).open_journal().store
+        store = run_of(declared).journal.store
         assert isinstance(store, JournalFile)
         assert store.path == tmp_path / "base" / ".reconciler" / "prod-eu.jsonl"

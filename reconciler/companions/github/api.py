@@ -32,10 +32,7 @@ class GitHub(CodeHost):
 
     @classmethod
     def of(cls, repository: str, *, timeout_s: float, environment: Mapping[str, str] = os.environ) -> "GitHub":
-        """Return the repository OWNER/NAME, with the API and the token of the environment.
-
-        Raises UsageError.
-        """
+        """Return the repository OWNER/NAME, with the API and the token of the environment. Raises UsageError."""
         if not _REPOSITORY.fullmatch(repository):
             raise UsageError(f"--github {repository or 'is empty'}: expected OWNER/NAME of a repository")
         url = (environment.get("GITHUB_API_URL") or "https://api.github.com").rstrip("/")
@@ -48,7 +45,6 @@ class GitHub(CodeHost):
 
     @cached_property
     def default_branch(self) -> str:
-        """The name of the default branch."""
         try:
             return str(self.get("")["default_branch"])
         except Hidden as error:
@@ -67,11 +63,19 @@ class GitHub(CodeHost):
         else:
             self.send("PATCH", f"issues/comments/{edited}", body=body)
 
-    def call(self, method: str, path: str, *words: str) -> str:
-        """Return the `gh api` call for a path below the repository.
+    def keep_issue(self, title: str, marker: str, body: str, closing: str = "") -> None:
+        """Keep one open issue with this marker: edit it, or open it. Without a body, close it with a comment."""
+        issue, text = find_own(self.get_all("issues", state="open"), marker), f"{marker}\n{body}"
+        if body and issue:
+            self.send("PATCH", f"issues/{issue['number']}", body=text)
+        elif body:
+            self.send("POST", "issues", title=title, body=text)
+        elif issue:
+            self.send("POST", f"issues/{issue['number']}/comments", body=closing)
+            self.send("PATCH", f"issues/{issue['number']}", state="closed", state_reason="completed")
 
-        `words`: shell words, quoted already.
-        """
+    def call(self, method: str, path: str, *words: str) -> str:
+        """Return the `gh api` call for a path below the repository. `words`: shell words, quoted already."""
         return " ".join(
             [
                 "gh api",

@@ -9,15 +9,9 @@ from pathlib import Path
 from reconciler.cli import console, loading
 from reconciler.cli.settings import Settings
 from reconciler.companions.code_host import CodeHostUnavailable
+from reconciler.companions.github import protection
 from reconciler.companions.github.api import GitHub
-from reconciler.companions.github.protection import (
-    UNREVIEWED,
-    ClusterNeeds,
-    ProtectionFinding,
-    State,
-    check_environment,
-    check_repository,
-)
+from reconciler.companions.github.protection import ClusterNeeds, ProtectionFinding, State
 from reconciler.errors import ExitCode
 from reconciler.manifest.files import DEFAULT_FOLDER, ClusterManifests
 from reconciler.model.action import Mode
@@ -27,9 +21,7 @@ from reconciler.text.escape import escape_text, harmless_json
 
 
 def check_github(settings: Settings, paths: Sequence[Path] | None, repository: str, environment: str | None) -> int:
-    """Print what protects a repository, or one environment; a refusal of that begins with `not
-    protected`.
-    """
+    """Print what protects a repository, or one environment; a refusal of that begins with `not protected`."""
     api = GitHub.of(repository, timeout_s=settings.timeout)
     console.prepare(settings, DOCTOR)
     unreviewed = unreviewed_clusters()
@@ -37,11 +29,11 @@ def check_github(settings: Settings, paths: Sequence[Path] | None, repository: s
         clusters = [_cluster_needs(manifests) for manifests in loading.load_clusters(paths, settings)]
         folder = (paths or [DEFAULT_FOLDER])[0]
         name = "manifests" if folder.is_absolute() or not folder.name else folder.as_posix()
-        findings = check_repository(api, clusters, unreviewed=unreviewed, folder=name)
+        findings = protection.check_repository(api, clusters, unreviewed=unreviewed, folder=name)
         _show_findings(settings, repository, findings)
         return ExitCode.ERROR if any(finding.state is State.GAP for finding in findings) else ExitCode.DONE
     try:
-        findings = check_environment(api, environment, unreviewed=unreviewed)
+        findings = protection.check_environment(api, environment, unreviewed=unreviewed)
     except CodeHostUnavailable as error:
         findings = [ProtectionFinding(State.UNKNOWN, f"environment {environment}", str(error))]
     failed = [finding for finding in findings if finding.state in (State.GAP, State.UNKNOWN)]
@@ -54,7 +46,7 @@ def check_github(settings: Settings, paths: Sequence[Path] | None, repository: s
 
 def unreviewed_clusters() -> set[str]:
     """Return the clusters whose merges are their approval, which an operator's variable names."""
-    return {name.strip() for name in os.environ.get(UNREVIEWED, "").split(",")} - {""}
+    return {name.strip() for name in os.environ.get(protection.UNREVIEWED, "").split(",")} - {""}
 
 
 def _show_findings(settings: Settings, repository: str, findings: Sequence[ProtectionFinding]) -> None:
@@ -75,7 +67,6 @@ def _show_findings(settings: Settings, repository: str, findings: Sequence[Prote
 
 
 def _cluster_needs(manifests: ClusterManifests) -> ClusterNeeds:
-    """Return what the jobs of a cluster need on GitHub."""
     spec = manifests.cluster.spec
     texts = [*spec.bootstrap_servers, *(value for value in spec.client.values() if isinstance(value, str))]
     references = (match["env"] for text in texts for match in REFERENCE.finditer(text))

@@ -91,8 +91,8 @@ def init(
             if known.spec.cluster_id == cluster_id:
                 subject = f"declares the cluster of {', '.join(servers)} (cluster id {cluster_id}) as {known.address}"
                 raise UsageError(_declared_already(known, subject, "use these manifests, or check --bootstrap-server"))
-        files = _without_existing_dependabot(files, directory)
-        files = {starter.SCHEMA: schemas()["manifest.json"], **_ignore_file(directory), **files}
+        files = {starter.SCHEMA: schemas()["manifest.json"], starter.IGNORE_FILE: starter.ignore_file(), **files}
+        files = _without_shared(files, directory)
         with _written({**manifests(cluster_id), **files}, directory) as paths:
             _check_folder(folder, settings)
             if journal:  # last, because it changes the cluster
@@ -146,28 +146,19 @@ def _create_journal(connection: Connection, topic: str) -> None:
         console.print_stderr(f"warning: {sentence}")
 
 
-def _ignore_file(directory: Path) -> Mapping[str, str]:
-    """Return the .gitignore to write. One that exists stays: it belongs to the user."""
-    path = directory / starter.IGNORE_FILE
-    if not os.path.lexists(path):
-        return {starter.IGNORE_FILE: starter.ignore_file()}
-    missing: Sequence[str] = starter.IGNORED
-    with suppress(OSError, ValueError):
-        missing = starter.missing_ignores(path.read_text(encoding="utf-8"))
-    if missing:
-        console.print_stderr(f"{path} exists and stays: add the lines {' '.join(missing)} to it")
-    return {}
-
-
-def _without_existing_dependabot(files: Mapping[str, str], directory: Path) -> Mapping[str, str]:
-    """Return the files without that of Dependabot if there is one, which may serve other packages, too."""
-    path = directory / workflows.DEPENDABOT
-    if workflows.DEPENDABOT not in files or not os.path.lexists(path):
-        return files
-    console.print_stderr(
-        f"{path} exists and stays: its ecosystem github-actions keeps the commits of the workflows current"
-    )
-    return {relative: text for relative, text in files.items() if relative != workflows.DEPENDABOT}
+def _without_shared(files: Mapping[str, str], directory: Path) -> Mapping[str, str]:
+    """Return the files without those that exist and may serve others, too: they belong to the user."""
+    kept = {name for name in (workflows.DEPENDABOT, starter.IGNORE_FILE) if os.path.lexists(directory / name)}
+    if workflows.DEPENDABOT in kept and workflows.DEPENDABOT in files:
+        advice = "its ecosystem github-actions keeps the commits of the workflows current"
+        console.print_stderr(f"{directory / workflows.DEPENDABOT} exists and stays: {advice}")
+    if starter.IGNORE_FILE in kept:
+        path, missing = directory / starter.IGNORE_FILE, list(starter.IGNORED)
+        with suppress(OSError, ValueError):
+            missing = starter.missing_ignores(path.read_text(encoding="utf-8"))
+        if missing:
+            console.print_stderr(f"{path} exists and stays: add the lines {' '.join(missing)} to it")
+    return {name: text for name, text in files.items() if name not in kept}
 
 
 @contextmanager

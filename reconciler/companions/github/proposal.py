@@ -31,12 +31,12 @@ def find_proposal(run: WorkflowRun, pause: Callable[[], None]) -> Mapping[str, s
     if not open_pulls:
         annotate("notice", "No plan", f"No open pull request to {base} has the head {head} of {name}.")
         return {}
-    number = str(open_pulls[0]["number"])
+    found = {"number": str(open_pulls[0]["number"])}
     tip = github.get(f"git/ref/heads/{quote(base)}")["object"]["sha"]
     for remaining in reversed(range(_PAUSES + 1)):
-        pull = github.get(f"pulls/{number}")
+        pull = github.get(f"pulls/{found['number']}")
         if pull["mergeable"] is False:
-            return {"number": number, "verdict": f"it conflicts with {base}: merge {base} into it"}
+            return {**found, "verdict": f"it conflicts with {base}: merge {base} into it"}
         if pull["mergeable"]:
             merge = pull["merge_commit_sha"]
             parents = [parent["sha"] for parent in github.get(f"git/commits/{merge}")["parents"]]
@@ -44,12 +44,9 @@ def find_proposal(run: WorkflowRun, pause: Callable[[], None]) -> Mapping[str, s
             if parents[1:] == [head] and order in ("identical", "ahead"):
                 break
         if not remaining:
-            return {
-                "number": number,
-                "verdict": f"GitHub has not merged its head with {base} yet: run this workflow again",
-            }
+            return {**found, "verdict": f"GitHub has not merged its head with {base} yet: run this workflow again"}
         pause()
-    found = {"number": number, "merge": merge}
+    found["merge"] = merge
     before, after = (_tree(github.get(f"git/trees/{commit}")["tree"]) for commit in (parents[0], merge))
     if before == after:
         return {**found, "verdict": NOTHING_CHANGES}

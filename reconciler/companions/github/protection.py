@@ -20,9 +20,7 @@ from reconciler.companions.code_host import Hidden
 from reconciler.companions.github.api import GitHub, GitHubUnavailable
 
 UNREVIEWED = "RECONCILER_UNREVIEWED"
-"""The variable with the clusters, separated by commas, to which an operator applies without
-reviewers.
-"""
+"""The variable with the clusters, separated by commas, to which an operator applies without reviewers."""
 CHECK = "reconciler"
 """The check that a merge has to require: all others report through it."""
 _ENVIRONMENT = re.compile("reconciler-(plan|apply|elect|converge)-(.+)")
@@ -61,117 +59,112 @@ class ClusterNeeds:
 
     @property
     def environments(self) -> tuple[str, ...]:
-        """The names of its environments."""
         roles = ["plan", "apply", *(["elect"] if self.elects else []), *(["converge"] if self.converges else [])]
         return tuple(f"reconciler-{role}-{self.name}" for role in roles)
 
 
-def check_environment(github: GitHub, name: str, *, unreviewed: Collection[str] = ()) -> Sequence[ProtectionFinding]:
-    """Return who may use an environment.
+_Facts = Iterator[tuple[State, str] | tuple[State, str, str] | ProtectionFinding]
+"""Facts about the subject of a check: state, text and perhaps the command; and findings about others."""
 
-    `unreviewed`: clusters that an operator accepts without reviewers.
-    """
+
+def check_environment(github: GitHub, name: str, *, unreviewed: Collection[str] = ()) -> Sequence[ProtectionFinding]:
+    """Return who may use an environment. `unreviewed`: clusters that an operator accepts without reviewers."""
     match = _ENVIRONMENT.fullmatch(name)
     role, cluster = (match[1], match[2]) if match else ("apply", name)
-    subject = f"environment {name}"
     reviewed, accepted = role in _REVIEWED_ROLES, cluster in unreviewed
-    return _guarded(subject, _environment(github, name, subject, reviewed=reviewed, accepted=accepted))
+    return _guarded(f"environment {name}", _environment(github, name, reviewed=reviewed, accepted=accepted))
 
 
 def check_repository(
     github: GitHub, clusters: Sequence[ClusterNeeds], *, unreviewed: Collection[str] = (), folder: str = "manifests"
 ) -> Sequence[ProtectionFinding]:
-    """Return what protects the clusters' environments, their secrets, the default branch and the
-    manifests.
-    """
+    """Return what protects the clusters' environments, their secrets, the default branch and the manifests."""
     findings: list[ProtectionFinding] = []
     for cluster in clusters:
         for name in cluster.environments:
             findings += check_environment(github, name, unreviewed=unreviewed)
-            subject = f"secrets of environment {name}"
-            findings += _guarded(subject, _variables(github, name, subject, cluster.variables))
+            findings += _guarded(f"secrets of environment {name}", _variables(github, name, cluster.variables))
     names = {name for cluster in clusters for name in cluster.variables}
     for level, path in (("repository", "actions/secrets"), ("organization", "actions/organization-secrets")):
-        subject = f"secrets of the {level}"
-        findings += _guarded(subject, _shared_secrets(github, level, path, subject, names))
+        findings += _guarded(f"secrets of the {level}", _shared_secrets(github, level, path, names))
     with GitHub.documented_form():
-        findings += _branch(github)
-    return [*findings, *_guarded("CODEOWNERS", _owners(github, folder, "CODEOWNERS"))]
+        branch = f"branch {github.default_branch}"
+    findings += _guarded(branch, _branch(github))
+    return [*findings, *_guarded("CODEOWNERS", _owners(github, folder))]
 
 
-def _guarded(subject: str, findings: Iterator[ProtectionFinding]) -> Sequence[ProtectionFinding]:
-    """Return the findings, up to the first fact that the token may not see: that is the last one.
+def _guarded(subject: str, facts: _Facts, hidden: str = "") -> Sequence[ProtectionFinding]:
+    """Return the findings about a subject, up to the first fact that the token may not see: that is the last one.
 
-    Raises GitHubUnavailable for an answer of another form than GitHub documents.
+    `hidden`: what that one is about, if not the subject. Raises GitHubUnavailable for an answer of another form
+    than GitHub documents.
     """
     found: list[ProtectionFinding] = []
     with GitHub.documented_form():
         try:
-            found.extend(findings)
+            for fact in facts:
+                found.append(fact if isinstance(fact, ProtectionFinding) else _finding(subject, *fact))
         except Hidden as error:
-            found.append(_unseen(subject, error))
+            found.append(_finding(hidden or subject, State.UNKNOWN, _reason(error)))
     return found
 
 
-def _environment(
-    github: GitHub, name: str, subject: str, *, reviewed: bool, accepted: bool
-) -> Iterator[ProtectionFinding]:
+def _finding(subject: str, state: State, text: str, command: str = "") -> ProtectionFinding:
+    return ProtectionFinding(state, subject, text, command)
+
+
+def _environment(github: GitHub, name: str, *, reviewed: bool, accepted: bool) -> _Facts:
     path = f"environments/{quote(name, safe='')}"
     _ = github.default_branch  # of a repository that the token may not see, every path is 404
-    if (present := github.find(path)) is None:
-        command = _put_environment(github, path, {}, reviewed=reviewed and not accepted)
-        yield ProtectionFinding(State.GAP, subject, "does not exist", command)
-        yield _no_rule(github, subject, path)
+    present = github.find(path)
+    mend = _put_environment(github, path, present or {}, reviewed=reviewed and not accepted)
+    if present is None:
+        yield State.GAP, "does not exist", mend
+        yield _no_rule(github, path)
         return
     rules = [rule for rule in present["protection_rules"] if rule["type"] == "required_reviewers" and rule["reviewers"]]
-    mend = _put_environment(github, path, present, reviewed=reviewed and not accepted)
     if reviewed and not rules and accepted:
-        yield ProtectionFinding(State.NOTE, subject, f"has no required reviewers, and {UNREVIEWED} accepts it")
+        yield State.NOTE, f"has no required reviewers, and {UNREVIEWED} accepts it"
     elif reviewed and not rules:
-        text = "has no required reviewers: a run goes on without an approval"
-        yield ProtectionFinding(State.GAP, subject, text, mend)
+        yield State.GAP, "has no required reviewers: a run goes on without an approval", mend
     elif reviewed:
-        yield ProtectionFinding(State.OK, subject, "has required reviewers")
+        yield State.OK, "has required reviewers"
         if not all(rule.get("prevent_self_review") for rule in rules):
-            text = "does not prevent self-review: who starts a run may approve it"
-            yield ProtectionFinding(State.NOTE, subject, text, mend)
+            yield State.NOTE, "does not prevent self-review: who starts a run may approve it", mend
         if present.get("can_admins_bypass"):
-            text = "administrators may bypass the approval (Settings, Environments: allow administrators to bypass)"
-            yield ProtectionFinding(State.NOTE, subject, text)
-    policy = present.get("deployment_branch_policy")
-    yield from _guarded(f"branch rule of {subject}", _branch_rule(github, subject, path, policy, mend))
+            where = "Settings, Environments: allow administrators to bypass"
+            yield State.NOTE, f"administrators may bypass the approval ({where})"
+    policy, subject = present.get("deployment_branch_policy"), f"environment {name}"
+    yield from _guarded(subject, _branch_rule(github, path, policy, mend), f"branch rule of {subject}")
 
 
-def _branch_rule(github: GitHub, subject: str, path: str, policy: Any, mend: str) -> Iterator[ProtectionFinding]:
+def _branch_rule(github: GitHub, path: str, policy: Any, mend: str) -> _Facts:
     branch = github.default_branch
     if not policy or not policy["custom_branch_policies"]:
         allowed = "every protected branch" if policy else "every branch"
-        text = f"{allowed} may use it and read its secrets, expected only {branch}"
-        yield ProtectionFinding(State.GAP, subject, text, mend)
+        yield State.GAP, f"{allowed} may use it and read its secrets, expected only {branch}", mend
     rows = github.get_all(f"{path}/deployment-branch-policies", "branch_policies") if policy else []
     names = {row["name"] for row in rows if row.get("type", "branch") == "branch"}
     others = [row for row in rows if row["name"] != branch or row.get("type", "branch") != "branch"]
     if branch not in names:
-        yield _no_rule(github, subject, path)
+        yield _no_rule(github, path)
     for row in others:
         remove = github.call("DELETE", f"{path}/deployment-branch-policies/{int(row['id'])}")
-        text = f"the {row.get('type', 'branch')} rule {row['name']} may use it, too, expected only {branch}"
-        yield ProtectionFinding(State.GAP, subject, text, remove)
+        kind = row.get("type", "branch")
+        yield State.GAP, f"the {kind} rule {row['name']} may use it, too, expected only {branch}", remove
     if names == {branch} and not others and policy["custom_branch_policies"]:
-        yield ProtectionFinding(State.OK, subject, f"only {branch} may use it")
+        yield State.OK, f"only {branch} may use it"
 
 
-def _no_rule(github: GitHub, subject: str, path: str) -> ProtectionFinding:
+def _no_rule(github: GitHub, path: str) -> tuple[State, str, str]:
     branch = github.default_branch
     words = (f"-f name={shlex.quote(branch)}", "-f type=branch")
     command = github.call("POST", f"{path}/deployment-branch-policies", *words)
-    return ProtectionFinding(State.GAP, subject, f"no rule allows {branch}", command)
+    return State.GAP, f"no rule allows {branch}", command
 
 
 def _put_environment(github: GitHub, path: str, present: Mapping[str, Any], *, reviewed: bool) -> str:
-    """Return the call that sets what a check expects, and keeps what there is: it replaces all
-    settings.
-    """
+    """Return the call that sets what a check expects, and keeps what there is: it replaces all settings."""
     rules = present.get("protection_rules", ())
     reviewers = [(r["type"], str(int(r["reviewer"]["id"]))) for rule in rules for r in rule.get("reviewers") or ()]
     if reviewed and not reviewers:
@@ -185,20 +178,18 @@ def _put_environment(github: GitHub, path: str, present: Mapping[str, Any], *, r
     return github.call("PUT", path, *words)
 
 
-def _variables(github: GitHub, environment: str, subject: str, names: Collection[str]) -> Iterator[ProtectionFinding]:
+def _variables(github: GitHub, environment: str, names: Collection[str]) -> _Facts:
     """Yield where an environment lacks a variable that the connection reads."""
     path = f"environments/{quote(environment, safe='')}"
     there = {row["name"] for kind in ("secrets", "variables") for row in github.get_all(f"{path}/{kind}", kind)}
     for name in sorted(set(names) - there):
         command = f"gh secret set {name} --repo {shlex.quote(github.repository)} --env {shlex.quote(environment)}"
-        yield ProtectionFinding(State.GAP, subject, f"{name} is not set there", command)
+        yield State.GAP, f"{name} is not set there", command
     if there >= set(names):
-        yield ProtectionFinding(State.OK, subject, "all that the connection reads is set there")
+        yield State.OK, "all that the connection reads is set there"
 
 
-def _shared_secrets(
-    github: GitHub, level: str, path: str, subject: str, names: Collection[str]
-) -> Iterator[ProtectionFinding]:
+def _shared_secrets(github: GitHub, level: str, path: str, names: Collection[str]) -> _Facts:
     """Yield which of the secrets every workflow of every branch may read."""
     shared = sorted({row["name"] for row in github.get_all(path, "secrets")} & set(names))
     for name in shared:
@@ -208,15 +199,14 @@ def _shared_secrets(
             else f"gh secret delete {name} --org {github.repository.partition('/')[0]}"
         )
         text = f"{name} is there, so every workflow on every branch reads it: set it in the environments only"
-        yield ProtectionFinding(State.GAP, subject, text, command)
+        yield State.GAP, text, command
     if not shared:
-        yield ProtectionFinding(State.OK, subject, "none of them belongs to a connection")
+        yield State.OK, "none of them belongs to a connection"
 
 
-def _branch(github: GitHub) -> Iterator[ProtectionFinding]:
+def _branch(github: GitHub) -> _Facts:
     """Yield what a merge into the default branch needs, by its protection and by rulesets together."""
-    branch = github.default_branch
-    subject, path = f"branch {branch}", quote(branch, safe="")
+    path = quote(github.default_branch, safe="")
     hidden: Hidden | None = None
     protection: Mapping[str, Any] = {}
     rules: Sequence[Mapping[str, Any]] = ()
@@ -249,30 +239,27 @@ def _branch(github: GitHub) -> Iterator[ProtectionFinding]:
     }
     for text, holds in expected.items():
         if holds:
-            yield ProtectionFinding(State.OK, subject, text)
+            yield State.OK, text
         elif hidden is not None:
-            yield ProtectionFinding(State.UNKNOWN, subject, f"whether it {text}: {_reason(hidden)}")
+            yield State.UNKNOWN, f"whether it {text}: {_reason(hidden)}"
         else:
-            yield ProtectionFinding(State.GAP, subject, f"nothing {text}", _post_ruleset(github))
+            yield State.GAP, f"nothing {text}", _post_ruleset(github)
     if protection and not (protection.get("enforce_admins") or {}).get("enabled"):
         command = github.call("POST", f"branches/{path}/protection/enforce_admins")
-        yield ProtectionFinding(State.NOTE, subject, "administrators may merge without all that", command)
+        yield State.NOTE, "administrators may merge without all that", command
     for number in sorted({int(rule["ruleset_id"]) for rule in rules if "ruleset_id" in rule}):
-        subject = f"ruleset {number}"
-        yield from _guarded(subject, _bypass(github, f"rulesets/{number}", subject))
+        yield from _guarded(f"ruleset {number}", _bypass(github, f"rulesets/{number}"))
 
 
-def _bypass(github: GitHub, path: str, subject: str) -> Iterator[ProtectionFinding]:
+def _bypass(github: GitHub, path: str) -> _Facts:
     """Yield how many may bypass a ruleset. GitHub tells only a token that may change the ruleset."""
     actors = github.get(path).get("bypass_actors")
     if actors is None:
-        text = "who may bypass it cannot be seen with this token, which may not change the ruleset"
-        yield ProtectionFinding(State.UNKNOWN, subject, text)
+        yield State.UNKNOWN, "who may bypass it cannot be seen with this token, which may not change the ruleset"
     elif not actors:
-        yield ProtectionFinding(State.OK, subject, "nothing may bypass it")
+        yield State.OK, "nothing may bypass it"
     else:
-        text = f"{len(actors)} roles, teams, apps or keys may bypass it"
-        yield ProtectionFinding(State.NOTE, subject, text, github.call("GET", path))
+        yield State.NOTE, f"{len(actors)} roles, teams, apps or keys may bypass it", github.call("GET", path)
 
 
 def _post_ruleset(github: GitHub) -> str:
@@ -298,7 +285,7 @@ def _post_ruleset(github: GitHub) -> str:
     return github.call("POST", "rulesets", f"--input - <<< {shlex.quote(json.dumps(ruleset))}")
 
 
-def _owners(github: GitHub, folder: str, subject: str) -> Iterator[ProtectionFinding]:
+def _owners(github: GitHub, folder: str) -> _Facts:
     """Yield whether code owners review the manifests, the workflows and the list of owners itself.
 
     The files of the default branch need an owner, and so do files that a pull request may add.
@@ -318,14 +305,11 @@ def _owners(github: GitHub, folder: str, subject: str) -> Iterator[ProtectionFin
     try:
         listing = github.get(f"git/trees/{quote(github.default_branch, safe='')}?recursive=1")
     except Hidden as error:
-        yield _unseen(f"files of {github.default_branch}", error)
+        yield _finding(f"files of {github.default_branch}", State.UNKNOWN, _reason(error))
         listing = {"tree": ()}
     if listing.get("truncated"):
-        count = len(listing["tree"])
-        reason = (
-            f"GitHub lists only {count:,} entries of {github.default_branch}: owners of other files were not checked"
-        )
-        yield ProtectionFinding(State.UNKNOWN, subject, reason)
+        shown = f"GitHub lists only {len(listing['tree']):,} entries of {github.default_branch}"
+        yield State.UNKNOWN, f"{shown}: owners of other files were not checked"
     reviewed = (f"{folder}/", ".github/workflows/")
     files = [row["path"] for row in listing["tree"] if row["type"] != "tree" and row["path"].startswith(reviewed)]
     for parent in sorted({f"/{PurePosixPath(name).parent}/" for name in files if not _has_owner(text, name)}):
@@ -335,17 +319,17 @@ def _owners(github: GitHub, folder: str, subject: str) -> Iterator[ProtectionFin
         lines = " ".join(shlex.quote(f"{pattern} @OWNER/TEAM") for pattern in lacking)
         what = f"{path} names no owner of {', '.join(lacking)}" if text else "there is no such file"
         command = f"printf '%s\\n' {lines} >> {path}"
-        yield ProtectionFinding(State.GAP, subject, f"{what}: add the lines in a pull request", command)
+        yield State.GAP, f"{what}: add the lines in a pull request", command
     else:
-        yield ProtectionFinding(State.OK, subject, f"{path} covers {', '.join(samples)}")
-    try:
-        errors = github.get("codeowners/errors")["errors"] if text else []
-    except Hidden as error:
-        yield _unseen("errors of CODEOWNERS", error)
-        return
-    if errors:
-        text = f"{path} has {len(errors)} errors, and GitHub ignores such lines"
-        yield ProtectionFinding(State.GAP, subject, text, github.call("GET", "codeowners/errors"))
+        yield State.OK, f"{path} covers {', '.join(samples)}"
+    if text:
+        yield from _guarded("CODEOWNERS", _ignored_lines(github, path), "errors of CODEOWNERS")
+
+
+def _ignored_lines(github: GitHub, path: str) -> _Facts:
+    if errors := github.get("codeowners/errors")["errors"]:
+        command = github.call("GET", "codeowners/errors")
+        yield State.GAP, f"{path} has {len(errors)} errors, and GitHub ignores such lines", command
 
 
 def _has_owner(text: str, name: str) -> bool:
@@ -368,10 +352,6 @@ def _pattern(pattern: str) -> str:
     # `docs/*` owns the files of that folder, and not those of folders in it.
     below = "/.*" if pattern.endswith("/") else "" if body.endswith("/*") else "(?:/.*)?"
     return f"{'' if anchored else '(?:.*/)?'}{expression}{below}"
-
-
-def _unseen(subject: str, error: Hidden) -> ProtectionFinding:
-    return ProtectionFinding(State.UNKNOWN, subject, _reason(error))
 
 
 def _reason(error: Hidden) -> str:

@@ -19,7 +19,7 @@ from reconciler.cli import app, console, loading
 from reconciler.cli.loading import Paths
 from reconciler.cli.settings import SPARK, Settings, accepts_settings
 from reconciler.companions import code_host
-from reconciler.companions.github import posts, proposal
+from reconciler.companions.github import proposal
 from reconciler.companions.github.bounds import Finder
 from reconciler.companions.github.check import unreviewed_clusters
 from reconciler.companions.github.workflow_run import WorkflowRun, annotate, answer, needs
@@ -27,6 +27,7 @@ from reconciler.errors import ExitCode, PlanUnusable, Refused
 from reconciler.operations import OPERATIONS, Operation
 from reconciler.plan import plan_file
 from reconciler.plan.plan_file import SavedPlan
+from reconciler.text.escape import markdown_prose
 
 github = app.Application(
     name="github",
@@ -192,9 +193,9 @@ def drift_issues(settings: Settings, folder: Folder) -> int:
                 f"To apply what is merged: [run the workflow]({run.actions_url}/workflows/apply.yml) for the cluster "
                 f"`{cluster}`. It plans, and waits for an approval."
             )
-            posts.keep_issue(run.github, f"Drift on {cluster}", marker, f"{body}\n\n{hint}\n")
+            run.github.keep_issue(f"Drift on {cluster}", marker, f"{body}\n\n{hint}\n")
         elif status == str(ExitCode.DONE):
-            posts.close_issue(run.github, marker, "In sync again.")
+            run.github.keep_issue("", marker, "", "In sync again.")
         else:
             console.print_stderr(f"{cluster}: too little could be seen, so its issue stays as it is")
 
@@ -206,14 +207,17 @@ def red_issue(settings: Settings, title: Annotated[str, typer.Argument(help="Tit
     """Keep one open issue while a workflow fails, and close it after a green run."""
     run, marker = WorkflowRun.of(settings.timeout), f"<!-- {title} -->"
     jobs = run.github.get_all(f"actions/runs/{run.id}/attempts/{run.attempt}/jobs", "jobs")
-    if failed := posts.failed_jobs(jobs):
-        body = (
-            f"### [The last run]({run.url}) failed\n\n{failed}\n\nThe logs say why and what to do. What is not applied "
-            "appears as drift. This closes by itself after a green run.\n"
-        )
-        posts.keep_issue(run.github, title, marker, body)
-    else:
-        posts.close_issue(run.github, marker, f"Green again: {run.url}")
+    failed = [
+        f"- [{markdown_prose(job['name'])}]({job['html_url']}): {job['conclusion']}"
+        for job in jobs
+        if job["conclusion"] in ("failure", "timed_out", "cancelled")
+    ]
+    lines = "\n".join(failed)
+    body = (
+        f"### [The last run]({run.url}) failed\n\n{lines}\n\nThe logs say why and what to do. What is not applied "
+        "appears as drift. This closes by itself after a green run.\n"
+    )
+    run.github.keep_issue(title, marker, body if failed else "", f"Green again: {run.url}")
 
 
 @contextmanager

@@ -56,7 +56,6 @@ class WorkflowRun:
 
     @property
     def url(self) -> str:
-        """The page of this attempt."""
         return f"{self.actions_url}/runs/{self.id}/attempts/{self.attempt}"
 
 

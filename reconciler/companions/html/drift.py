@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from reconciler.companions.html.figures import ROWS_MAX, Bar, Chart, Figures, Row, Segment, Tile, cut_chart, slug
+from reconciler.companions.html import figures
+from reconciler.companions.html.figures import Bar, Chart, Figures, Row, Tile
 from reconciler.model.names import count_by_sort, format_address
 from reconciler.plan.drift import BLOCKED, UNREAD, DriftReport, PolicyTally, Subject
 from reconciler.report.plan import format_counts
@@ -12,10 +13,9 @@ from reconciler.report.tree import Severity, format_subjects, group_equal
 from reconciler.text import formatting
 from reconciler.text.phrase import escaped_name
 
-_STYLES = {BLOCKED: ("blocked", Severity.WARNING), UNREAD: ("unread", Severity.WARNING)}
+_STYLES = {BLOCKED: "blocked", UNREAD: "unread"}
+"""All else is what an apply would correct."""
 _WORDS = {BLOCKED: "blocked", UNREAD: "not read"}
-_CORRECTED = ("changed", Severity.CHANGE)
-"""What an apply would correct."""
 _OVERDUE_LEGEND = (
     ("changed", "an apply corrects it"),
     ("blocked", "blocked"),
@@ -26,7 +26,7 @@ _OVERDUE_LEGEND = (
 
 def drift_figures(reports: Sequence[DriftReport]) -> list[Figures]:
     """Return the pictures of each cluster's drift. Many clusters share the rows of one page."""
-    return [_drift(report, max(3, ROWS_MAX // len(reports))) for report in reports]
+    return [_drift(report, max(3, figures.ROWS_MAX // len(reports))) for report in reports]
 
 
 def _drift(report: DriftReport, rows_max: int) -> Figures:
@@ -87,13 +87,13 @@ def _overdue_chart(report: DriftReport, rows_max: int) -> Chart:
     )
 
     def row(same: Sequence[Subject]) -> Row:
-        style, severity = _STYLES.get(same[0].sort, _CORRECTED)
+        style = _STYLES.get(same[0].sort, "changed")
         addresses = [subject.address for subject in same]
         age, amount = age_ms(same), amounts[same[0].address]
         since = formatting.format_time(min(subject.since_ms for subject in same))
-        bars = [Bar(segments=(Segment(age, style),), total=oldest)] if oldest else []
+        bars = [Bar({style: age}, oldest)] if oldest else []
         if amount:
-            bars.append(Bar(segments=(Segment(amount.total(), "deleted"),), total=most))
+            bars.append(Bar({"deleted": amount.total()}, most))
         return Row(
             cells=(
                 format_subjects(addresses),
@@ -102,19 +102,19 @@ def _overdue_chart(report: DriftReport, rows_max: int) -> Chart:
                 (f"at most {format_counts(amount)} to remove" if amount else "",),
             ),
             bars=tuple(bars),
-            severities=frozenset({severity}),
-            anchor=f"drift-{same[0].sort}-{slug(str(replace(same[0].address, partition=-1)))}",
+            severities=frozenset({figures.SEVERITIES[style]}),
+            anchor=f"drift-{same[0].sort}-{figures.slug(str(replace(same[0].address, partition=-1)))}",
             note=(escaped_name(format_address(same[0].address.policy_address)),),
         )
 
-    return cut_chart(
+    return figures.cut_chart(
         groups,
         row,
         "lines",
-        lambda rest: [
-            (sum(map(len, rest)), "partitions and groups"),
-            (sum(amounts[same[0].address].total() for same in rest), "records or offsets to remove at most"),
-        ],
+        lambda rest: {
+            "partitions and groups": sum(map(len, rest)),
+            "records or offsets to remove at most": sum(amounts[same[0].address].total() for same in rest),
+        },
         rows_max=rows_max,
         anchor="overdue",
         heading="What drifts, for how long, and how much of it",
@@ -129,32 +129,26 @@ def _policies_chart(report: DriftReport, rows_max: int) -> Chart:
 
     def row(tally: PolicyTally) -> Row:
         number = min(blocked[tally.policy], tally.drift)
-        counts = (
-            ("blocked", number, Severity.WARNING),
-            ("unread", tally.unread, Severity.WARNING),
-            ("changed", tally.drift - number, Severity.CHANGE),
-            ("waiting", tally.pending + tally.waiting + tally.skipped, Severity.QUIET),
-            ("good", tally.satisfied, Severity.GOOD),
-        )
-        parts = [f"{getattr(tally, state):,} {state}" for state in fields if getattr(tally, state)]
-        parts += [f"{number:,} of the drift blocked"] if number else []
+        segments = {
+            "blocked": number,
+            "unread": tally.unread,
+            "changed": tally.drift - number,
+            "waiting": tally.pending + tally.waiting + tally.skipped,
+            "good": tally.satisfied,
+        }
+        counts = {state: getattr(tally, state) for state in fields} | {"of the drift blocked": number}
         return Row(
-            cells=((escaped_name(format_address(tally.policy)),), (", ".join(parts) or "selects nothing",)),
-            bars=(
-                Bar(
-                    segments=tuple(Segment(number, style) for style, number, _severity in counts),
-                    total=sum(number for _style, number, _severity in counts),
-                ),
-            ),
-            severities=frozenset(severity for _style, number, severity in counts if number),
-            anchor=f"policy-{slug(str(tally.policy))}",
+            cells=((escaped_name(format_address(tally.policy)),), (figures.format_tally(counts) or "selects nothing",)),
+            bars=(Bar(segments, sum(segments.values())),),
+            severities=frozenset(figures.SEVERITIES[style] for style, number in segments.items() if number),
+            anchor=f"policy-{figures.slug(str(tally.policy))}",
         )
 
-    return cut_chart(
+    return figures.cut_chart(
         sorted(report.tallies, key=lambda tally: (-blocked[tally.policy], -tally.unread, -tally.drift, tally.policy)),
         row,
         "policies",
-        lambda rest: [(sum(getattr(tally, state) for tally in rest), state) for state in fields],
+        lambda rest: {state: sum(getattr(tally, state) for tally in rest) for state in fields},
         rows_max=rows_max,
         anchor="policies",
         heading="By policy",

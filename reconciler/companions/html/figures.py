@@ -6,16 +6,27 @@ Only facts that the document holds are drawn; `intro` says what it lacks. Lists 
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from reconciler.model.action import Action
 from reconciler.model.description import OffsetMove
 from reconciler.report.tree import Severity
 from reconciler.text.phrase import Phrase, Span, sentence
 
 ROWS_MAX = 300
 """Rows of one list; the last row sums up the others."""
+SEVERITIES = {
+    "exceeded": Severity.ERROR,
+    "blocked": Severity.WARNING,
+    "unread": Severity.WARNING,
+    "deleted": Severity.LOSS,
+    "changed": Severity.CHANGE,
+    "waiting": Severity.QUIET,
+    "good": Severity.GOOD,
+}
+"""What a segment of this class means."""
 _SENTENCE_MAX = 300
 """Characters of a sentence beside a figure; the details below the figures have more of it."""
 
@@ -33,18 +44,13 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
-    """A part of a bar: how much, and its class in the stylesheet, which the legend explains."""
-
-    amount: float
-    style: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """Segments beside each other, out of `total`. `mark`: an amount at which a line stands."""
+    """Segments beside each other, out of `total`: the class in the stylesheet, which the legend explains, and how much.
 
-    segments: tuple[Segment, ...]
+    `mark`: an amount at which a line stands.
+    """
+
+    segments: Mapping[str, float]
     total: float
     mark: float | None = None
 
@@ -81,23 +87,19 @@ class Chart:
     footnote: Phrase = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ruler:
-    """The offsets of one partition, or of some whose picture is equal; `reason`: why those of the first move."""
-
-    subjects: tuple[Phrase, ...]
-    moves: tuple[OffsetMove, ...]
-    policy: Phrase
-    reason: Phrase
+Move = tuple[Action, OffsetMove]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRulers:
-    """The rulers of one topic, the worst first. `amounts`: records removed, of all its partitions."""
+    """The rulers of one topic, the worst first: each of one partition, or of some whose picture is equal.
+
+    `amounts`: records removed, of all its partitions.
+    """
 
     anchor: str
     subject: Phrase
-    rulers: tuple[Ruler, ...]
+    rulers: tuple[Sequence[Move], ...]
     amounts: tuple[int, ...]
     severities: frozenset[Severity]
 
@@ -116,19 +118,24 @@ def cut_chart(
     entries: Sequence[T],
     row: Callable[[T], Row],
     noun: str,
-    sums: Callable[[Sequence[T]], Iterable[tuple[int, str]]] = lambda _rest: (),
+    sums: Callable[[Sequence[T]], Mapping[str, int]] = lambda _rest: {},
     *,
     rows_max: int = ROWS_MAX,
     **chart: Any,
 ) -> Chart:
-    """Return a chart of the first entries. `sums`: of the others, with units. `chart`: other fields of it."""
+    """Return a chart of the first entries. `sums`: of the others, by unit. `chart`: other fields of it."""
     rest = entries[rows_max:]
-    more = ", ".join(f"{number:,} {words}" for number, words in sums(rest) if number)
+    more = format_tally(sums(rest))
     return Chart(
         rows=tuple(map(row, entries[:rows_max])),
         rest=f"… and {len(rest):,} more {noun}{': ' if more else ''}{more}." if rest else "",
         **chart,
     )
+
+
+def format_tally(counts: Mapping[str, int]) -> str:
+    """`3 blocked, 9 in sync`; what has no number is left out."""
+    return ", ".join(f"{number:,} {words}" for words, number in counts.items() if number)
 
 
 def slug(text: str) -> str:

@@ -3,20 +3,15 @@
 import re
 from collections.abc import Hashable, Sequence
 
-from reconciler.companions.html.figures import Ruler, TopicRulers, shorten, slug
-from reconciler.model.action import Action
-from reconciler.model.description import OffsetMove
-from reconciler.model.names import format_address, format_subject
+from reconciler.companions.html.figures import Move, TopicRulers, slug
 from reconciler.report.tree import Severity, cause_of
 from reconciler.text import formatting
-from reconciler.text.phrase import escaped_name, name, strong
+from reconciler.text.phrase import name, strong
 
 RULERS_MAX = 50
 """Partitions of one topic that are drawn; of more, only the worst ones."""
 WORST = 10
 """Partitions that are drawn of a topic with more than RULERS_MAX."""
-
-Move = tuple[Action, OffsetMove]
 
 
 def topic_rulers(topic: str, moves: Sequence[Move]) -> TopicRulers:
@@ -28,19 +23,9 @@ def topic_rulers(topic: str, moves: Sequence[Move]) -> TopicRulers:
     return TopicRulers(
         anchor=f"offsets-{slug(topic)}",
         subject=(name(topic), ": ", strong(formatting.count(removed, noun)), " removed at most"),
-        rulers=tuple(map(_ruler, _alike(drawn))),
+        rulers=tuple(_alike(drawn)),
         amounts=tuple(move.removed for _action, move in moves),
         severities=frozenset({Severity.LOSS}),
-    )
-
-
-def _ruler(same: Sequence[Move]) -> Ruler:
-    action, _move = same[0]
-    return Ruler(
-        subjects=tuple((escaped_name(format_subject(action.address)),) for action, _move in same),
-        moves=tuple(move for _action, move in same),
-        policy=(escaped_name(format_address(action.address.policy_address)),),
-        reason=(shorten(action.reason),),
     )
 
 

@@ -17,17 +17,17 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from reconciler.companions.html.drift import drift_figures
-from reconciler.companions.html.figures import Chart, Figures, Tile, TopicRulers
+from reconciler.companions.html.figures import Chart, Figures, Tile, TopicRulers, shorten
 from reconciler.companions.html.offsets import RULERS_MAX, WORST
 from reconciler.companions.html.plan import plan_figures
 from reconciler.companions.html.results import results_figures
 from reconciler.companions.html.suggest import suggest_figures
-from reconciler.model.names import format_location
+from reconciler.model.names import format_address, format_location, format_subject
 from reconciler.report.document import DRIFT, PLAN, RESULTS, SUGGESTIONS, Document, Kind, View
 from reconciler.report.plan import format_counts
 from reconciler.report.tree import Item, Items, Report, Section, Severity
 from reconciler.text.escape import escape_sentence, escape_text, quoted
-from reconciler.text.phrase import Phrase, Span, plain
+from reconciler.text.phrase import Phrase, Span, escaped_name, plain
 
 PAGE_BYTES = 5_000_000
 """No page is larger, whatever it shows."""
@@ -47,6 +47,7 @@ _REPORTS_MAX = 100
 """Reports of one page, such as one for each cluster."""
 _OPEN_ITEMS = 25
 """Items of a section, and rows of a chart, before the reader opens the rest."""
+_LOADER = PackageLoader("reconciler.companions.html")
 _WORST_FIRST = (
     Severity.ERROR,
     Severity.LOSS,
@@ -99,10 +100,11 @@ def write_html(document: Document, view: View = View()) -> str:  # noqa: B008  i
     ]
     tiles = _tiles(shown)
     environment = _environment()
-    stylesheet = _stylesheet()
+    stylesheet = _LOADER.get_source(environment, "page.css")[0]
+    digest = base64.b64encode(hashlib.sha256(stylesheet.encode()).digest()).decode()
     text: str = environment.get_template("page.html").render(
         title=escape_text(", ".join(report.title or plain(report.headline) or "report" for report in reports[:3])),
-        policy=f"default-src 'none'; style-src '{_hash(stylesheet)}'; base-uri 'none'; form-action 'none'",
+        policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
         stylesheet=Markup(stylesheet),  # noqa: S704  a file of this package
         documents=documents,
         tiles=tiles,
@@ -113,7 +115,6 @@ def write_html(document: Document, view: View = View()) -> str:  # noqa: B008  i
 
 
 def _document(report: Report, figures: Figures, number: int, total: int) -> dict[str, Any]:
-    """Return what the template shows of one report."""
     prefix, share = (f"{number + 1}-", min(total, _REPORTS_MAX)) if total > 1 else ("", 1)
     parts, omitted = _parts(report, prefix, _TEXT_BYTES // share)
     rulers, omitted_topics = _rulers(figures.topics, prefix, _RULERS_BYTES // share)
@@ -233,9 +234,8 @@ def _rulers(topics: Sequence[TopicRulers], prefix: str, room: int) -> tuple[list
     Many topics show fewer partitions each, so that most of them are there.
     """
     macros: Any = _environment().get_template("rulers.html").module
-    limits = (RULERS_MAX, WORST, 3)
-    fits = (sum(min(len(t.rulers), limit) for t in topics) * _RULER_BYTES <= room for limit in limits)
-    limit = next((limit for limit, is_fit in zip(limits, fits, strict=True) if is_fit), limits[-1])
+    most = room // _RULER_BYTES
+    limit = next((n for n in (RULERS_MAX, WORST) if sum(min(len(topic.rulers), n) for topic in topics) <= most), 3)
     shown: list[Markup] = []
     drawn = 0
     for topic in topics:
@@ -252,7 +252,7 @@ def _rulers(topics: Sequence[TopicRulers], prefix: str, room: int) -> tuple[list
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("reconciler.companions.html"),
+        loader=_LOADER,
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -267,6 +267,9 @@ def _environment() -> Environment:
         "number": lambda number: f"{number:,}",
         "counts": format_counts,
         "location": format_location,
+        "subject": lambda action: _phrase((escaped_name(format_subject(action.address)),)),
+        "policy": lambda action: _phrase((escaped_name(format_address(action.address.policy_address)),)),
+        "reason": lambda action: _phrase((shorten(action.reason),)),
         "classes": lambda severities: " ".join(f"is-{severity}" for severity in sorted(severities)),
         "quartile": lambda amounts, part: sorted(amounts)[(len(amounts) - 1) * part // 4],
     }
@@ -277,39 +280,23 @@ def _share(amount: float, total: float) -> float:
     return min(100.0, 100.0 * amount / total) if total > 0 else 0.0
 
 
-@cache
-def _stylesheet() -> str:
-    loader = PackageLoader("reconciler.companions.html")
-    return loader.get_source(Environment(autoescape=True), "page.css")[0]
-
-
-def _hash(text: str) -> str:
-    """Return the source of a content security policy that allows this inline text only."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
 def _phrase(phrase: Phrase) -> Markup:
     """Return a phrase as markup: every part is escaped, whatever its author."""
     return Markup("").join(_arrow(part) if isinstance(part, str) else _span(part) for part in phrase)
 
 
 def _span(span: Span) -> Markup:
-    text = _SPANS[span.style].format(_text_of(span.style, span.text))
+    markup, escaped = _SPANS[span.style]
+    text = markup.format(escaped(span.text))
     return Markup('<a href="{}">{}</a>').format(span.link, text) if span.link else text
-
-
-_SPANS = {
-    "name": Markup("<code>{}</code>"),
-    "sentence": Markup("{}"),
-    "strong": Markup("<strong>{}</strong>"),
-}
-
-
-def _text_of(style: str, text: str) -> str:
-    if style == "sentence":
-        return escape_sentence(text)
-    return text if style == "name" else _arrow(text)
 
 
 def _arrow(text: str) -> Markup:
     return escape(text.replace("->", "→")).replace(" %", Markup("&nbsp;%"))
+
+
+_SPANS: Mapping[str, tuple[Markup, Callable[[str], str]]] = {
+    "name": (Markup("<code>{}</code>"), str),
+    "sentence": (Markup("{}"), escape_sentence),
+    "strong": (Markup("<strong>{}</strong>"), _arrow),
+}

@@ -1,22 +1,12 @@
 """Collects the figures of a plan: topics, leaders, groups, limits, offsets and tables."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from reconciler.companions.html.figures import (
-    Bar,
-    Chart,
-    Figures,
-    Row,
-    Segment,
-    Tile,
-    cut_chart,
-    shorten,
-    slug,
-)
-from reconciler.companions.html.offsets import Move, topic_rulers
+from reconciler.companions.html import figures
+from reconciler.companions.html.figures import Bar, Chart, Figures, Move, Row, Tile
+from reconciler.companions.html.offsets import topic_rulers
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.model.description import IdleGroup, LeaderMove, OffsetMove
@@ -33,21 +23,17 @@ _LIMIT_SCALE = 125
 """Percent of a limit that a full bar is, so that the line at the limit has the same place in all bars."""
 
 
-class _State(NamedTuple):
-    """How a page shows a state: its class in the stylesheet, and its severity."""
-
-    style: str
-    severity: Severity
-
-
 _STATES = {
-    "blocked": _State("blocked", Severity.WARNING),
-    "irreversible": _State("deleted", Severity.LOSS),
-    "reversible": _State("changed", Severity.CHANGE),
-    "waiting": _State("waiting", Severity.QUIET),
-    "in sync": _State("good", Severity.GOOD),
+    "blocked": "blocked",
+    "irreversible": "deleted",
+    "reversible": "changed",
+    "waiting": "waiting",
+    "in sync": "good",
 }
-"""States of a plan's decisions, the most urgent first: a bar has a partition in the first of its states."""
+"""States of a plan's decisions, the most urgent first, and their classes in the stylesheet.
+
+A bar has a partition in the first of its states.
+"""
 _BITS = {state: 1 << rank for rank, state in enumerate(_STATES)}
 _OF_SECTION = {"skipped": "waiting", "unread": "blocked", "satisfied": "in sync"}
 """List of the plan file → state, where it has another name."""
@@ -76,13 +62,19 @@ class _Topic:
         return max((move.noun for _action, move in self.moves), key="offset".__eq__)
 
     @property
+    def of_partitions(self) -> list[int]:
+        """The states of each partition: what is decided of the topic as a whole holds for each of them."""
+        whole = self.states.get(-1, 0)
+        return [bits | whole for number, bits in self.states.items() if number != -1] or [whole]
+
+    @property
     def tally(self) -> Counter[str]:
         """Count its partitions in each of their states, and the records that are removed.
 
         A partition is in sync only if it has no other state.
         """
         counts = Counter(records=self.removed)
-        for bits, number in Counter(self.states.values()).items():
+        for bits, number in Counter(self.of_partitions).items():
             counts += dict.fromkeys(_states(bits), number)
         return counts
 
@@ -90,7 +82,7 @@ class _Topic:
     def urgent_tally(self) -> Counter[str]:
         """Count each of its partitions once, in the most urgent of its states."""
         counts = Counter[str]()
-        for bits, number in Counter(self.states.values()).items():
+        for bits, number in Counter(self.of_partitions).items():
             counts[_states(bits)[0]] += number
         return counts
 
@@ -133,9 +125,11 @@ def plan_figures(plan: Plan, *, pages: Mapping[str, str] = NO_PAGES) -> Figures:
         _groups_chart(idle, plan.observed_at_ms),
         _limits_chart(plan.limits),
     )
+    ids = formatting.first_few([display_name(verdict.id) for verdict in plan.refused])
+    refused = Tile(label="exceeded", counts={"limit": len(plan.refused)}, severity=Severity.ERROR, detail=ids)
     tables = (_policies_table(plan, by_policy), _causes_table(by_cause, pages))
     return Figures(
-        tiles=_refusal_tiles(plan),
+        tiles=(refused,) if plan.refused else (),
         charts=tuple(chart for chart in charts if chart.rows or chart.footnote),
         topics=tuple(topic_rulers(topic, entry.moves) for topic, entry in ordered if entry.moves),
         tables=tuple(table for table in tables if table.rows),
@@ -152,12 +146,6 @@ def _of_section(section: str) -> str:
     return _OF_SECTION.get(section, section)
 
 
-def _refusal_tiles(plan: Plan) -> tuple[Tile, ...]:
-    ids = formatting.first_few([display_name(verdict.id) for verdict in plan.refused])
-    tile = Tile(label="exceeded", counts={"limit": len(plan.refused)}, severity=Severity.ERROR, detail=ids)
-    return (tile,) if plan.refused else ()
-
-
 def _limits_chart(verdicts: Sequence[LimitVerdict]) -> Chart:
     def row(verdict: LimitVerdict) -> Row:
         observed = "not known" if verdict.observed is None else f"{_number(verdict.observed)}{verdict.unit}"
@@ -170,9 +158,9 @@ def _limits_chart(verdicts: Sequence[LimitVerdict]) -> Chart:
         text: Phrase = (sentence(verdict.message),) if waived or not verdict.passed else ()
         return Row(
             cells=((name(verdict.id),), (f"{observed} of {_number(verdict.limit)}{verdict.unit}",), (of_limit,)),
-            bars=(Bar(segments=(Segment(share, style),), total=_LIMIT_SCALE, mark=100),),
+            bars=(Bar({style: share}, _LIMIT_SCALE, mark=100),),
             severities=frozenset({severity}),
-            anchor=f"limit-{slug(verdict.id)}",
+            anchor=f"limit-{figures.slug(verdict.id)}",
             note=text,
         )
 
@@ -194,32 +182,32 @@ def _topics_chart(plan: Plan, topics: Sequence[tuple[str, _Topic]], tallies: Map
         topic, entry = pair
         bars = []
         if entry.moves:
-            remaining = Segment(entry.records - entry.removed, "remaining")
             # A limit that counts only a part of what is removed says nothing about the whole.
             bounds = limits.keys() & set.intersection(*(set(move.limits) for _action, move in entry.moves))
             mark = min(limits[bound] for bound in bounds) * entry.records / 100 if bounds else None
-            bars.append(Bar(segments=(Segment(entry.removed, "deleted"), remaining), total=entry.records, mark=mark))
+            segments = {"deleted": entry.removed, "remaining": entry.records - entry.removed}
+            bars.append(Bar(segments, entry.records, mark=mark))
         urgent = entry.urgent_tally
-        segments = tuple(Segment(urgent[name], state.style) for name, state in _STATES.items())
-        bars.append(Bar(segments=segments, total=len(entry.states)))
+        bars.append(Bar({style: urgent[state] for state, style in _STATES.items()}, urgent.total()))
         share = formatting.percent(100.0 * entry.removed / entry.records) if entry.records else ""
         removed = f"{entry.removed:,} of {formatting.count(entry.records, entry.noun)} ({share})" if entry.moves else ""
         return Row(
             cells=((name(topic),), (removed,), (_partition_counts(entry, tallies[topic]),)),
             bars=tuple(bars),
             severities=_severities(tallies[topic]),
-            anchor=f"topic-{slug(topic)}",
-            link=f"offsets-{slug(topic)}" if entry.moves else "",
+            anchor=f"topic-{figures.slug(topic)}",
+            link=f"offsets-{figures.slug(topic)}" if entry.moves else "",
         )
 
-    def sums(rest: Sequence[tuple[str, _Topic]]) -> Iterator[tuple[int, str]]:
+    def sums(rest: Sequence[tuple[str, _Topic]]) -> Mapping[str, int]:
         total = _total(tallies[topic] for topic, _entry in rest)
-        yield total["records"], "records removed at most"
-        yield from ((total[state], f"partitions {state}") for state in _STATES)
+        return {"records removed at most": total["records"]} | {
+            f"partitions {state}": total[state] for state in _STATES
+        }
 
     shown = [pair for pair in topics if tallies[pair[0]].keys() - {"records", "in sync"}]
     in_sync = len(topics) - len(shown)
-    return cut_chart(
+    return figures.cut_chart(
         shown,
         row,
         "topics",
@@ -248,10 +236,10 @@ def _topics_chart(plan: Plan, topics: Sequence[tuple[str, _Topic]], tallies: Map
 
 def _partition_counts(entry: _Topic, tally: Counter[str]) -> str:
     """`12 partitions: 3 irreversible, 9 in sync`."""
-    words = ", ".join(f"{tally[state]:,} {state}" for state in _STATES if tally[state])
+    words = figures.format_tally({state: tally[state] for state in _STATES})
     if set(entry.states) == {-1}:
         return f"the topic as a whole: {words.removeprefix('1 ')}"
-    return f"{formatting.count(len(entry.states.keys() - {-1}), 'partition')}: {words}"
+    return f"{formatting.count(len(entry.of_partitions), 'partition')}: {words}"
 
 
 def _leaders_chart(moves: Sequence[LeaderMove]) -> Chart:
@@ -264,15 +252,15 @@ def _leaders_chart(moves: Sequence[LeaderMove]) -> Chart:
         target = "any live replica" if after is None else f"broker {after}"
         return Row(
             cells=((f"{source} -> {target}",), (formatting.count(number, "partition"),)),
-            bars=(Bar(segments=(Segment(number, "changed"),), total=len(moves)),),
+            bars=(Bar({"changed": number}, len(moves)),),
             severities=frozenset({Severity.CHANGE}),
         )
 
-    return cut_chart(
+    return figures.cut_chart(
         sorted(pairs.items(), key=lambda pair: (-pair[1], *(-1 if broker is None else broker for broker in pair[0]))),
         row,
         "pairs of brokers",
-        lambda rest: [(sum(number for _pair, number in rest), "partitions")],
+        lambda rest: {"partitions": sum(number for _pair, number in rest)},
         anchor="leaders",
         heading="Leaders that move",
         intro=f"Of {formatting.count(len(moves), 'partition')} whose leader is elected.",
@@ -293,16 +281,16 @@ def _groups_chart(groups: Sequence[IdleGroup], now_ms: int) -> Chart:
         )
         return Row(
             cells=((escaped_name(quoted(group.group)),), (f"{idle}; {commits}",)),
-            bars=(Bar(segments=(Segment(max(ms, 0), "deleted"),), total=most, mark=group.required_ms),),
+            bars=(Bar({"deleted": max(ms, 0)}, most, mark=group.required_ms),),
             severities=frozenset({Severity.LOSS}),
-            anchor=f"group-{slug(group.group)}",
+            anchor=f"group-{figures.slug(group.group)}",
         )
 
-    return cut_chart(
+    return figures.cut_chart(
         sorted(groups, key=lambda group: (-idle_ms(group), group.group)),
         row,
         "groups",
-        lambda rest: [(sum(group.commits for group in rest), "committed offsets")],
+        lambda rest: {"committed offsets": sum(group.commits for group in rest)},
         anchor="groups",
         heading="Removed groups, the longest idle first",
         legend=(("deleted", "idle"), ("mark", "idleFor of the policy")),
@@ -317,22 +305,22 @@ def _policies_table(plan: Plan, tallies: dict[Address, Counter[str]]) -> Chart:
     def row(pair: tuple[Address, Counter[str]]) -> Row:
         policy, tally = pair
         note = notes.get(policy)
-        words = [("owner: ", shorten(note.owner)) if note and note.owner else ()]
-        words += [("reason: ", shorten(note.reason)) if note and note.reason else ()]
+        words = [("owner: ", figures.shorten(note.owner)) if note and note.owner else ()]
+        words += [("reason: ", figures.shorten(note.reason)) if note and note.reason else ()]
         words += [("in ", escaped_name(format_location(places[policy]))) if policy in places else ()]
         cells = ((f"{tally[column]:,}" if tally[column] else "",) for column in columns)
         return Row(
             cells=((escaped_name(format_address(policy)),), *cells),
             severities=_severities(tally),
-            anchor=f"policy-{slug(str(policy))}",
+            anchor=f"policy-{figures.slug(str(policy))}",
             note=join("; ", *words),
         )
 
-    def sums(rest: Sequence[tuple[Address, Counter[str]]]) -> Iterator[tuple[int, str]]:
+    def sums(rest: Sequence[tuple[Address, Counter[str]]]) -> Mapping[str, int]:
         total = _total(tally for _policy, tally in rest)
-        return ((total[column], column) for column in columns)
+        return {column: total[column] for column in columns}
 
-    return cut_chart(
+    return figures.cut_chart(
         sorted(tallies.items(), key=lambda pair: (-pair[1]["records"], -pair[1]["blocked"], pair[0])),
         row,
         "policies",
@@ -344,7 +332,7 @@ def _policies_table(plan: Plan, tallies: dict[Address, Counter[str]]) -> Chart:
 
 
 def _severities(counts: Mapping[str, int]) -> frozenset[Severity]:
-    return frozenset(state.severity for name, state in _STATES.items() if counts.get(name))
+    return frozenset(figures.SEVERITIES[style] for state, style in _STATES.items() if counts.get(state))
 
 
 def _total(tallies: Iterable[Counter[str]]) -> Counter[str]:
@@ -355,14 +343,16 @@ def _causes_table(causes: dict[tuple[str, str], list[Decision]], pages: Mapping[
     def row(pair: tuple[tuple[str, str], Sequence[Decision]]) -> Row:
         (section, code), decisions = pair
         known = code in BLOCK_CODES
-        text: Phrase = (BLOCK_CODES[code].title,) if known else (shorten(code),)
+        text: Phrase = (BLOCK_CODES[code].title,) if known else (figures.shorten(code),)
         subjects = dict.fromkeys(
             format_subject(Address(d.address.kind, d.address.policy, d.address.name)) for d in decisions
         )
         example = decisions[0]
-        blocked: Phrase = ("such as: ", shorten(example.reason)) if isinstance(example, Blocked | Skipped) else ()
+        blocked: Phrase = (
+            ("such as: ", figures.shorten(example.reason)) if isinstance(example, Blocked | Skipped) else ()
+        )
         if isinstance(example, Blocked):
-            blocked = (*blocked, "; next: ", shorten(example.next_step))
+            blocked = (*blocked, "; next: ", figures.shorten(example.next_step))
         return Row(
             cells=(
                 (*((name(code, link=pages.get(code, "")), " ") if known else ()), *text),
@@ -371,15 +361,15 @@ def _causes_table(causes: dict[tuple[str, str], list[Decision]], pages: Mapping[
                 (escaped_name(formatting.first_few(list(subjects))),),
             ),
             severities=_severities({_of_section(section): 1}),
-            anchor=f"cause-{section}-{slug(code)}",
+            anchor=f"cause-{section}-{figures.slug(code)}",
             note=blocked,
         )
 
-    return cut_chart(
+    return figures.cut_chart(
         sorted(causes.items(), key=lambda pair: (_of_section(pair[0][0]) != "blocked", -len(pair[1]), pair[0])),
         row,
         "causes",
-        lambda pairs: [(sum(len(decisions) for _cause, decisions in pairs), "decisions")],
+        lambda pairs: {"decisions": sum(len(decisions) for _cause, decisions in pairs)},
         anchor="causes",
         heading="By cause",
         columns=("Cause", "State", "Number", "Names"),

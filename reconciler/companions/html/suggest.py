@@ -1,8 +1,8 @@
 """Collects the figure of suggestions: the records that each would free, and all of them together."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from reconciler.companions.html.figures import Bar, Chart, Figures, Row, Segment, cut_chart, slug
+from reconciler.companions.html.figures import Bar, Chart, Figures, Row, cut_chart, slug
 from reconciler.model.description import RecordShare
 from reconciler.report.tree import Severity
 from reconciler.text import formatting
@@ -21,10 +21,10 @@ def _records_chart(shares: Sequence[RecordShare]) -> Chart:
         return Row(
             cells=(
                 (name(share.topic),),
-                (_of(share.records, share.total),),
+                (_sum_of([share]),),
                 ("in ", escaped_name(display_name(share.manifest))) if share.manifest else ("in no draft yet",),
             ),
-            bars=(Bar(segments=(Segment(share.records, "deleted"), Segment(kept, "remaining")), total=share.total),),
+            bars=(Bar({"deleted": share.records, "remaining": kept}, share.total),),
             severities=frozenset({Severity.CHANGE}) if share.manifest else frozenset(),
             anchor=f"records-{slug(share.topic)}",
         )
@@ -34,7 +34,7 @@ def _records_chart(shares: Sequence[RecordShare]) -> Chart:
         sorted(shares, key=lambda share: (-share.records, share.topic)),
         row,
         "topics",
-        lambda rest: [(_removed(rest), "records")],
+        lambda rest: {"records": sum(share.records for share in rest)},
         anchor="records",
         heading="Records that every group has read",
         legend=(("deleted", "freed"), ("remaining", "kept")),
@@ -45,14 +45,7 @@ def _records_chart(shares: Sequence[RecordShare]) -> Chart:
     )
 
 
-def _removed(shares: Iterable[RecordShare]) -> int:
-    return sum(share.records for share in shares)
-
-
 def _sum_of(shares: Sequence[RecordShare]) -> str:
-    return _of(_removed(shares), sum(share.total for share in shares))
-
-
-def _of(records: int, total: int) -> str:
-    share = formatting.percent(min(100.0, 100 * records / total)) if total else "share not known"
-    return f"at most {records:,} of {formatting.count(total, 'record')} ({share})"
+    records, total = sum(share.records for share in shares), sum(share.total for share in shares)
+    part = formatting.percent(min(100.0, 100 * records / total)) if total else "share not known"
+    return f"at most {records:,} of {formatting.count(total, 'record')} ({part})"

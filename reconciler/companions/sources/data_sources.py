@@ -36,8 +36,9 @@ from reconciler.errors import ScanFailed, UsageError
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_consumer_offsets
 from reconciler.kafka.consumer_offsets_layout import log_partition
+from reconciler.kafka.coordinators import read_consumption
 from reconciler.kafka.group_listing import GroupListing, list_groups
-from reconciler.kafka.groups import commit_row, read_consumption
+from reconciler.kafka.groups import commit_row
 from reconciler.kafka.offsets import read_offsets
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC, TopicListing, describe_topics, list_topics
@@ -79,49 +80,39 @@ def taking_filters(source: "type[KafkaSource]") -> Any:
     return type(source.__name__, (_TakesFilters, source), {})
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options of a source. `request`: what they select; `kafka.…`: properties of librdkafka."""
+def parse_options(options: Mapping[str, str], known: Iterable[str]) -> tuple[Connection, ScanRequest]:
+    """Return the connection of a source, and what its options select; Spark ignores the case of their names.
 
-    connection: Connection
-    request: ScanRequest
-
-    @classmethod
-    def parse(cls, options: Mapping[str, str], known: Iterable[str]) -> "Options":
-        """Return the options as Spark passes them; it ignores their case. `known`: beside those of a connection.
-
-        Raises UsageError for an unknown option, for two that say the same, and without servers.
-        """
-        known = ("kafka.bootstrap.servers", "bootstrap.servers", "timeout_s", *known)
-        values = {name.lower(): value for name, value in options.items()}
-        for name in sorted(values.keys() - {name.lower() for name in known}):
-            if not name.startswith(_CLIENT):
-                hint = f"{suggestion(name, known)} known: {', '.join(known)}, and kafka.… for properties of librdkafka"
-                raise UsageError(f"unknown option {name}; {hint.lstrip()}")
-        given = [name for name in _TOPICS if name.lower() in values]
-        if len(given) > 1:
-            raise UsageError(f"{' and '.join(given)} both select topics: write one of them")
-        topics: tuple[Selector, ...] = _ALL
-        for name in given:
-            text = values[name.lower()]
-            words = (f"regex:{text}",) if name == "subscribePattern" else _words(text)
-            with _of_option(name):
-                topics = tuple(map(Selector.literal if name == "subscribe" else Selector, words))
-        with _of_option("groups"):
-            groups = tuple(map(Selector, _words(values.get("groups", "*"))))
-        with _of_option("instants_ms"):
-            instants_ms = tuple(map(int, _words(values.get("instants_ms", ""))))
-        if (consumer_offsets := values.get("consumeroffsets")) not in (None, "hidden"):
-            raise UsageError(
-                f"consumerOffsets={consumer_offsets}: expected hidden, as in the Cluster, or no such option"
-            )
-        of_topics = TopicRequest(topics=topics, offsets=True, instants_ms=instants_ms)
-        request = ScanRequest(
-            topics=(of_topics,),
-            groups=(GroupRequest(groups=groups),),
-            without_consumer_offsets=consumer_offsets is not None,
-        )
-        return cls(_connection(values), request)
+    `known`: beside those of a connection; `kafka.…` are properties of librdkafka. Raises UsageError for an
+    unknown option, for two that say the same, and without servers.
+    """
+    known = ("kafka.bootstrap.servers", "bootstrap.servers", "timeout_s", *known)
+    values = {name.lower(): value for name, value in options.items()}
+    for name in sorted(values.keys() - {name.lower() for name in known}):
+        if not name.startswith(_CLIENT):
+            hint = f"{suggestion(name, known)} known: {', '.join(known)}, and kafka.… for properties of librdkafka"
+            raise UsageError(f"unknown option {name}; {hint.lstrip()}")
+    given = [name for name in _TOPICS if name.lower() in values]
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} both select topics: write one of them")
+    topics: tuple[Selector, ...] = _ALL
+    for name in given:
+        text = values[name.lower()]
+        words = (f"regex:{text}",) if name == "subscribePattern" else _words(text)
+        with _of_option(name):
+            topics = tuple(map(Selector.literal if name == "subscribe" else Selector, words))
+    with _of_option("groups"):
+        groups = tuple(map(Selector, _words(values.get("groups", "*"))))
+    with _of_option("instants_ms"):
+        instants_ms = tuple(map(int, _words(values.get("instants_ms", ""))))
+    if (consumer_offsets := values.get("consumeroffsets")) not in (None, "hidden"):
+        raise UsageError(f"consumerOffsets={consumer_offsets}: expected hidden, as in the Cluster, or no such option")
+    of_topics = TopicRequest(topics=topics, offsets=True, instants_ms=instants_ms)
+    return _connection(values), ScanRequest(
+        topics=(of_topics,),
+        groups=(GroupRequest(groups=groups),),
+        without_consumer_offsets=consumer_offsets is not None,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +163,7 @@ class KafkaSource(_FindsItsCode, DataSource, DataSourceReader):
         return cls.NAME
 
     def schema(self) -> StructType:
-        Options.parse(self.options, self.OPTIONS)  # `load` shows a wrong option, not a later action
+        parse_options(self.options, self.OPTIONS)  # `load` shows a wrong option, not a later action
         return from_arrow_schema(self.SCHEMA)
 
     def reader(self, schema: StructType) -> "KafkaSource":  # noqa: ARG002 - Spark passes it by name
@@ -182,15 +173,15 @@ class KafkaSource(_FindsItsCode, DataSource, DataSourceReader):
         return KafkaStream(self)
 
     def partitions(self) -> list[InputPartition]:
-        options = Options.parse(self.options, self.OPTIONS)
-        with closing(KafkaSession(options.connection)) as session:
+        connection, request = parse_options(self.options, self.OPTIONS)
+        with closing(KafkaSession(connection)) as session:
             observed_at_ms, listing = time.time_ns() // 1_000_000, list_topics(session)
             if listing.cluster_id is None:
                 raise ScanFailed("no broker told the id of the cluster, which each row has")
-            topics = self.row_topics(options, listing)
+            topics = self.row_topics(request, listing)
             return [
                 InputPartition(Reading(listing.cluster_id, observed_at_ms, chunk, topics))
-                for chunk in self.chunks(session, options, listing)
+                for chunk in self.chunks(session, request, listing)
             ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -208,10 +199,10 @@ class KafkaSource(_FindsItsCode, DataSource, DataSourceReader):
                 yield pa.RecordBatch.from_pylist([origin | row for row in kept], schema=self.SCHEMA)
 
     @abstractmethod
-    def chunks(self, session: KafkaSession, options: Options, listing: TopicListing) -> Iterable[Any]:
+    def chunks(self, session: KafkaSession, request: ScanRequest, listing: TopicListing) -> Iterable[Any]:
         """In the driver: the chunks; each becomes a Spark partition."""
 
-    def row_topics(self, options: Options, listing: TopicListing) -> frozenset[str] | None:  # noqa: ARG002
+    def row_topics(self, request: ScanRequest, listing: TopicListing) -> frozenset[str] | None:  # noqa: ARG002
         """In the driver: the topics of the rows; None: any."""
         return self.left.get("topic")
 
@@ -268,16 +259,16 @@ class KafkaPartitions(KafkaSource):
     )
 
     def chunks(
-        self, session: KafkaSession, options: Options, listing: TopicListing
+        self, session: KafkaSession, request: ScanRequest, listing: TopicListing
     ) -> Iterator[tuple[Chunk, list[Row]]]:
         listing = _complete(listing)
-        (request,) = options.request.topics
-        request = replace(
-            request,
+        (of_topics,) = request.topics
+        of_topics = replace(
+            of_topics,
             only=None if "topic" not in self.left else dict.fromkeys(self.left["topic"]),
             partitions=self.left.get("partition"),
         )
-        wanted = replace(options.request, topics=(request,))
+        wanted = replace(request, topics=(of_topics,))
         names = select.select_topics(wanted, listing.topics)
         listing = _complete(describe_topics(session, listing, names))
         selected = tuple(select.partition_requests(select.select_topics(wanted, listing.topics), listing))
@@ -307,19 +298,19 @@ class KafkaGroupCommits(KafkaSource):
         "cluster_id! observed_at_ms! group! topic partition committed commits commit_topics fingerprint error"
     )
 
-    def chunks(self, session: KafkaSession, options: Options, listing: TopicListing) -> list[Chunk]:
+    def chunks(self, session: KafkaSession, request: ScanRequest, listing: TopicListing) -> list[Chunk]:
         # No broker lists the groups of a partition of the log without a leader, and none says so.
-        log, hidden = describe_log(session, listing), options.request.without_consumer_offsets
+        log, hidden = describe_log(session, listing), request.without_consumer_offsets
         _log, groups = log.judge(list_groups(session, hidden=False), hidden=hidden)
         _complete(groups)
-        (request,) = options.request.groups
-        return commit_chunks(select.select_groups([replace(request, only=self.left.get("group"))], groups.groups))
+        (of_groups,) = request.groups
+        return commit_chunks(select.select_groups([replace(of_groups, only=self.left.get("group"))], groups.groups))
 
-    def row_topics(self, options: Options, listing: TopicListing) -> frozenset[str] | None:
-        left = super().row_topics(options, listing)
-        if options.request.topics[0].topics == _ALL:  # commits on topics that are gone count, too
+    def row_topics(self, request: ScanRequest, listing: TopicListing) -> frozenset[str] | None:
+        left = super().row_topics(request, listing)
+        if request.topics[0].topics == _ALL:  # commits on topics that are gone count, too
             return left
-        selected = select.topics_to_describe(options.request, listing.topics)
+        selected = select.topics_to_describe(request, listing.topics)
         return selected if left is None else selected & left
 
     def rows(self, session: KafkaSession, chunk: Chunk) -> Iterator[list[Row]]:
@@ -341,7 +332,7 @@ class KafkaConsumerOffsets(KafkaSource):
         "seems live commit_keys records skipped garbled error"
     )
 
-    def chunks(self, session: KafkaSession, options: Options, listing: TopicListing) -> list[Chunk]:  # noqa: ARG002
+    def chunks(self, session: KafkaSession, request: ScanRequest, listing: TopicListing) -> list[Chunk]:  # noqa: ARG002
         log = describe_log(session, _complete(listing))
         if log.missing is not None:
             raise ScanFailed(f"{CONSUMER_OFFSETS_TOPIC} could not be read: {log.missing.reason}")

@@ -64,10 +64,7 @@ def write(snapshot: ClusterSnapshot, target: Target) -> tuple[str, ...]:
     Returns the names of the files. Without RUN the folder holds no whole reading.
     """
     target.remove(RUN)
-    names = []
-    for name in SCHEMAS:
-        names.append(f"{name}/part-0.parquet")
-        target.write(_parquet(snapshot, name, SCHEMAS[name]), *names[-1].split("/"))
+    names = _write_tables(snapshot, target, "part-0", lambda schema: schema)
     target.write((json.dumps(describe_run(snapshot), indent=2) + "\n").encode(), RUN)
     return (*names, RUN)
 
@@ -79,37 +76,38 @@ def append(snapshot: ClusterSnapshot, target: Target) -> tuple[str, ...]:
     pyarrow refuse the table.
     """
     instant = datetime.fromtimestamp(snapshot.observed_at_ms / 1000, UTC)
-    below = f"cluster_id={quote(snapshot.cluster_id, safe='')}/date={instant:%Y-%m-%d}"
-    names = []
-    for name, schema in SCHEMAS.items():
-        names.append(f"{name}/{below}/scan-{snapshot.observed_at_ms}.parquet")
-        metadata = {"cluster_id": snapshot.cluster_id}
-        content = _parquet(snapshot, name, schema.remove(0).with_metadata(metadata))
-        target.write(content, *names[-1].split("/"))
-    return tuple(names)
+    place = f"cluster_id={quote(snapshot.cluster_id, safe='')}/date={instant:%Y-%m-%d}/scan-{snapshot.observed_at_ms}"
+    metadata = {"cluster_id": snapshot.cluster_id}
+    return _write_tables(snapshot, target, place, lambda schema: schema.remove(0).with_metadata(metadata))
+
+
+def _write_tables(
+    snapshot: ClusterSnapshot, target: Target, place: str, schema_of: Callable[[pa.Schema], pa.Schema]
+) -> tuple[str, ...]:
+    names = {name: f"{name}/{place}.parquet" for name in SCHEMAS}
+    for name, file in names.items():
+        target.write(_parquet(snapshot, name, schema_of(SCHEMAS[name])), *file.split("/"))
+    return tuple(names.values())
 
 
 def tables(snapshot: ClusterSnapshot) -> Mapping[str, pa.Table]:
     """Return the same tables in memory."""
-    return {
-        name: pa.Table.from_batches(_batches(schema, snapshot, _ROWS[name](snapshot)), schema)
-        for name, schema in SCHEMAS.items()
-    }
+    return {name: pa.Table.from_batches(_batches(name, snapshot), schema) for name, schema in SCHEMAS.items()}
 
 
 @gc_paused()
 def _parquet(snapshot: ClusterSnapshot, name: str, schema: pa.Schema) -> bytes:
-    """Return a table as a file with these columns of it."""
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
-        for batch in _batches(SCHEMAS[name], snapshot, _ROWS[name](snapshot)):
+        for batch in _batches(name, snapshot):
             writer.write_batch(batch.select(schema.names))
     content: bytes = sink.getvalue().to_pybytes()
     return content
 
 
-def _batches(schema: pa.Schema, snapshot: ClusterSnapshot, rows: Iterator[Row]) -> Iterator[pa.RecordBatch]:
-    """Yield rows as batches, column by column: by row it would take three times as long."""
+def _batches(table: str, snapshot: ClusterSnapshot) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a table as batches, column by column: by row it would take three times as long."""
+    schema, rows = SCHEMAS[table], _ROWS[table](snapshot)
     names, types = schema.names[len(_ORIGIN) : -1], schema.types
     while part := list(islice(rows, _ROWS_PER_BATCH)):
         *facts, missing = zip(*part, strict=True)
@@ -163,16 +161,12 @@ def _topics(snapshot: ClusterSnapshot) -> Iterator[Row]:
         yield name, facts.topic_id, facts.internal, facts.partitions, policies, facts.records, ()
 
 
-def _scans(snapshot: ClusterSnapshot) -> Iterator[Row]:
-    yield *_scan(snapshot).values(), ()
-
-
 _ROWS: Mapping[str, Callable[[ClusterSnapshot], Iterator[Row]]] = {
     "partitions": _partitions,
     "commits": _commits,
     "groups": _groups,
     "topics": _topics,
-    "scans": _scans,
+    "scans": lambda snapshot: iter([(*_scan(snapshot).values(), ())]),
 }
 
 

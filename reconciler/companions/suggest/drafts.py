@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from reconciler.companions.suggest.findings import Draft, Finding, FindingKind, Suggestions
+from reconciler.companions.suggest.findings import Finding, FindingKind, Suggestions
 from reconciler.companions.suggest.starter import cluster_manifest, quoted_scalar
 from reconciler.model.names import Address
 from reconciler.text.escape import escape_sentence
@@ -23,7 +23,8 @@ ManifestText = tuple[Address, Sequence[Finding], str]
 def policy_texts(suggestions: Suggestions) -> Iterator[ManifestText]:
     """Yield the text of each suggested policy."""
     for draft in suggestions.drafts:
-        yield draft.policy.address, draft.findings, _policy_text(draft)
+        document = draft.policy.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        yield draft.policy.address, draft.findings, _comments(draft.findings) + "\n".join(_lines(document, "")) + "\n"
 
 
 def cluster_text(
@@ -52,11 +53,6 @@ def file_text(suggestions: Suggestions, texts: Iterable[ManifestText], *, advice
         head += _comment(f"For the manifest Cluster/{suggestions.cluster}, which has its own file:")
         head += _comments(advice)
     return head + "---\n".join(text for _address, _findings, text in texts)
-
-
-def _policy_text(draft: Draft) -> str:
-    document = draft.policy.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    return _comments(draft.findings) + "\n".join(_lines(document, "")) + "\n"
 
 
 def _comments(findings: Sequence[Finding]) -> str:

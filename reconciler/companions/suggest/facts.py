@@ -10,23 +10,8 @@ from typing import Any
 from reconciler.model.block_reason import BlockReason, known
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ExternalReaderRequest
-from reconciler.model.snapshot import (
-    NOT_ASKED,
-    ClusterSnapshot,
-    ConsumerPosition,
-    GroupFacts,
-    GroupState,
-    PartitionFacts,
-    TopicFacts,
-    Unknown,
-)
-from reconciler.operations.consumers import (
-    UnknownConsumers,
-    external_names,
-    external_positions,
-    unknown_consumers,
-    verified_positions,
-)
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, ConsumerPosition, GroupState, PartitionFacts, Unknown
+from reconciler.operations import consumers
 from reconciler.operations.idle_groups import state_elsewhere, topics_of_streams
 from reconciler.operations.touchable import check_records_deletable
 from reconciler.policies import Policy
@@ -42,6 +27,15 @@ class Held:
     records: int
     partition: TopicPartition
     position: ConsumerPosition
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTopic:
+    """A topic whose records a policy could delete. `readers`: the groups that read it, all of them."""
+
+    records: int
+    partitions: Sequence[TopicPartition]
+    readers: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -61,12 +55,11 @@ class ClusterFacts:
         return {kind: frozenset(selected) for kind, selected in names.items()}
 
     def is_covered(self, kind: type[Policy], name: str) -> bool:
-        """Whether a policy of this kind selects the topic or group already."""
         return name in self.covered.get(kind, ())
 
     @cached_property
-    def _unknown_consumers(self) -> UnknownConsumers:
-        return unknown_consumers(self.snapshot, lambda _group: False)
+    def _unknown_consumers(self) -> consumers.UnknownConsumers:
+        return consumers.unknown_consumers(self.snapshot, lambda _group: False)
 
     @cached_property
     def _streams(self) -> Mapping[str, str]:
@@ -85,21 +78,20 @@ class ClusterFacts:
         return None if block is None else block.reason
 
     @cached_property
-    def purgeable(self) -> Mapping[str, TopicFacts | BlockReason]:
-        """The topics whose records a policy could delete; or why that is not known."""
-        topics: dict[str, TopicFacts | BlockReason] = {}
+    def purgeable(self) -> Mapping[str, ReadTopic | Unknown]:
+        """The topics whose records a policy could delete, without their readers; or why that is not known."""
+        topics: dict[str, ReadTopic | Unknown] = {}
         for name, facts in sorted(self.snapshot.topics.items()):
             if name.startswith("_") or not re.fullmatch(TOPIC_TEXT, name) or self.cluster.protection.of_topic(name):
                 continue
             try:
                 check_records_deletable(facts, exact=False)
-                known(facts.partitions, "the number of partitions of", name)
-                known(facts.records, "the number of records of", name)
+                partitions = known(facts.partitions, "the number of partitions of", name)
+                records = known(facts.records, "the number of records of", name)
+                topics[name] = ReadTopic(records, [TopicPartition(name, number) for number in range(partitions)])
             except BlockReason as error:
                 if error.unread:
-                    topics[name] = error
-            else:
-                topics[name] = facts
+                    topics[name] = Unknown(error.reason)
         return topics
 
     @cached_property
@@ -113,41 +105,36 @@ class ClusterFacts:
             if self._unknown_consumers.of(partition.topic) is not None:
                 continue
             readers, log_start, _last_stable_offset, high_watermark, topic_id = values
-            positions[partition] = tuple(verified_positions(readers, topic_id, log_start, high_watermark))
+            positions[partition] = tuple(consumers.verified_positions(readers, topic_id, log_start, high_watermark))
         return positions
 
     @cached_property
-    def readers(self) -> Mapping[str, frozenset[str] | Unknown]:
-        """The groups that read each purgeable topic."""
-        readers: dict[str, frozenset[str] | Unknown] = {}
-        for name, topic in self.purgeable.items():
-            if isinstance(topic, BlockReason):
-                readers[name] = Unknown(topic.reason)
-                continue
-            assert isinstance(topic.partitions, int)
-            partitions = [TopicPartition(name, number) for number in range(topic.partitions)]
-            unread = [partition for partition in partitions if partition not in self.positions]
-            if (block := self._unknown_consumers.of(name)) is not None:
-                readers[name] = Unknown(block.reason)
-            elif unread:
-                readers[name] = Unknown(f"not all offsets and groups could be read{self._reason(unread[0])}")
-            else:
-                readers[name] = frozenset(reader.group for p in partitions for reader in self.positions[p])
-        return readers
+    def topics(self) -> Mapping[str, ReadTopic | Unknown]:
+        """The purgeable topics with the groups that read them; or why these are not known."""
+        return {name: self._with_readers(name, topic) for name, topic in self.purgeable.items()}
+
+    def _with_readers(self, name: str, topic: ReadTopic | Unknown) -> ReadTopic | Unknown:
+        if isinstance(topic, Unknown):
+            return topic
+        if (block := self._unknown_consumers.of(name)) is not None:
+            return Unknown(block.reason)
+        if unread := [partition for partition in topic.partitions if partition not in self.positions]:
+            return Unknown(f"not all offsets and groups could be read{self._reason(unread[0])}")
+        readers = (reader.group for partition in topic.partitions for reader in self.positions[partition])
+        return replace(topic, readers=frozenset(readers))
 
     @cached_property
     def all_read(self) -> bool:
         """Whether it is known of each purgeable topic what every group has read of it."""
-        is_unknown = (isinstance(readers, Unknown) for readers in self.readers.values())
+        is_unknown = (isinstance(topic, Unknown) for topic in self.topics.values())
         return self.unknown_consumers is None and not any(is_unknown)
 
     @cached_property
     def only_readers(self) -> Mapping[str, list[str]]:
-        """The topics that a group alone reads, by group."""
         topics: defaultdict[str, list[str]] = defaultdict(list)
-        for topic, readers in self.readers.items():
-            if not isinstance(readers, Unknown) and len(readers) == 1:
-                topics[min(readers)].append(display_name(topic))
+        for name, topic in self.topics.items():
+            if not isinstance(topic, Unknown) and len(topic.readers) == 1:
+                topics[min(topic.readers)].append(display_name(name))
         return topics
 
     def _reason(self, partition: TopicPartition) -> str:
@@ -180,20 +167,21 @@ class ClusterFacts:
         It counts whether or not a group has read it: a floor of any rule waits for the reader.
         """
         alone = replace(self.snapshot, external={reader: self.snapshot.external[reader]})
-        return {topic: self._held_by(alone, topic) for topic in self.purgeable if external_names(alone, topic)}
+        return {
+            topic: self._held_by(alone, topic) for topic in self.purgeable if consumers.external_names(alone, topic)
+        }
 
     def _held_by(self, alone: ClusterSnapshot, topic: str) -> Sequence[Held] | Unknown:
         facts, held = self.purgeable[topic], list[Held]()
-        if isinstance(facts, BlockReason):
-            return Unknown(facts.reason)
-        assert isinstance(facts.partitions, int)
-        for partition in (TopicPartition(topic, number) for number in range(facts.partitions)):
+        if isinstance(facts, Unknown):
+            return facts
+        for partition in facts.partitions:
             of_partition = self.snapshot.partitions.get(partition)
             offsets = () if of_partition is None else _offsets_and_readers(of_partition)[1:4]
             if not offsets or any(isinstance(offset, Unknown) for offset in offsets):
                 return Unknown(f"not all offsets could be read{self._reason(partition)}")
             log_start, end, high_watermark = offsets
-            (position,) = external_positions(alone, partition, log_start, high_watermark)
+            (position,) = consumers.external_positions(alone, partition, log_start, high_watermark)
             held.append(Held(max(0, end - max(position.committed, log_start)), partition, position))
         return sorted((of for of in held if of.records), key=lambda of: (-of.records, of.partition))
 
@@ -202,11 +190,6 @@ class ClusterFacts:
         facts = self.snapshot.groups.get(group)
         without = (GroupState.EMPTY, GroupState.DEAD, GroupState.UNKNOWN)
         return facts is not None and isinstance(facts.state, GroupState) and facts.state not in without
-
-    def state(self, group: str) -> str:
-        """The state of a group in words."""
-        facts: GroupFacts | None = self.snapshot.groups.get(group)
-        return "in an unknown state" if facts is None or isinstance(facts.state, Unknown) else str(facts.state)
 
 
 def _offsets_and_readers(facts: PartitionFacts) -> tuple[Any, ...]:

@@ -8,16 +8,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import quote
 
 from reconciler.codec import Codec, document
-from reconciler.model.bounds import InstantMs, NonEmpty
+from reconciler.model.bounds import NonEmpty
 from reconciler.model.description import RecordShare
 from reconciler.model.names import Address
 from reconciler.policies import Policy
 from reconciler.policies.external_reader import ExternalReader
-from reconciler.text.formatting import first_few
+from reconciler.text.formatting import first_few, format_exact_instant
 
 FORMAT_VERSION = "1.0"
 NAMES_MAX = 1_000
@@ -96,35 +96,25 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
-    """How large the scanned cluster is, by what could be read."""
-
-    brokers: int
-    topics: int
-    partitions: int
-    groups: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestions:
     """All findings of one scan of one cluster.
 
     `sections`: one for each kind, in the order of `Kind`. `unmatched`: ids to ignore that no finding
-    has. `idle_for_ms`: how long a group has to be without activity.
+    has. `idle_for_ms`: how long a group has to be without activity. `size`: of what could be read, the
+    number of brokers, topics, partitions and groups.
     """
 
     cluster: str
     cluster_id: str
     observed_at_ms: int
     idle_for_ms: int
-    size: Size
+    size: Mapping[str, int]
     sections: tuple[FindingSection, ...]
     drafts: tuple[Draft, ...]
     unmatched: tuple[str, ...] = ()
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """All findings, in the order of the sections."""
         return tuple(finding for section in self.sections for finding in section.findings)
 
     @property
@@ -142,7 +132,6 @@ class Suggestions:
         ]
 
     def of(self, kind: FindingKind) -> FindingSection:
-        """Return the section of a kind."""
         return next(section for section in self.sections if section.kind is kind)
 
 
@@ -165,7 +154,6 @@ class Collector:
         return True
 
     def add(self, *subject: str, title: str, confidence: Confidence, **facts: Any) -> str:
-        """Add a finding and return its id."""
         identifier, name = finding_id(self.kind, *subject), subject[0]
         self.findings.append(
             Finding(id=identifier, kind=self.kind, subject=name, title=title, confidence=confidence, **facts)
@@ -222,64 +210,32 @@ def parse_ignored(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(line for line in lines if line))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Manifest:
-    """The text of a manifest, and the ids of the findings that it is made of."""
-
-    address: Address
-    findings: tuple[str, ...]
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Document:
-    """The JSON document. One finding per line, for `diff` and `grep`."""
-
-    format_version: str = FORMAT_VERSION
-    kind: Literal["Suggestions"] = "Suggestions"
-    cluster: NonEmpty
-    cluster_id: NonEmpty
-    observed_at_ms: InstantMs
-    idle_for_ms: int
-    size: Size
-    unmatched: tuple[str, ...]
-    sections: tuple["_Summary", ...]
-    findings: tuple[Finding, ...]
-    manifests: tuple[_Manifest, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Summary:
-    """A section without its findings."""
-
-    kind: FindingKind
-    findings: int
-    unknown: tuple[str, ...]
-    ignored: int
-
-
-_CODEC = Codec(_Document)
+_CODEC = Codec(Finding)
 
 
 def dumps(suggestions: Suggestions, manifests: Iterable[tuple[Address, Sequence[Finding], str]]) -> Iterator[str]:
-    """Yield the JSON document, piece by piece. `manifests`: address, findings and text of each."""
-    value = _Document(
-        cluster=suggestions.cluster,
-        cluster_id=suggestions.cluster_id,
-        observed_at_ms=suggestions.observed_at_ms,
-        idle_for_ms=suggestions.idle_for_ms,
-        size=suggestions.size,
-        unmatched=suggestions.unmatched,
-        sections=tuple(
-            _Summary(
-                kind=section.kind, findings=len(section.findings), unknown=section.unknown, ignored=section.ignored
-            )
-            for section in suggestions.sections
-        ),
-        findings=suggestions.findings,
-        manifests=tuple(
-            _Manifest(address=address, findings=tuple(finding.id for finding in findings), text=text)
-            for address, findings, text in manifests
-        ),
+    """Yield the JSON document, piece by piece. `manifests`: address, findings and text of each.
+
+    One finding per line, for `diff` and `grep`; of a section, only the number of its findings.
+    """
+    yield from document(
+        {
+            "format_version": FORMAT_VERSION,
+            "kind": "Suggestions",
+            "cluster": suggestions.cluster,
+            "cluster_id": suggestions.cluster_id,
+            "observed_at": format_exact_instant(suggestions.observed_at_ms),
+            "idle_for_ms": suggestions.idle_for_ms,
+            "size": suggestions.size,
+            "unmatched": suggestions.unmatched,
+            "sections": [
+                {"kind": of.kind, "findings": len(of.findings), "unknown": of.unknown, "ignored": of.ignored}
+                for of in suggestions.sections
+            ],
+            "findings": map(_CODEC.encode, suggestions.findings),
+            "manifests": [
+                {"address": str(address), "findings": [finding.id for finding in findings], "text": text}
+                for address, findings, text in manifests
+            ],
+        }
     )
-    yield from document(_CODEC.fields(value))

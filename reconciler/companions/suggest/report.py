@@ -34,14 +34,8 @@ _HEADINGS: dict[FindingKind, str] = {
 
 def suggest_report(suggestions: Suggestions, *, next_steps: Sequence[str] = (), items_max: int = ITEMS_MAX) -> Report:
     """The report of one cluster. `next_steps`: escaped. `items_max`: items that one section shows."""
-    size = suggestions.size
     cluster: Phrase = (name(suggestions.cluster), " (", name(suggestions.cluster_id), ")")
-    parts = [
-        count(size.brokers, "broker"),
-        count(size.topics, "topic"),
-        count(size.partitions, "partition"),
-        count(size.groups, "group"),
-    ]
+    parts = [count(number, noun.removesuffix("s")) for noun, number in suggestions.size.items()]
     drafted = sum(len(draft.findings) for draft in suggestions.drafts)
     policies = f"{len(suggestions.drafts):,} {'policy' if len(suggestions.drafts) == 1 else 'policies'}"
     total = f"{count(len(suggestions.findings), 'finding')}, {drafted:,} of them in {policies} to review"

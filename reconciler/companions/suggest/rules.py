@@ -8,13 +8,13 @@ The policies themselves decide: a finding with a manifest is what a policy with 
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from reconciler.companions.suggest.cluster_rules import find_limits, find_protections
-from reconciler.companions.suggest.facts import ClusterFacts, Held, is_changelog, is_repartition
+from reconciler.companions.suggest.facts import ClusterFacts, Held, ReadTopic, is_changelog, is_repartition
 from reconciler.companions.suggest.findings import (
     NAMES_MAX,
     Collector,
@@ -22,28 +22,14 @@ from reconciler.companions.suggest.findings import (
     Draft,
     Finding,
     FindingKind,
-    Size,
     Suggestions,
 )
 from reconciler.model.action import Action, Mode
-from reconciler.model.names import Address
+from reconciler.model.names import Address, format_subject
 from reconciler.model.plan import Blocked, Decision, Waiting
-from reconciler.model.scan_request import (
-    ExternalReaderRequest,
-    GroupRequest,
-    PositionKind,
-    ScanRequest,
-    TopicRequest,
-)
+from reconciler.model.scan_request import ExternalReaderRequest, GroupRequest, PositionKind, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import (
-    NOT_ASKED,
-    ClusterSnapshot,
-    ExternalPosition,
-    TopicFacts,
-    Unknown,
-    doubt_age,
-)
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, ExternalPosition, Unknown, doubt_age
 from reconciler.operations.base import DAY_MS
 from reconciler.operations.consumers import describe_move, external_names, undeclared_syncs
 from reconciler.operations.delete_group import GROUPS, GROUPS_PERCENT, DeleteGroup
@@ -67,11 +53,14 @@ OWNER = "TODO"
 _LONG_IDLE_MS = 30 * DAY_MS
 _HELD_SHARE = 0.1
 """A group that holds back a smaller share of a topic is not behind, but at work."""
+_OF_RECORDS = frozenset({FindingKind.READ_RECORDS, FindingKind.LAGGING_GROUP, FindingKind.UNREAD_TOPIC})
+"""Findings that rest on who reads what."""
 _UNSEEN = (
     "consumers without commits in Kafka, such as Spark and Flink, are invisible unless an ExternalReader names them"
 )
 
 
+_A = TypeVar("_A", bound=Action)
 _M = TypeVar("_M", Policy, ExternalReader)
 
 
@@ -152,7 +141,7 @@ class _Analysis:
     """The manifests of readers that no manifest declares, with the ids of their findings."""
 
     def result(self) -> Suggestions:
-        snapshot = self.facts.snapshot
+        snapshot, facts = self.facts.snapshot, self.facts
         rules: Mapping[FindingKind, Callable[[Collector], None]] = {
             FindingKind.IDLE_GROUP: self._idle_groups,
             FindingKind.READ_RECORDS: self._read_records,
@@ -160,34 +149,38 @@ class _Analysis:
             FindingKind.LAGGING_GROUP: self._lagging_groups,
             FindingKind.UNREAD_TOPIC: self._unread_topics,
             FindingKind.EXTERNAL_READER: self._external_readers,
-            FindingKind.PROTECTION: partial(find_protections, self.facts),
-            FindingKind.LIMIT: lambda collector: find_limits(self.facts, collector, self._drafted_actions()),
+            FindingKind.PROTECTION: partial(find_protections, facts),
+            FindingKind.LIMIT: lambda collector: find_limits(
+                facts, collector, [action for drafted in self.drafted for action in self.candidates[drafted][1]]
+            ),
         }
-        collectors = []
-        for kind in FindingKind:  # in this order
-            collectors.append(Collector(kind, self.ignored_ids))
-            rules[kind](collectors[-1])
+        collectors = [Collector(kind, self.ignored_ids) for kind in FindingKind]  # in this order
+        for collector in collectors:
+            if collector.kind in _OF_RECORDS and facts.unknown_consumers is not None:
+                collector.cannot_tell(facts.unknown_consumers)
+            else:
+                rules[collector.kind](collector)
         policies: list[tuple[Policy | ExternalReader, Sequence[str]]] = [*self._policies(), *self.readers]
         manifests = {identifier: policy.address for policy, ids in policies for identifier in ids}
         of_cluster = (
             f for c in collectors if c.kind in (FindingKind.PROTECTION, FindingKind.LIMIT) for f in c.findings
         )
-        manifests |= {finding.id: self.facts.cluster.address for finding in of_cluster}
+        manifests |= {finding.id: facts.cluster.address for finding in of_cluster}
         sections = tuple(collector.section(manifests) for collector in collectors)
         by_id = {finding.id: finding for section in sections for finding in section.findings}
         matched = {identifier for collector in collectors for identifier in collector.ignored}
-        partitions = (facts.partitions for facts in snapshot.topics.values())
+        partitions = (topic.partitions for topic in snapshot.topics.values())
         return Suggestions(
-            cluster=self.facts.cluster.metadata.name,
+            cluster=facts.cluster.metadata.name,
             cluster_id=snapshot.cluster_id,
             observed_at_ms=snapshot.observed_at_ms,
             idle_for_ms=self.idle_for_ms,
-            size=Size(
-                brokers=len(snapshot.brokers),
-                topics=len(snapshot.topics),
-                partitions=sum(number for number in partitions if isinstance(number, int)),
-                groups=len(snapshot.groups.keys() - {""}),
-            ),
+            size={
+                "brokers": len(snapshot.brokers),
+                "topics": len(snapshot.topics),
+                "partitions": sum(number for number in partitions if isinstance(number, int)),
+                "groups": len(snapshot.groups.keys() - {""}),
+            },
             sections=sections,
             drafts=tuple(
                 Draft(policy=policy, findings=tuple(by_id[identifier] for identifier in ids))
@@ -223,13 +216,8 @@ class _Analysis:
             else:
                 names.append(name)
         rule = _Rule(GroupRemoval, "idle-groups", self._removal_spec)
-        removals: dict[str, DeleteGroup] = {}
-        for chunk in _chunks(names):
-            for group, decisions in self._decisions(rule, chunk, snapshot).items():
-                removals.update((group, decision) for decision in decisions if isinstance(decision, DeleteGroup))
-                if unread := _unread(decisions):
-                    collector.cannot_tell(unread.reason, quoted(group))
-        self.idle = {group: removal for group, removal in removals.items() if not collector.is_ignored(group)}
+        found = self._decided(collector, rule, names, DeleteGroup)
+        self.idle = {group: removal for group, (removal,), _all in found if not collector.is_ignored(group)}
         held = {} if self.facts.unknown_consumers is not None else self.facts.held(self.leaving)
         for group, removal in self.idle.items():
             identifier = self._add_idle_group(collector, removal, held.get(group, Counter()))
@@ -272,20 +260,19 @@ class _Analysis:
         )
 
     def _lagging_groups(self, collector: Collector) -> None:
-        if not self._consumers_known(collector):
-            return
         for group, held in sorted(self.facts.held(self.leaving).items()):
             for topic, records in held.items() if group not in self.leaving else ():
-                facts = self.facts.purgeable[topic]
-                if isinstance(self.facts.readers[topic], Unknown) or not isinstance(facts, TopicFacts):
+                read = self.facts.topics[topic]
+                if isinstance(read, Unknown) or records < read.records * _HELD_SHARE:
                     continue
-                assert isinstance(facts.records, int)
-                if records >= facts.records * _HELD_SHARE and not collector.is_ignored(group, topic):
-                    self._add_lagging_group(collector, group, topic, records, facts.records)
+                if not collector.is_ignored(group, topic):
+                    self._add_lagging_group(collector, group, topic, records, read)
 
-    def _add_lagging_group(self, collector: Collector, group: str, topic: str, records: int, total: int) -> None:
-        others = [name for name in self._active_readers(topic) if name != group]
-        held, works = f"{_share(records, total)} of {display_name(topic)}", self.facts.works(group)
+    def _add_lagging_group(self, collector: Collector, group: str, topic: str, records: int, read: ReadTopic) -> None:
+        others = sorted(read.readers - self.leaving - {group})
+        held, works = f"{_share(records, read.records)} of {display_name(topic)}", self.facts.works(group)
+        facts = self.facts.snapshot.groups.get(group)
+        state = "in an unknown state" if facts is None or isinstance(facts.state, Unknown) else facts.state
         outlook = "it may catch up by itself" if works else "it may be one that works once in a while"
         collector.add(
             group,
@@ -296,32 +283,20 @@ class _Analysis:
                 f"{held} that it has not read {_have(records)} been read by {_groups(others)}",
                 "consumers: block keeps these records",
             ),
-            counter_evidence=(f"the group is {self.facts.state(group)}: {outlook}", *self.facts.state_elsewhere(group)),
+            counter_evidence=(f"the group is {state}: {outlook}", *self.facts.state_elsewhere(group)),
             records=records,
         )
 
     # --- records
 
-    def _consumers_known(self, collector: Collector) -> bool:
-        if self.facts.unknown_consumers is not None:
-            collector.cannot_tell(self.facts.unknown_consumers)
-        return self.facts.unknown_consumers is None
-
-    def _active_readers(self, topic: str) -> list[str]:
-        """The groups of a topic without those that leave. Its readers are known."""
-        readers = self.facts.readers[topic]
-        return [] if isinstance(readers, Unknown) else sorted(readers - self.leaving)
-
     def _read_records(self, collector: Collector) -> None:
-        if not self._consumers_known(collector):
-            return
         topics_of: defaultdict[tuple[bool, tuple[str, ...]], list[str]] = defaultdict(list)
-        for topic, readers in self.facts.readers.items():
+        for topic, read in self.facts.topics.items():
             if self.facts.is_covered(RetentionFloor, topic):
                 continue
-            if isinstance(readers, Unknown):
-                collector.cannot_tell(readers.reason, display_name(topic))
-            elif groups := self._active_readers(topic):
+            if isinstance(read, Unknown):
+                collector.cannot_tell(read.reason, display_name(topic))
+            elif groups := sorted(read.readers - self.leaving):
                 topics_of[not is_repartition(topic), tuple(groups)].append(topic)
         remaining = self._without_leaving_groups()
         for (is_ordinary, names), topics in sorted(topics_of.items()):
@@ -333,9 +308,10 @@ class _Analysis:
             base = f"read-by-{names[0]}" if is_ordinary else f"repartition-read-by-{names[0]}"
             base += f"-and-{len(names) - 1}-more" if len(names) > 1 else ""
             rule = _Rule(RetentionFloor, base, partial(_floor_spec, groups=names))
-            for chunk in _chunks(topics):
-                for topic, decisions in self._decisions(rule, chunk, remaining).items():
-                    self._add_read_records(collector, topic, rule, names, decisions)
+            for topic, purges, decisions in self._decided(collector, rule, topics, DeleteRecords, remaining):
+                if sum(purge.records_max for purge in purges) and not collector.is_ignored(topic):
+                    identifier = self._add_read_records(collector, topic, names, purges, decisions)
+                    self.candidates[identifier] = rule, purges
         self._choose(collector, "topics", self.facts.cluster.limit(TOPICS), lambda _finding: 1)
 
     def _without_leaving_groups(self) -> ClusterSnapshot:
@@ -357,21 +333,17 @@ class _Analysis:
         return replace(self.facts.snapshot, partitions=partitions)
 
     def _add_read_records(
-        self, collector: Collector, topic: str, rule: _Rule, groups: Sequence[str], decisions: Sequence[Decision]
-    ) -> None:
-        """Add what a floor of this topic would delete, if anything."""
-        if unread := _unread(decisions):
-            collector.cannot_tell(unread.reason, display_name(topic))
-            return
-        purges = [decision for decision in decisions if isinstance(decision, DeleteRecords)]
-        records = sum(purge.records_max for purge in purges)
-        if not records or collector.is_ignored(topic):
-            return
-        facts = self.facts.snapshot.topics[topic]
-        assert isinstance(facts.records, int)
-        size = f"{_share(records, facts.records, purges[0].noun)} on {count(len(purges), 'partition')}"
-        readers = self.facts.readers[topic]
-        waits_for = [] if isinstance(readers, Unknown) else sorted(readers & self.leaving)
+        self,
+        collector: Collector,
+        topic: str,
+        groups: Sequence[str],
+        purges: Sequence[DeleteRecords],
+        decisions: Sequence[Decision],
+    ) -> str:
+        read, records = self.facts.topics[topic], sum(purge.records_max for purge in purges)
+        assert isinstance(read, ReadTopic)
+        size = f"{_share(records, read.records, purges[0].noun)} on {count(len(purges), 'partition')}"
+        waits_for = sorted(read.readers & self.leaving)
         evidence = [f"{size} {_have(records)} been read by {_groups(groups)}"]
         if waits_for:
             evidence.append(f"they go once {_groups(waits_for)} is removed; no other group reads the topic")
@@ -387,44 +359,37 @@ class _Analysis:
             counter_evidence.append(f"{count(len(blocked), 'partition')} would be blocked: {blocked[0].reason}")
         works = all(map(self.facts.works, groups))
         confidence = Confidence.HIGH if read_once else Confidence.MEDIUM if works else Confidence.LOW
-        identifier = collector.add(
+        return collector.add(
             topic,
             title="delete what every group has read",
             confidence=confidence,
             evidence=tuple(evidence),
             counter_evidence=tuple(counter_evidence),
             records=records,
-            topic_records=facts.records,
+            topic_records=read.records,
             partitions=len(purges),
         )
-        self.candidates[identifier] = rule, purges
 
     def _unread_topics(self, collector: Collector) -> None:
-        if not self._consumers_known(collector):
-            return
-        for topic, readers in self.facts.readers.items():
-            facts = self.facts.purgeable[topic]
+        for topic, read in self.facts.topics.items():
             if self.facts.is_covered(RetentionFloor, topic) or is_changelog(topic) or is_repartition(topic):
                 continue
-            if isinstance(readers, Unknown) or not isinstance(facts, TopicFacts):
-                reason = readers.reason if isinstance(readers, Unknown) else ""
-                collector.cannot_tell(reason, display_name(topic))
+            if isinstance(read, Unknown):
+                collector.cannot_tell(read.reason, display_name(topic))
                 continue
-            is_read = self._active_readers(topic) or external_names(self.facts.snapshot, topic)
+            is_read = read.readers - self.leaving or external_names(self.facts.snapshot, topic)
             if is_read or collector.is_ignored(topic):
                 continue
-            assert isinstance(facts.records, int)
-            assert isinstance(facts.partitions, int)
-            by_idle = f"no group reads it but those to be removed: {_groups(sorted(readers))}"
-            size = f"it holds {count(facts.records, 'record')} on {count(facts.partitions, 'partition')}"
+            by_idle = f"no group reads it but those to be removed: {_groups(sorted(read.readers))}"
+            size = f"it holds {count(read.records, 'record')} on {count(len(read.partitions), 'partition')}"
             collector.add(
                 topic,
                 title="ask the owner who reads it, and how long its records have to stay",
                 confidence=Confidence.LOW,
-                evidence=(by_idle if readers else "no group reads it", size),
+                evidence=(by_idle if read.readers else "no group reads it", size),
                 counter_evidence=(_UNSEEN,),
-                records=facts.records,
-                partitions=facts.partitions,
+                records=read.records,
+                partitions=len(read.partitions),
             )
 
     # --- readers
@@ -511,15 +476,11 @@ class _Analysis:
         ]
         if snapshot.topics_incomplete is not None:
             collector.cannot_tell(f"there may be more topics: {snapshot.topics_incomplete.reason}")
-        rule = _Rule(LeaderPolicy, "preferred-leaders", _leader_spec)
-        for chunk in _chunks(topics):
-            for topic, decisions in self._decisions(rule, chunk, snapshot).items():
-                elections = [decision for decision in decisions if isinstance(decision, ElectLeader)]
-                if unread := _unread(decisions):
-                    collector.cannot_tell(unread.reason, display_name(topic))
-                elif elections and not collector.is_ignored(topic):
-                    identifier = self._add_leaders(collector, topic, elections, decisions)
-                    self.candidates[identifier] = rule, elections
+        rule = _Rule(LeaderPolicy, "preferred-leaders", lambda names: {"topics": list(names), "election": "preferred"})
+        for topic, elections, decisions in self._decided(collector, rule, topics, ElectLeader):
+            if not collector.is_ignored(topic):
+                identifier = self._add_leaders(collector, topic, elections, decisions)
+                self.candidates[identifier] = rule, elections
         self._choose(
             collector, "elections", self.facts.cluster.limit(ELECTIONS), lambda finding: finding.partitions or 0
         )
@@ -551,10 +512,6 @@ class _Analysis:
 
     # --- manifests
 
-    def _drafted_actions(self) -> Sequence[Action]:
-        """Return what the manifests would do now."""
-        return [action for identifier in self.drafted for action in self.candidates[identifier][1]]
-
     def _manifest(self, kind: type[_M], name: str, spec: Mapping[str, Any], reason: str | None = None) -> _M:
         metadata = {"name": name, "cluster": self.facts.cluster.metadata.name, "owner": OWNER}
         return kind.model_validate(
@@ -567,15 +524,30 @@ class _Analysis:
             }
         )
 
-    def _decisions(
-        self, rule: _Rule, names: Sequence[str], snapshot: ClusterSnapshot
-    ) -> Mapping[str, Sequence[Decision]]:
-        """Return what a policy with these names would do, by topic or group."""
-        by_name: defaultdict[str, list[Decision]] = defaultdict(list)
-        policy = self._manifest(rule.kind, "suggested", rule.spec(names))
-        for decision in policy.decide(dict.fromkeys(names, True), snapshot):
-            by_name[decision.address.name].append(decision)
-        return by_name
+    def _decided(
+        self,
+        collector: Collector,
+        rule: _Rule,
+        names: Sequence[str],
+        operation: type[_A],
+        snapshot: ClusterSnapshot | None = None,
+    ) -> Iterator[tuple[str, Sequence[_A], Sequence[Decision]]]:
+        """Yield the topics or groups that a policy with these names would change, with its actions and decisions.
+
+        Of a name with a decision that rests on a fact that was not read, the collector cannot tell.
+        """
+        for chunk in _chunks(names):
+            policy = self._manifest(rule.kind, "suggested", rule.spec(chunk))
+            by_name: defaultdict[str, list[Decision]] = defaultdict(list)
+            for decision in policy.decide(dict.fromkeys(chunk, True), snapshot or self.facts.snapshot):
+                by_name[decision.address.name].append(decision)
+            for name, decisions in by_name.items():
+                actions = [decision for decision in decisions if isinstance(decision, operation)]
+                unread = [decision for decision in decisions if isinstance(decision, Blocked) and decision.unread]
+                if unread:
+                    collector.cannot_tell(unread[0].reason, format_subject(policy.address_of(name)))
+                elif actions:
+                    yield name, actions, decisions
 
     def _choose(self, collector: Collector, name: str, most: float, amount: Callable[[Finding], int]) -> None:
         """Choose the best findings for the manifests: as many as a limit allows in one plan."""
@@ -591,17 +563,18 @@ class _Analysis:
 
     def _policies(self) -> list[tuple[Policy, Sequence[str]]]:
         """Return the manifests, with names that no other policy has, and the ids of their findings."""
-        subjects: defaultdict[_Rule, dict[str, str]] = defaultdict(dict)
-        for identifier, finding in self.drafted.items():
-            subjects[self.candidates[identifier][0]][finding.subject] = identifier
         taken = {policy.address for policy in self.facts.policies}
         policies: list[tuple[Policy, Sequence[str]]] = []
 
-        def order(item: tuple[_Rule, dict[str, str]]) -> tuple[int, str, list[str]]:
-            kind = self.drafted[min(item[1].values())].kind
-            return list(FindingKind).index(kind), item[0].base, sorted(item[1])
+        def order(item: tuple[_Rule, Sequence[Finding]]) -> tuple[int, str, list[str]]:
+            rule, findings = item
+            return list(FindingKind).index(findings[0].kind), rule.base, sorted(of.subject for of in findings)
 
-        for rule, ids in sorted(subjects.items(), key=order):
+        by_rule: defaultdict[_Rule, list[Finding]] = defaultdict(list)
+        for finding in self.drafted.values():
+            by_rule[self.candidates[finding.id][0]].append(finding)
+        for rule, findings in sorted(by_rule.items(), key=order):
+            ids = {finding.subject: finding.id for finding in findings}
             for chunk in _chunks(sorted(ids)):
                 number, name = 1, _manifest_name(rule.base)
                 while Address(rule.kind.__name__, name) in taken:
@@ -623,20 +596,11 @@ def _floor_spec(topics: Sequence[str], groups: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _leader_spec(topics: Sequence[str]) -> dict[str, Any]:
-    return {"topics": list(topics), "election": "preferred"}
-
-
 def _manifest_name(base: str, ending: str = "") -> str:
     """Return a name for a manifest from any text; a long one is cut."""
     text = re.sub("[^a-z0-9.-]+", "-", base.lower()).strip(".-")[: 63 - len(ending)].strip(".-") + ending
     assert re.fullmatch(NAME_TEXT, text), text
     return text
-
-
-def _unread(decisions: Iterable[Decision]) -> Blocked | None:
-    """Return the first decision that rests on a fact that was not read."""
-    return next((decision for decision in decisions if isinstance(decision, Blocked) and decision.unread), None)
 
 
 def _chunks(names: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -71,6 +71,11 @@ class DeletionTexts(Deletion):
             noun=self.noun,
         )
 
+    @property
+    def unchecked(self) -> str:
+        names = first_few([quoted(selector) for selector in self.guard.except_groups])
+        return f"groups of exceptGroups do not count, known or not: {names}" if names else ""
+
     def describe(self) -> Description:
         seen = self.seen
         because: Phrase = ("because ", sentence(self.reason))
@@ -80,7 +85,6 @@ class DeletionTexts(Deletion):
             loss=("at most ", strong(count(self.records_max, self.noun)), f" ({_share_text([self])})"),
             notes=(because if self.drift else (*because, " (not drift yet: within driftAfter)"),),
             risks=tuple(_skip(group, count(records, self.noun)) for group, records in self.skips),
-            unknowns=self._excluded_groups(),
         )
 
     @classmethod
@@ -112,7 +116,6 @@ class DeletionTexts(Deletion):
             change=change,
             loss=loss,
             risks=tuple(risks),
-            unknowns=first._excluded_groups(),
         )
 
     @classmethod
@@ -187,13 +190,6 @@ class DeletionTexts(Deletion):
         if not summary:
             return None
         return SizeChange(larger=moved > 0 or start < old_start, summary=("; ".join(summary),), details=details)
-
-    def _excluded_groups(self) -> tuple[Phrase, ...]:
-        """Name the groups of exceptGroups: the positions of some may be known, and of others not."""
-        if not self.guard.except_groups:
-            return ()
-        names = escaped_name(first_few([quoted(selector) for selector in self.guard.except_groups]))
-        return (("groups of exceptGroups do not count, whether their positions are known or not: ", names),)
 
 
 def share_percent(actions: Sequence[Deletion]) -> float:

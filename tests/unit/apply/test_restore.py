@@ -20,10 +20,10 @@ from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset, GroupType
 from reconciler.operations.restore_offset import RestoreOffset
-from reconciler.report.restore import restore_plan_report, restore_report
+from reconciler.report.restore import restore_report
 from reconciler.report.terminal import write_lines
 from reconciler.report.tree import Report
-from tests.fakes.cluster import FakeCluster, FakeGroup
+from tests.fakes.cluster import FakeCluster, FakeGroup, cluster_of_orders
 from tests.fakes.runs import HEADER, context, removal, run
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -34,9 +34,7 @@ ADDRESS = Address("GroupRemoval", "dead", GROUP)
 @pytest.fixture
 def cluster() -> FakeCluster:
     """Two partitions with 100 records each, of which the first 10 are gone; the group is removed."""
-    cluster = FakeCluster()
-    cluster.create_topic("orders", 2)
-    cluster.produce("orders", {0: 100, 1: 100})
+    cluster = cluster_of_orders(2)
     cluster.expire(FIRST, 10)
     cluster.expire(SECOND, 10)
     return cluster
@@ -326,7 +324,7 @@ def test_metadata_that_is_not_restored_is_said(
     ]
     assert [entry.detail for entry in journaled(tmp_path)[2:]] == [f"written back{reason}" for reason in expected]
     for tree, verb in (
-        (restore_plan_report(planned, "prod"), "can be written back"),
+        (restore_report(planned.removal, planned.unwritten, "prod", is_planned=True), "can be written back"),
         (restore_report(etl_removal, outcomes, "prod"), "written back"),
     ):
         text = " ".join(line.plain for line in write_lines(tree, width=None))
@@ -474,7 +472,7 @@ def test_the_partitions_of_a_topic_are_one_line(cluster: FakeCluster, tmp_path: 
     def body(tree: Report) -> list[str]:
         return [line.plain for line in write_lines(tree, width=None)][2:-2]
 
-    assert body(restore_plan_report(planned, "prod")) == [
+    assert body(restore_report(planned.removal, planned.unwritten, "prod", is_planned=True)) == [
         "Do not write: 10 partitions of clicks, such as clicks[0] — offsets 20 to 29: the log starts at 30, above the offset",
         "Write: 2 partitions of orders — offsets 50 to 60",
         "Write: 30 partitions of clicks — offsets 30 to 59",
@@ -494,7 +492,10 @@ def test_a_topic_name_of_an_edited_file_stays_on_its_line(cluster: FakeCluster, 
     removal = replace(removal, offsets=(hostile, removal.offsets[1]))
     planned = restore.plan(removal, cluster)
     outcomes = restore.restore(planned, context(cluster, tmp_path, stop=lambda: True))
-    for tree in (restore_plan_report(planned, "prod"), restore_report(removal, outcomes, "prod")):
+    for tree in (
+        restore_report(planned.removal, planned.unwritten, "prod", is_planned=True),
+        restore_report(removal, outcomes, "prod"),
+    ):
         text = "\n".join(line.plain for line in write_lines(tree, width=None))
         assert "\x1b" not in text
         assert "\n  + paid" not in text

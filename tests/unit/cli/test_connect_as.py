@@ -139,6 +139,6 @@ def test_the_journal_is_that_of_the_trusted_manifest(tmp_path: Path) -> None:
     """A pull request could bring a journal file, or a link to a secret in its place."""
     base, proposed = (files.load([write(tmp_path / name, servers="a:1")], now_ms=0) for name in ("base", "proposed"))
     connected = proposed.for_cluster().connect_as(base)
-    store = Run(manifests=connected, engine=Engine(), timeout_s=1, progress=print).open_journal().store
+    store = Run(manifests=connected, engine=Engine(), timeout_s=1, progress=print).journal.store
     assert isinstance(store, JournalFile)
     assert store.path == tmp_path / "base" / ".reconciler" / "prod.jsonl"

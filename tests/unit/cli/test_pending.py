@@ -72,10 +72,7 @@ def protected(manifests: ClusterManifests) -> str:
 
 
 def test_a_policy_that_arrives_before_its_protection_never_acts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A copy without git writes the new floor, and 9 s later the Cluster that protects its topic.
-
-    Each change starts the 30 s anew.
-    """
+    """Without git the Cluster is copied 9 s after the floor: each change starts the 30 s anew."""
     rounds = follow(
         folder,
         monkeypatch,
@@ -106,10 +103,7 @@ def test_readers_of_both_sets_count_while_a_change_is_pending(folder: Path, monk
 
 
 def test_a_file_that_is_absent_for_a_moment_changes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A policy moves between two files, or rsync replaces one: in between, what it awaits would be free.
-
-    A policy that only one of the two sets has does not act.
-    """
+    """Moved, or replaced by rsync: a policy that only one of the two sets has does not act."""
     guard = folder / "guard.yaml"
     guard.write_text(GUARD)
     clicks = folder / "clicks.yaml"
@@ -209,7 +203,7 @@ def test_a_release_is_in_force_at_once(checkout: Path, folder: Path, monkeypatch
 
     def release() -> None:
         manifests = files.load([folder], now_ms=0).for_cluster()
-        opened = Run(manifests=manifests, engine=Engine(), timeout_s=1, progress=print).open_journal()
+        opened = Run(manifests=manifests, engine=Engine(), timeout_s=1, progress=print).journal
         opened.record_release(manifests_hash(manifests.files), run_id="r", at_ms=wall_clock_ms())
 
     audit = FLOOR % ("audit", "audit")

@@ -18,7 +18,7 @@ from reconciler.companions.sources.data_sources import (
     KafkaConsumerOffsets,
     KafkaGroupCommits,
     KafkaPartitions,
-    Options,
+    parse_options,
 )
 from reconciler.companions.sources.target import Folder
 from reconciler.errors import UsageError
@@ -58,18 +58,18 @@ def test_options_are_those_of_the_sources() -> None:
     examples = {row[0].strip("`"): row[1].strip("`") for row in rows("## The sources in your own session")}
     required = {"bootstrap.servers": "other:1"}
     own = {name for source in (KafkaPartitions, KafkaGroupCommits, KafkaConsumerOffsets) for name in source.OPTIONS}
-    defaults = Options.parse(required, own)
+    defaults = parse_options(required, own)
     assert own < examples.keys()
     for name, example in examples.items():
         given = {name: example} if name.endswith("servers") else {**required, name: example}
-        assert Options.parse(given, own) != defaults, name
-        assert Options.parse({name.lower(): value for name, value in given.items()}, own) == Options.parse(given, own)
+        assert parse_options(given, own) != defaults, name
+        assert parse_options({name.lower(): value for name, value in given.items()}, own) == parse_options(given, own)
     topics = [name for name in examples if "topic" in name or "subscribe" in name]
-    exact, pattern, any_of = (Options.parse({**required, name: examples[name]}, own) for name in topics)
-    selected = [[s.text for s in options.request.topics[0].topics] for options in (exact, pattern, any_of)]
+    exact, pattern, any_of = (parse_options({**required, name: examples[name]}, own) for name in topics)
+    selected = [[s.text for s in request.topics[0].topics] for _connection, request in (exact, pattern, any_of)]
     assert selected == [["orders", "clicks"], ["regex:orders-[0-9]{1,3}"], ["orders", "clicks-*"]]
-    secure = Options.parse({**required, "kafka.security.protocol": examples["kafka.security.protocol"]}, own)
-    assert secure.connection.properties == {"security.protocol": "SASL_SSL"}
+    secure, _request = parse_options({**required, "kafka.security.protocol": examples["kafka.security.protocol"]}, own)
+    assert secure.properties == {"security.protocol": "SASL_SSL"}
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_options_are_those_of_the_sources() -> None:
 def test_a_wrong_option_is_named(options: Mapping[str, str], reason: str) -> None:
     """A word with a typing error was once ignored, and a wrong value was an error of Python."""
     with pytest.raises(UsageError, match=reason):
-        Options.parse(options, KafkaPartitions.OPTIONS)
+        parse_options(options, KafkaPartitions.OPTIONS)
 
 
 def sections() -> Mapping[str, str]:
@@ -96,9 +96,7 @@ def sections() -> Mapping[str, str]:
 
 
 def test_the_example_of_the_page_is_the_tested_one() -> None:
-    """tests/spark runs examples/lag.py against real brokers (UPDATE_DOCS=1 copies it into the
-    page).
-    """
+    """tests/spark runs examples/lag.py on real brokers (UPDATE_DOCS=1 copies it to the page)."""
     fresh = fill_sections(PAGE.read_text(encoding="utf-8"), sections())
     if os.environ.get("UPDATE_DOCS"):
         PAGE.write_text(fresh, encoding="utf-8")
@@ -106,9 +104,7 @@ def test_the_example_of_the_page_is_the_tested_one() -> None:
 
 
 def test_estimates_follow_the_measured_figures() -> None:
-    """docs/scaling.md follows bench/scan.json, which the bench writes (UPDATE_DOCS=1 rewrites the
-    page).
-    """
+    """docs/scaling.md follows bench/scan.json of the bench (UPDATE_DOCS=1 rewrites the page)."""
     page = ROOT / "docs" / "scaling.md"
     fresh = fill_sections(page.read_text(encoding="utf-8"), scaling.sections())
     if os.environ.get("UPDATE_DOCS"):

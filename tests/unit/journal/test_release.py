@@ -14,10 +14,8 @@ from reconciler.journal.entry import BatchLine, JournalEntry, dump, parse
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
 from reconciler.journal.release import (
-    NO_CI_RUN,
     RELEASE_RECENT_MS,
     RULES,
-    CiRun,
     Release,
     ReviewedTree,
     ci_run,
@@ -27,7 +25,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.plan import ManifestFile
 from reconciler.report.results import journal_report
 from reconciler.report.terminal import write_lines
-from tests.fakes.cluster import FakeCluster
+from tests.fakes.cluster import cluster_of_orders
 from tests.fakes.runs import START_MS, last_purges, purge, run
 from tests.golden.wording import mentions
 
@@ -42,7 +40,7 @@ AT = TopicPartition("orders", 0)
 @pytest.fixture
 def journal(tmp_path: Path) -> ActionJournal:
     store = JournalFile(tmp_path / "journal.jsonl")
-    return ActionJournal(store, who="octocat", commit="4f2c9aa", ci_run=CiRun(PAGE, "ann"))
+    return ActionJournal(store, who="octocat", commit="4f2c9aa", run_url=PAGE, approver="ann")
 
 
 def line_count(journal: ActionJournal) -> int:
@@ -101,10 +99,7 @@ def test_only_the_newest_release_counts(journal: ActionJournal, later_ms: int) -
 
 
 def test_a_schedule_keeps_the_newest_release_young(journal: ActionJournal) -> None:
-    """The retention of a topic would otherwise remove the only record of manifests that stay as they are.
-
-    Two lines a day are enough, and each says when and by whom the manifests were released.
-    """
+    """A topic's retention would remove the only record of it; two lines a day are enough."""
     journal.record_release(SECOND, run_id="run-0", at_ms=START_MS - 1)
     journal.record_release(FIRST, run_id="run-1", at_ms=START_MS)
     for hour in range(10 * 24):
@@ -164,16 +159,14 @@ def test_reviewed_trees_of_earlier_versions_are_shown_and_release_nothing(journa
 def test_a_release_elsewhere_in_the_journal_is_none(journal: ActionJournal) -> None:
     """A plan digest, an approver or a group may contain any text."""
     line = '"released_at_ms":99999999999999,"manifests":"' + FIRST
-    other = ActionJournal(journal.store, who=line, ci_run=CiRun(approver=line))
+    other = ActionJournal(journal.store, who=line, approver=line)
     other.record_release(SECOND, run_id=line, at_ms=START_MS)
     assert released(journal, START_MS) == SECOND
 
 
 def test_purges_and_restores_read_past_releases(tmp_path: Path, journal: ActionJournal) -> None:
     """A release is not an action, and no purge is forgotten because of one."""
-    cluster = FakeCluster()
-    cluster.create_topic("orders", 1)
-    cluster.produce("orders", {0: 100})
+    cluster = cluster_of_orders()
     run(cluster, [purge(cluster, AT, 50)], tmp_path, journal=journal)
     before = last_purges(journal)
     journal.record_release(FIRST, run_id="run-1", at_ms=START_MS)
@@ -185,10 +178,7 @@ def test_purges_and_restores_read_past_releases(tmp_path: Path, journal: ActionJ
 
 
 def test_an_older_program_refuses_the_line_aloud(journal: ActionJournal) -> None:
-    """It would otherwise read the line as nothing, or as an action.
-
-    Its reader knew format 3 only.
-    """
+    """It would read the line as nothing or as an action. Its reader knew format 3 only."""
     journal.record_release(FIRST, run_id="run-1", at_ms=START_MS)
     (line,) = journal.store.lines()
     assert parse(line.data) == ()
@@ -229,9 +219,7 @@ def test_a_damaged_release_is_an_error(journal: ActionJournal, change: tuple[str
 
 def test_the_journal_shows_who_approved(tmp_path: Path, journal: ActionJournal) -> None:
     """The approver and the page of the run stand in the heading of the run, with its author."""
-    cluster = FakeCluster()
-    cluster.create_topic("orders", 1)
-    cluster.produce("orders", {0: 100})
+    cluster = cluster_of_orders()
     run(cluster, [purge(cluster, AT, 50)], tmp_path, journal=journal)
     journal.record_release(FIRST, run_id="run-1", at_ms=START_MS)
     assert {(entry.run_url, entry.approver) for entry in journal.entries()} == {(PAGE, "ann")}
@@ -270,7 +258,12 @@ def test_an_approver_that_is_no_name_is_refused(name: str) -> None:
 
 def test_a_run_without_these_variables_has_none() -> None:
     """An empty variable is what a workflow passes for a value that does not exist."""
-    assert ci_run({}) == ci_run({"RECONCILER_RUN_URL": "", "RECONCILER_APPROVER": ""}) == NO_CI_RUN
-    assert ci_run({"RECONCILER_RUN_URL": PAGE, "RECONCILER_APPROVER": "ann, dependabot[bot]"}) == CiRun(
-        PAGE, "ann, dependabot[bot]"
+    assert (
+        ci_run({})
+        == ci_run({"RECONCILER_RUN_URL": "", "RECONCILER_APPROVER": ""})
+        == {"run_url": None, "approver": None}
     )
+    assert ci_run({"RECONCILER_RUN_URL": PAGE, "RECONCILER_APPROVER": "ann, dependabot[bot]"}) == {
+        "run_url": PAGE,
+        "approver": "ann, dependabot[bot]",
+    }

@@ -10,7 +10,7 @@ from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.offsets import OffsetsRequest
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.scan import select
-from reconciler.scan.chunks import Chunk, commit_chunks, divide_jobs, log_chunks, partition_chunks
+from reconciler.scan.chunks import Chunk, commit_chunks, log_chunks, partition_chunks
 from tests.unit.scan.listings import requests_of, selectors, topic
 from tests.unit.scan.listings import topics as listing
 
@@ -30,9 +30,7 @@ def test_partition_requests_for_leadership_read_no_offsets() -> None:
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.integers(1, 6_000), max_size=4), st.booleans())
 def test_partition_chunks_contain_each_partition_once(sizes: list[int], counted: bool) -> None:
-    """Every partition with a leader is in exactly one chunk, of at most 2,000 partitions of that
-    leader.
-    """
+    """Each with a leader is in one chunk, of at most 2,000 partitions of that leader."""
     topics = [topic(f"t{index}", size) for index, size in enumerate(sizes)]
     needs = ScanRequest(topics=(TopicRequest(topics=selectors("t0", "t1"), offsets=True),), cluster_records=counted)
     listed = listing(*topics)
@@ -141,9 +139,7 @@ def test_partition_chunks_alternate_between_leaders() -> None:
 @settings(deadline=None)
 @given(st.dictionaries(st.integers(0, 49), st.integers(0, 3_000_000), max_size=50))
 def test_log_chunks_read_each_partition_once(sizes: dict[int, int]) -> None:
-    """Every partition of the log in exactly one chunk, empty ones too; no chunk is heavier than the
-    average by more than one partition.
-    """
+    """Empty ones, too; no chunk is heavier than the average by more than one partition."""
     chunks = log_chunks(sizes)
     assert sorted(number for chunk in chunks for number in chunk.log) == sorted(sizes)
     if chunks:
@@ -164,14 +160,3 @@ def test_seconds_grow_with_the_content_of_a_chunk() -> None:
     assert Chunk(requests=(offsets_request, offsets_request)).seconds == 2
     assert groups_of.seconds == 1
     assert Chunk(log=(1, 2), log_records=200_000).seconds == 2
-
-
-def test_groups_with_very_many_commits_are_a_job_of_their_own() -> None:
-    """The bound is the smaller of two: records of `__consumer_offsets`, and partitions for each group."""
-    groups = commit_chunks([f"g{number}" for number in range(1_000)])
-    log = log_chunks({0: 21_000_000})
-    few, many = {"t": range(20_000)}, {"t": range(20_001)}
-    assert divide_jobs([*log, *groups], few, {0: 21_000_000}) == [[*log, *groups]]
-    assert divide_jobs([*log, *groups], many, {0: 20_000_000}) == [[*log, *groups]]
-    assert divide_jobs([*log, *groups], many, {0: 21_000_000}) == [log, groups]
-    assert divide_jobs(groups, many, {0: 21_000_000}) == [groups]

@@ -287,7 +287,7 @@ def test_the_worst_partitions_are_those_whose_groups_skip_most() -> None:
     few = [purge(partition=number, before_offset=2_000 + number) for number in range(RULERS_MAX + 1)]
     few[7] = purge(partition=7, before_offset=1_500, skips=[("billing", 1_100)])
     (topic,) = plan_figures(plan(*few)).topics
-    assert [move.new_start for ruler in topic.rulers for move in ruler.moves] == [1_500, *range(2_050, 2_041, -1)]
+    assert [move.new_start for ruler in topic.rulers for _action, move in ruler] == [1_500, *range(2_050, 2_041, -1)]
     page = read(of_plan(plan(*few)))
     assert "least 500, a quarter up to 1,012, half up to 1,025, three quarters up to 1,037, most 1,050" in page.text
 
@@ -298,7 +298,7 @@ def test_partitions_whose_pictures_are_equal_are_drawn_once() -> None:
         purge(partition=number, log_start=number, before_offset=50_100 + number, end=100_000) for number in range(16)
     ]
     (topic,) = plan_figures(plan(*alike)).topics
-    assert [len(ruler.moves) for ruler in topic.rulers] == [16]
+    assert [len(ruler) for ruler in topic.rulers] == [16]
     page = read(of_plan(plan(*alike)))
     records = sum(100_000 - number for number in range(16))
     assert f"16 partitions alike: {16 * 50_100:,} of {records:,} records removed at most" in page.text
@@ -320,7 +320,7 @@ def test_what_only_looks_alike_is_drawn_apart(other: DeleteRecords) -> None:
     """Half of ten records looks like half of ten million, and a fold must hide neither that nor a group that skips."""
     one = purge(partition=0, before_offset=600, log_start=100, end=1_100)
     (topic,) = plan_figures(plan(one, other)).topics
-    assert [len(ruler.moves) for ruler in topic.rulers] == [1, 1]
+    assert [len(ruler) for ruler in topic.rulers] == [1, 1]
 
 
 def test_limits_have_one_scale() -> None:
@@ -328,8 +328,8 @@ def test_limits_have_one_scale() -> None:
     (chart,) = plan_figures(plan(limits=pages.limits(groups=10, uncleanElections=1))).charts
     bars = {plain(row.cells[0]): row.bars[0] for row in chart.rows}
     assert {(bar.mark, bar.total) for bar in bars.values()} == {(100, 125)}
-    assert bars["groups"].segments[0].amount == 50
-    assert [(s.amount, s.style) for s in bars["uncleanElections"].segments] == [(125, "exceeded")]
+    assert bars["groups"].segments == {"good": 50}
+    assert bars["uncleanElections"].segments == {"exceeded": 125}
     texts = {plain(row.cells[0]): [plain(cell) for cell in row.cells[1:]] for row in chart.rows}
     assert texts == {"groups": ["10 of 20", "50.0 % of the limit"], "uncleanElections": ["1 of 0", ""]}
 
@@ -361,18 +361,21 @@ def test_bars_have_the_numbers_of_the_plan() -> None:
     figures = plan_figures(pages.ordinary())
     charts = {chart.anchor: chart for chart in figures.charts}
     (clicks, orders, _counts, payments) = charts["topics"].rows
-    assert [(s.style, s.amount) for s in orders.bars[0].segments] == [("deleted", 259_513), ("remaining", 374_487)]
-    assert {s.style: s.amount for s in orders.bars[1].segments if s.amount} == {"deleted": 3, "blocked": 3}
+    assert list(orders.bars[0].segments.items()) == [("deleted", 259_513), ("remaining", 374_487)]
+    assert {style: number for style, number in orders.bars[1].segments.items() if number} == {
+        "deleted": 3,
+        "blocked": 3,
+    }
     assert orders.cells[2][-1] == "6 partitions: 3 blocked, 3 irreversible, 3 reversible"
     assert orders.bars[0].mark == pytest.approx(0.9 * 634_000)
-    assert {s.style: s.amount for s in clicks.bars[1].segments if s.amount} == {"deleted": 6}
+    assert {style: number for style, number in clicks.bars[1].segments.items() if number} == {"deleted": 6}
     assert len(payments.bars) == 1, "no partition of it loses records"
     assert [(*row.cells[0], *row.cells[1]) for row in charts["leaders"].rows] == [
         ("broker 2 -> broker 1", "4 partitions"),
         ("broker 2 -> broker 3", "3 partitions"),
         ("broker 3 -> broker 1", "3 partitions"),
     ]
-    groups = [(row.bars[0].segments[0].amount, row.bars[0].mark) for row in charts["groups"].rows]
+    groups = [(row.bars[0].segments["deleted"], row.bars[0].mark) for row in charts["groups"].rows]
     assert groups == [(days * 86_400_000, 7 * DAY) for days in (120, 31, 9)]
     assert [row.cells[0][0].text for row in charts["limits"].rows][:2] == ["topics", "recordsPercentPerTopic"]  # type: ignore[union-attr]
 
@@ -407,7 +410,7 @@ def _topic_row(*decisions: Decision) -> Row:
 def test_a_blocked_partition_is_never_hidden_by_an_election() -> None:
     """Before, a partition that is blocked and gets a leader counted as reversible, and no tile showed its topic."""
     row = _topic_row(blocked("RetentionFloor/gdpr/a[0]"), election("a", 0), satisfied("LeaderPolicy/all/a[1]"))
-    assert {s.style: s.amount for s in row.bars[-1].segments if s.amount} == {"blocked": 1, "good": 1}
+    assert {style: number for style, number in row.bars[-1].segments.items() if number} == {"blocked": 1, "good": 1}
     assert row.cells[2][-1] == "2 partitions: 1 blocked, 1 reversible, 1 in sync"
     assert row.severities == {Severity.WARNING, Severity.CHANGE, Severity.GOOD}
 
@@ -415,7 +418,7 @@ def test_a_blocked_partition_is_never_hidden_by_an_election() -> None:
 def test_a_blocked_election_does_not_hide_a_deletion() -> None:
     """The bar has the partition once; the words and the filter have both of its decisions."""
     row = _topic_row(blocked("LeaderPolicy/all/a[0]"), purge("a", 0))
-    assert {s.style: s.amount for s in row.bars[-1].segments if s.amount} == {"blocked": 1}
+    assert {style: number for style, number in row.bars[-1].segments.items() if number} == {"blocked": 1}
     assert row.cells[2][-1] == "1 partition: 1 blocked, 1 irreversible"
     assert row.severities == {Severity.WARNING, Severity.LOSS}
 
@@ -511,7 +514,7 @@ def test_drift_shows_what_is_overdue_and_for_how_long() -> None:
         ("3 partitions of clicks", "for 3 d", ""),
     ]
     assert words[-1] == ('"console-consumer-7731", "old-etl"', "", "")
-    assert chart.rows[3].bars[0].segments[0].amount / chart.rows[3].bars[0].total == 0.5
+    assert chart.rows[3].bars[0].segments["changed"] / chart.rows[3].bars[0].total == 0.5
 
 
 def test_drift_shows_how_much_is_overdue_where_the_plan_knows_it() -> None:
@@ -560,7 +563,10 @@ def test_a_blocked_subject_of_drift_is_not_what_an_apply_corrects() -> None:
     """Its policy and its tile say blocked; the tile of drift does not count it again."""
     (_overdue, chart) = drift_figures([pages.drifting()])[0].charts
     assert Severity.WARNING in chart.rows[0].severities
-    assert {s.style: s.amount for s in chart.rows[0].bars[0].segments if s.amount} == {"blocked": 3, "changed": 3}
+    assert {style: number for style, number in chart.rows[0].bars[0].segments.items() if number} == {
+        "blocked": 3,
+        "changed": 3,
+    }
 
 
 def test_an_old_drift_report_claims_nothing_about_what_is_in_sync() -> None:
