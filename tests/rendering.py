@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from rich.text import Text
 
@@ -80,9 +81,11 @@ def header_of(plan: Plan) -> ResultsHeader:
 
 
 def results_text(
-    plan: Plan, outcomes: Sequence[Outcome], *, width: int | None = None, duration_ms: int | None = None
+    plan: Plan, outcomes: Sequence[Outcome], *, width: int | None = None, duration_ms: int = 0
 ) -> Iterator[Text]:
-    return write_lines(results_report(header_of(plan), outcomes, duration_ms=duration_ms), width=width)
+    header = header_of(plan)
+    header = replace(header, finished_at_ms=header.started_at_ms + duration_ms)
+    return write_lines(results_report(header, outcomes), width=width)
 
 
 def results_markdown(plan: Plan, outcomes: Sequence[Outcome], *, limit_chars: int = LIMIT_CHARS) -> str:

@@ -21,7 +21,7 @@ from reconciler.model.bounds import EpochMs
 from reconciler.model.plan import ManifestFile, content_hashes
 from reconciler.text.escape import quoted
 
-RULES = 1
+RULES = 2
 """Number of the rules that manifests are read with, a part of each hash.
 
 A version in which unchanged manifests may permit more raises it: nothing is released to it until

@@ -35,19 +35,15 @@ _CITED_MAX = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterManifests:
-    """The input of one plan. Policies, waivers and readers are sorted by address, files by path.
+class ClusterManifests(RuleSet):
+    """The input of one plan: the manifests of one cluster, and their files. Policies, waivers and readers are sorted by address, files by path.
 
     `connection_changes`: fields of the connection that the files change, and that are not followed.
     `base`: the trusted manifests of the cluster; None: there are none. `proposed`: the Cluster with the
     connection of the files; None: `cluster` has it.
     """
 
-    cluster: Cluster
-    policies: tuple[Policy, ...]
-    waivers: tuple[Waiver, ...]
     files: tuple[ManifestFile, ...]
-    readers: tuple[ExternalReader, ...] = ()
     connection_changes: tuple[str, ...] = ()
     base: RuleSet | None = None
     proposed: Cluster | None = None
@@ -59,7 +55,7 @@ class ClusterManifests:
     @property
     def rules(self) -> RuleSet:
         """The manifests as they are after a merge."""
-        return RuleSet(self.proposed or self.cluster, self.policies, self.waivers, self.readers)
+        return replace(self, cluster=self.proposed or self.cluster)
 
     def connect_as(self, trusted: "ManifestSet") -> "ClusterManifests":
         """Return the manifests with the connection of trusted ones.

@@ -27,6 +27,7 @@ MOST_SHOWN = 200
 """Errors that are reported for one file; a larger number would hide the others in a review."""
 
 _NOT_ASCII_TEXT = re.compile(r"[^\t\n\r -~]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _STAND_IN = "\ufffd"
 _SYNTAX_HINTS = (
     ("cannot start any token", "quote the value; indent with spaces, not with tabs"),
@@ -286,6 +287,11 @@ class _Reader:
             if node.value is INVALID and not node.is_null:  # null is reported with its key
                 hint = "quote it if it is text; write a number in plain decimal digits"
                 self._error("M110", "YAML readers disagree on the value of this number", span, hint)
+        if _SURROGATE.search(text):
+            # As JSON writes what lies beyond U+FFFF. Here it would be two characters, and the name of nothing.
+            hint = 'write the character itself, or all of it as one escape such as "\\U0001F600"'
+            self._error("M101", "not YAML: an escape of half a character", span, hint)
+            node.value = INVALID
         if self.has_stand_ins and _STAND_IN in text:
             node.value = INVALID
         return node

@@ -43,7 +43,7 @@ _NOT_LISTED = "a group that is not listed, though the cluster holds something of
 # Not exceptGroups: what such a group needs is not known.
 _NEXT_STEPS = {
     _HIDDEN: "ask its owner what it reads; brokers from Kafka 3.8 on tell types once all of them have that version",
-    _NOT_LISTED: "plan again: it may have been created during the scan",
+    _NOT_LISTED: "plan again: it was created during the scan, or the broker that lists it was lost and another takes over",
 }
 
 # Names that MirrorMaker 2 and Kafka Connect give to their topics, unless told otherwise.

@@ -18,7 +18,6 @@ from reconciler.model.plan import (
     Skipped,
     Source,
     Undecided,
-    Unmatched,
     sort_decisions,
 )
 from reconciler.model.scan_request import ScanRequest
@@ -29,7 +28,7 @@ from reconciler.plan import limits
 from reconciler.plan.conflicts import ConflictIndex
 from reconciler.plan.expiry_and_cluster import check_cluster_id
 from reconciler.plan.targets import find_targets, restrict_request, with_parents
-from reconciler.plan.unmatched import unmatched, unmatched_guards, unmatched_readers
+from reconciler.plan.unmatched import find_unmatched
 from reconciler.policies import Policy
 from reconciler.policies.base import Selection
 from reconciler.policies.cluster import Cluster
@@ -116,7 +115,7 @@ def plan(
         targets=tuple(sorted(map(str, decided_targets.union(candidates or ())))),
         incomplete=tuple(_incomplete(planned_policies, decisions, snapshot)),
         unseen=(_HIDDEN.format(cluster.address, cluster.declared_at),) if snapshot.consumer_offsets_hidden else (),
-        unmatched=tuple(_warnings(None if addresses is not None else cluster, readers, planned, snapshot)),
+        unmatched=tuple(find_unmatched(cluster if addresses is None else None, readers, planned, snapshot)),
         notes=tuple(
             PolicyInfo(policy=policy.address, owner=policy.metadata.owner, reason=policy.metadata.reason)
             for policy in planned_policies
@@ -160,19 +159,6 @@ def asked_lookups(decisions: Iterable[Decision]) -> Lookups:
     for decision in undecided:
         asked[decision.partition] += decision.lookups
     return {partition: tuple(dict.fromkeys(lookups)) for partition, lookups in asked.items()}
-
-
-def _warnings(
-    cluster: Cluster | None, readers: Sequence[ExternalReader], planned: Sequence[Selection], snapshot: ClusterSnapshot
-) -> Iterator[Unmatched]:
-    """Yield the warnings about policies and guards. `cluster` None: the plan is narrowed."""
-    if cluster is not None:
-        yield from unmatched_guards(cluster, snapshot)
-        yield from unmatched_readers(cluster, readers, planned, snapshot)
-    for selection in planned:
-        if (warning := unmatched(selection, snapshot)) is not None:
-            yield warning
-        yield from unmatched_guards(selection.policy, snapshot)
 
 
 def _asked(

@@ -32,8 +32,20 @@ _REGEX_HEAD = re.compile(r"^regex:\^?((?:[\w-]|\\\W)+)")
 _REGEX_SYNTAX = re.compile(r"[.^$*+?{}\[\]|()\\]")
 
 
-def unmatched(selection: Selection, snapshot: ClusterSnapshot) -> Unmatched | None:
-    """Return the warning about one policy; None: there is none.
+def find_unmatched(
+    cluster: Cluster | None, readers: Sequence[ExternalReader], planned: Sequence[Selection], snapshot: ClusterSnapshot
+) -> Iterator[Unmatched]:
+    """Yield the warnings about policies and guards. `cluster` None: the plan is narrowed, so of policies only."""
+    if cluster is not None:
+        yield from _guards(cluster, snapshot)
+        yield from _readers(cluster, readers, planned, snapshot)
+    for selection in planned:
+        yield from _policy(selection, snapshot)
+        yield from _guards(selection.policy, snapshot)
+
+
+def _policy(selection: Selection, snapshot: ClusterSnapshot) -> Iterator[Unmatched]:
+    """Yield the warning about one policy, if any.
 
     A removal whose groups are gone has done its work: it warns only of names like those of groups
     that exist. Nothing is said where `expectAtMost` is 0, or where the list of names is incomplete.
@@ -42,17 +54,18 @@ def unmatched(selection: Selection, snapshot: ClusterSnapshot) -> Unmatched | No
     of_groups = policy.SUBJECTS == "groups"
     incomplete = snapshot.groups_incomplete if of_groups else snapshot.topics_incomplete
     if policy.expect_at_most == 0 or incomplete is not None:
-        return None
+        return
     # The group "" has no address, so no policy selects it.
     names = frozenset(snapshot.groups.keys() - {""} if of_groups else snapshot.topics.keys())
     if policy.ABSENCE_IS_DESIRED:
         reason, end = _misspelt(selection, names), "take out what is gone; expectAtMost: 0 says that nothing is left"
     else:
         reason, end = _nothing_selected(selection, names), "write expectAtMost: 0 while none is expected"
-    return _warning(policy, reason, f"correct {policy.SUBJECTS}, or {end}") if reason else None
+    if reason:
+        yield _warning(policy, reason, f"correct {policy.SUBJECTS}, or {end}")
 
 
-def unmatched_guards(manifest: Cluster | Policy | ExternalReader, snapshot: ClusterSnapshot) -> Iterator[Unmatched]:
+def _guards(manifest: Cluster | Policy | ExternalReader, snapshot: ClusterSnapshot) -> Iterator[Unmatched]:
     """Yield a warning for each list of guards of a manifest with some that match no name of the cluster.
 
     Nothing is said of those under `metadata.expectNone`, or where the list of names is incomplete.
@@ -79,7 +92,7 @@ def unmatched_guards(manifest: Cluster | Policy | ExternalReader, snapshot: Clus
             )
 
 
-def unmatched_readers(
+def _readers(
     cluster: Cluster, readers: Sequence[ExternalReader], planned: Sequence[Selection], snapshot: ClusterSnapshot
 ) -> Iterator[Unmatched]:
     """Yield the warnings about external readers, and about offset syncs of MirrorMaker 2 that none names.
@@ -88,7 +101,7 @@ def unmatched_readers(
     """
     waiting = [selection for selection in planned if selection.policy.waits_for_consumers is not None]
     for reader in readers:
-        yield from unmatched_guards(reader, snapshot)
+        yield from _guards(reader, snapshot)
         position = snapshot.external.get(reader.request)
         named = position.topics if isinstance(position, ExternalPosition) else frozenset[str]()
         unlisted = sorted(topic for topic in named & snapshot.topics.keys() if not reader.request.selects(topic))

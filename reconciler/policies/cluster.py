@@ -8,15 +8,8 @@ from pydantic import AfterValidator, BaseModel, Field, create_model
 from reconciler.operations import OPERATIONS
 from reconciler.operations.base import Limit
 from reconciler.operations.touchable import Protection
+from reconciler.policies import client_properties
 from reconciler.policies.base import ClusterMetadata, Envelope, Guards, ManifestModel
-from reconciler.policies.client_properties import SCHEMA as CLIENT_SCHEMA
-from reconciler.policies.client_properties import (
-    SERVER_TEXT,
-    ClientValue,
-    token_issues,
-    validate_properties,
-    validate_server,
-)
 from reconciler.policies.fields import Count, Percent, Selectors, TopicName, TopicSelectors, optional, required
 from reconciler.policies.validation import ValidationIssue
 
@@ -67,8 +60,8 @@ class ScanSpec(ManifestModel):
     )
 
 
-_SERVER_SCHEMA = {"pattern": SERVER_TEXT, "examples": ["broker-1:9093"]}
-_Server = Annotated[str, AfterValidator(validate_server), Field(json_schema_extra=_SERVER_SCHEMA)]
+_SERVER_SCHEMA = {"pattern": client_properties.SERVER_TEXT, "examples": ["broker-1:9093"]}
+_Server = Annotated[str, AfterValidator(client_properties.validate_server), Field(json_schema_extra=_SERVER_SCHEMA)]
 
 
 class ClusterSpec(ManifestModel):
@@ -81,11 +74,13 @@ class ClusterSpec(ManifestModel):
         "host:port of some brokers; ${env:…} and ${file:…} are filled in on connecting.",
         ["broker-1:9093", "broker-2:9093"],
     )
-    client: Annotated[dict[str, ClientValue], AfterValidator(validate_properties)] = optional(
+    client: Annotated[
+        dict[str, client_properties.ClientValue], AfterValidator(client_properties.validate_properties)
+    ] = optional(
         "librdkafka properties, passed through. Secrets as ${env:…} or ${file:…}, never literally.",
         {"security.protocol": "SASL_SSL", "sasl.password": "${env:KAFKA_PASSWORD}"},
         default_factory=dict,
-        json_schema_extra=CLIENT_SCHEMA,
+        json_schema_extra=client_properties.SCHEMA,
     )
     tokens: Literal["msk-iam", "gcp"] | None = optional(
         "What makes tokens for OAUTHBEARER, with the machine's credentials of AWS or Google Cloud.", "msk-iam"
@@ -103,7 +98,7 @@ class ClusterSpec(ManifestModel):
     scan: ScanSpec = optional("How the facts of this cluster are read.", {"engine": "auto"}, default_factory=ScanSpec)
 
     def _issues(self) -> Iterator[ValidationIssue]:
-        return token_issues(self.client, self.tokens)
+        return client_properties.token_issues(self.client, self.tokens)
 
 
 class Cluster(Envelope):

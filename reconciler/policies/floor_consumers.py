@@ -6,18 +6,7 @@ from functools import cache, cached_property
 
 from reconciler.model.block_reason import BlockReason, known
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, ConsumerPosition, GroupState, PartitionFacts, Unknown
-from reconciler.operations.consumers import (
-    GroupExcluder,
-    describe_move,
-    describe_pending,
-    external_names,
-    external_positions,
-    find_lagging,
-    name_consumer,
-    traces_of_unlisted_readers,
-    unknown_consumers,
-    verified_positions,
-)
+from reconciler.operations import consumers
 from reconciler.operations.delete_records import AcceptedLag, LagPolicy, ObservedPartition, Preconditions
 from reconciler.operations.idle_groups import END_TRANSACTION, state_elsewhere, topics_of_streams
 from reconciler.operations.offsets_without_records import next_record
@@ -44,11 +33,11 @@ class FloorTarget:
 class FloorConsumers:
     """The consumers that one policy must respect on one snapshot. `guard`: what the policy says of them."""
 
-    def __init__(self, guard: Preconditions, is_excluded: GroupExcluder, snapshot: ClusterSnapshot) -> None:
+    def __init__(self, guard: Preconditions, is_excluded: consumers.GroupExcluder, snapshot: ClusterSnapshot) -> None:
         self.guard = guard
         self.snapshot = snapshot
         self.is_excluded = is_excluded
-        self.unknown = unknown_consumers(snapshot, is_excluded)
+        self.unknown = consumers.unknown_consumers(snapshot, is_excluded)
         self.caveat = cache(self._caveat)
 
     @cached_property
@@ -59,7 +48,7 @@ class FloorConsumers:
     @cached_property
     def traces(self) -> str:
         """Topics and groups of programs that may read without a consumer group, in words."""
-        traces = traces_of_unlisted_readers(self.snapshot)
+        traces = consumers.traces_of_unlisted_readers(self.snapshot)
         return f"; traces of readers that Kafka does not list: {first_few(traces)}" if traces else ""
 
     def respect(self, floor: int, facts: PartitionFacts, observed: ObservedPartition) -> FloorTarget:
@@ -71,12 +60,14 @@ class FloorConsumers:
         if floor > readers_below:
             reason = f"the scan read positions below offset {readers_below} only, and the floor is {floor}"
             raise BlockReason("B213", reason, unread=True)
-        positions = verified_positions(readers, observed.topic_id, observed.log_start, observed.high_watermark)
-        behind = find_lagging(positions, floor, frozenset(self.guard.named))
+        positions = consumers.verified_positions(
+            readers, observed.topic_id, observed.log_start, observed.high_watermark
+        )
+        behind = consumers.find_lagging(positions, floor, frozenset(self.guard.named))
         holding: list[ConsumerPosition] = []
         if self.guard.consumers is not LagPolicy.IGNORE:
             log_start, high_watermark = observed.log_start, observed.high_watermark
-            external = external_positions(self.snapshot, facts.partition, log_start, high_watermark)
+            external = consumers.external_positions(self.snapshot, facts.partition, log_start, high_watermark)
             holding += (reader for reader in behind if not self.is_excluded(reader.group))
             holding += (reader for reader in external if reader.committed < floor)
             holding.sort(key=lambda reader: (reader.committed, reader.group))
@@ -101,7 +92,7 @@ class FloorConsumers:
         kind = "more group" if all(reader.written_at_ms is None for reader in lagging) else "more consumer"
         more = f"; {count(more_groups, kind)} {'is' if more_groups == 1 else 'are'} behind" if more_groups else ""
         skipped = f"would skip {floor - next_record:,} records below {floor}"
-        reason = f"{name_consumer(last)} {at} and {skipped}{words}{more}{note}"
+        reason = f"{consumers.name_consumer(last)} {at} and {skipped}{words}{more}{note}"
         return BlockReason("B204", reason, next_step=next_step, held_by=names_of(lagging))
 
     def advice(self, lagging: Sequence[ConsumerPosition]) -> tuple[str, str]:
@@ -112,9 +103,9 @@ class FloorConsumers:
         """
         clamp = "" if self.guard.consumers is LagPolicy.CLAMP else "say consumers: clamp, "
         if (written_at_ms := lagging[0].written_at_ms) is not None:
-            since = f"; it {describe_move(written_at_ms, self.snapshot.observed_at_ms)}"
+            since = f"; it {consumers.describe_move(written_at_ms, self.snapshot.observed_at_ms)}"
             return since, f"let it catch up, {clamp}or remove its manifest if it is gone"
-        if transaction := describe_pending(lagging[0]):
+        if transaction := consumers.describe_pending(lagging[0]):
             return transaction, END_TRANSACTION
         groups, topics = self.snapshot.groups, self.streams
         facts = {reader.group: groups.get(reader.group) for reader in lagging}
@@ -133,19 +124,21 @@ class FloorConsumers:
     def _caveat(self, topic: str) -> str:
         """Return why no consumer of a topic can hold its floor back; empty: at least one can."""
         facts, rule = self.snapshot.topics.get(topic), self.guard.consumers
-        consumers = NOT_ASKED if facts is None else facts.consumers
-        external = external_names(self.snapshot, topic)
+        of_topic = NOT_ASKED if facts is None else facts.consumers
+        external = consumers.external_names(self.snapshot, topic)
         if self.guard.named or (external and rule is not LagPolicy.IGNORE):
             return ""
-        if isinstance(consumers, Unknown):
-            return f"whether any consumer guards it is not known: {consumers.reason}"
-        consumers |= external
-        if not consumers:
+        if isinstance(of_topic, Unknown):
+            return f"whether any consumer guards it is not known: {of_topic.reason}"
+        of_topic |= external
+        if not of_topic:
             reason = "no consumer is known"
         elif rule is LagPolicy.IGNORE:
-            reason = f"{count(len(consumers), 'known consumer')} may be behind"
-        elif all(map(self.is_excluded, consumers)):
-            reason = f"exceptGroups names {'the' if len(consumers) == 1 else 'all'} {count(len(consumers), 'known consumer')}"
+            reason = f"{count(len(of_topic), 'known consumer')} may be behind"
+        elif all(map(self.is_excluded, of_topic)):
+            reason = (
+                f"exceptGroups names {'the' if len(of_topic) == 1 else 'all'} {count(len(of_topic), 'known consumer')}"
+            )
         else:
             return ""
         return f'{reason}: "consumers: {rule}" guards nobody here{self.traces}'

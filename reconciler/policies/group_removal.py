@@ -16,25 +16,15 @@ from reconciler.model.snapshot import ClusterSnapshot, GroupState, Unknown
 from reconciler.operations import Operation
 from reconciler.operations.delete_group import DeleteGroup, ObservedGroup, check_absence, check_type
 from reconciler.operations.idle_groups import idle_evidence, state_elsewhere, topics_of_streams
+from reconciler.policies import fields
 from reconciler.policies.base import ManifestModel, Policy, Subjects, first_pattern, reviewed_only_schema
-from reconciler.policies.fields import (
-    LIST,
-    PATTERN_TEXT,
-    ZERO_TEXT,
-    Count,
-    Duration,
-    Selectors,
-    optional,
-    required,
-    unique,
-    where,
-)
+from reconciler.policies.fields import optional, required, where
 from reconciler.policies.validation import FieldPath, ValidationIssue
 from reconciler.text.escape import quoted
 
-_ANY_PATTERN = where("groups", {"contains": {"pattern": PATTERN_TEXT}})
+_ANY_PATTERN = where("groups", {"contains": {"pattern": fields.PATTERN_TEXT}})
 _STREAMS = where("types", {"contains": {"const": "streams"}})
-_NEEDS_EVIDENCE = {"properties": {"idleFor": {"not": {"pattern": ZERO_TEXT}}}}
+_NEEDS_EVIDENCE = {"properties": {"idleFor": {"not": {"pattern": fields.ZERO_TEXT}}}}
 _SPEC_SCHEMA: dict[str, Any] = {
     "allOf": [
         {"if": _ANY_PATTERN, "then": {"required": ["expectAtMost"], **_NEEDS_EVIDENCE}},
@@ -48,19 +38,23 @@ class GroupRemovalSpec(ManifestModel):
 
     model_config = ConfigDict(json_schema_extra=_SPEC_SCHEMA)
 
-    groups: Selectors = required(
+    groups: fields.Selectors = required(
         "Groups that must be gone: exact names, globs or regex:….", ["old-etl", "regex:^console-consumer-[0-9]+$"]
     )
-    except_groups: Selectors | None = optional("Never these, also where groups matches them.", ["console-consumer-1"])
-    idle_for: Duration = required(
+    except_groups: fields.Selectors | None = optional(
+        "Never these, also where groups matches them.", ["console-consumer-1"]
+    )
+    idle_for: fields.Duration = required(
         "Without any activity in __consumer_offsets for this long; 0s needs no evidence, exact names only.", "3d"
     )
-    types: Annotated[tuple[Literal["classic", "consumer", "streams"], ...], LIST, AfterValidator(unique)] = optional(
+    types: Annotated[
+        tuple[Literal["classic", "consumer", "streams"], ...], fields.LIST, AfterValidator(fields.unique)
+    ] = optional(
         "Group types that may be removed; share and connect groups never are, streams needs idleFor above 0s.",
         ["classic", "consumer"],
         ("classic", "consumer"),
     )
-    expect_at_most: Count | None = optional("Groups matched; required beside a pattern, more is refused.", 200)
+    expect_at_most: fields.Count | None = optional("Groups matched; required beside a pattern, more is refused.", 200)
 
     def _issues(self) -> Iterator[ValidationIssue]:
         yield from self._unbounded_pattern("groups", self.groups, self.expect_at_most)
@@ -76,7 +70,7 @@ class GroupRemovalSpec(ManifestModel):
 class GroupRemoval(Policy):
     """Consumer groups that must be gone."""
 
-    model_config = ConfigDict(json_schema_extra=reviewed_only_schema(where("idleFor", {"pattern": ZERO_TEXT})))
+    model_config = ConfigDict(json_schema_extra=reviewed_only_schema(where("idleFor", {"pattern": fields.ZERO_TEXT})))
 
     NEEDS: ClassVar[frozenset[str]] = frozenset({"groups"})
     ABSENCE_IS_DESIRED: ClassVar[bool] = True

@@ -17,17 +17,9 @@ from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.operations import Operation
 from reconciler.operations.elect_leader import ElectLeader, ObservedLeadership, observe_leadership
 from reconciler.operations.touchable import Protection, listed_topic
+from reconciler.policies import fields
 from reconciler.policies.base import ExactClaim, ManifestModel, Policy, Subjects, reviewed_only_schema
-from reconciler.policies.fields import (
-    TOPIC_TEXT,
-    Count,
-    Partitions,
-    Percent,
-    TopicName,
-    TopicSelectors,
-    optional,
-    where,
-)
+from reconciler.policies.fields import optional, where
 from reconciler.policies.validation import FieldPath, ValidationIssue
 from reconciler.text.formatting import broker_ids
 
@@ -44,15 +36,15 @@ class LeaderPolicySpec(ManifestModel):
 
     model_config = ConfigDict(json_schema_extra=_SPEC_SCHEMA)
 
-    topics: TopicSelectors | None = optional(
+    topics: fields.TopicSelectors | None = optional(
         "For a preferred election: exact names, globs or regex:…; internal topics included.", ["*"]
     )
-    except_topics: TopicSelectors | None = optional("Never these, also where topics matches them.", ["payments"])
-    expect_at_most: Count | None = optional("Topics selected; more is refused. 0: none is expected.", 50)
-    partitions: Annotated[dict[TopicName, Partitions], Field(min_length=1)] | None = optional(
+    except_topics: fields.TopicSelectors | None = optional("Never these, also where topics matches them.", ["payments"])
+    expect_at_most: fields.Count | None = optional("Topics selected; more is refused. 0: none is expected.", 50)
+    partitions: Annotated[dict[fields.TopicName, fields.Partitions], Field(min_length=1)] | None = optional(
         "For an unclean election, and only for one: exactly these partitions.",
         {"orders": [3]},
-        json_schema_extra={"propertyNames": {"pattern": TOPIC_TEXT}},
+        json_schema_extra={"propertyNames": {"pattern": fields.TOPIC_TEXT}},
     )
     election: Election = optional(
         "preferred: the first replica leads. unclean: any replica alive, records may be lost.",
@@ -60,7 +52,7 @@ class LeaderPolicySpec(ManifestModel):
         Election.PREFERRED,
         strict=False,
     )
-    tolerance: Percent = optional(
+    tolerance: fields.Percent = optional(
         "Percent, per broker: below this share of its preferred partitions led elsewhere, all is satisfied.", 0, 0
     )
 

@@ -4,17 +4,15 @@ Names and labels are an interface: add, never rename. docs/monitoring.md describ
 """
 
 import platform
-import threading
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from prometheus_client import CollectorRegistry, write_to_textfile
+from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, write_to_textfile
 from prometheus_client.exposition import start_wsgi_server
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
@@ -25,6 +23,7 @@ from reconciler.model.outcome import Outcome
 from reconciler.model.plan import LimitVerdict, Plan
 from reconciler.plan.drift import DriftReport
 
+disable_created_metrics()  # type: ignore[no-untyped-call]  # beside each counter, they say when this process began, which a file goes on from
 _CLUSTER, _RUN = ("cluster",), ("cluster", "command")
 _OWNED = (*_CLUSTER, "kind", "policy", "owner")
 
@@ -65,33 +64,27 @@ _METRICS = {"build_info": _Kind("1, of this version.", ("version", "python")), *
 
 
 class Metrics(Collector):
-    """Values by name and labels. One thread writes them, any thread may read them."""
+    """Values by name and labels. Any thread may read and write them."""
 
     def __init__(self) -> None:
-        self._values: defaultdict[str, dict[tuple[str, ...], float]] = defaultdict(dict)
-        self._lock = threading.Lock()
+        makers = {name: Counter if name.endswith("_total") else Gauge for name in _METRICS}
+        self._metrics: Mapping[str, Any] = {
+            name: makers[name](f"reconciler_{name}", kind.text, kind.labels, registry=None)
+            for name, kind in _METRICS.items()
+        }
         self._registry = CollectorRegistry()  # the default one would add this process's memory and garbage collections
         self._registry.register(self)
         self.set("build_info", 1, __version__, platform.python_version())
 
     def set(self, name: str, value: float, *labels: str) -> None:
-        with self._lock:
-            self._values[name][labels] = float(value)
+        self._metrics[name].labels(*labels).set(value)
 
     def add(self, name: str, value: float, *labels: str) -> None:
-        with self._lock:
-            self._values[name][labels] = self._values[name].get(labels, 0.0) + value
+        self._metrics[name].labels(*labels).inc(value)
 
     def collect(self) -> Iterator[Metric]:
         """Return all metrics that have a value; Prometheus calls it."""
-        with self._lock:
-            values = {name: dict(self._values[name]) for name in _METRICS if self._values[name]}
-        for name, by_labels in values.items():
-            kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-            family = kind(f"reconciler_{name}", _METRICS[name].text, labels=_METRICS[name].labels)
-            for labels, value in by_labels.items():
-                family.add_metric(labels, value)
-            yield family
+        return (family for metric in self._metrics.values() for family in metric.collect() if family.samples)
 
     def write(self, path: Path) -> None:
         """Write the text format, for the textfile collector or a push: whole or not at all. Raises OSError."""
@@ -120,7 +113,8 @@ class Metrics(Collector):
             for sample in family.samples:
                 name = sample.name.removeprefix("reconciler_")
                 if name in _OF_RUNS and set(sample.labels) == set(_METRICS[name].labels):
-                    self.set(name, sample.value, *(sample.labels[label] for label in _METRICS[name].labels))
+                    take = self.add if name.endswith("_total") else self.set
+                    take(name, sample.value, *(sample.labels[label] for label in _METRICS[name].labels))
                 elif name != "build_info":
                     raise ValueError(f"it has the metric {sample.name}, which no run writes")
 

@@ -66,11 +66,10 @@ def results_document(
     header: ResultsHeader, outcomes: Sequence[Outcome | ResultRow], json: Callable[[], Rendered]
 ) -> Document:
     """Return the document of a run or of its results file. `json`: writes the file."""
-    duration_ms = max(0, header.finished_at_ms - header.started_at_ms)
     rows = list(map(as_row, outcomes))
     return Document(
         kind=RESULTS,
-        trees=lambda view: [results_report(header, rows, duration_ms=duration_ms, with_run=not view.at_terminal)],
+        trees=lambda view: [results_report(header, rows, with_run=not view.at_terminal)],
         values=rows,
         writers={"json": json},
         outputs=lambda: _outputs(header, rows),
@@ -90,13 +89,7 @@ def _outputs(header: ResultsHeader, rows: Sequence[ResultRow]) -> Outputs:
     }
 
 
-def results_report(
-    header: ResultsHeader,
-    outcomes: Sequence[Outcome | ResultRow],
-    *,
-    duration_ms: int | None = None,
-    with_run: bool = False,
-) -> Report:
+def results_report(header: ResultsHeader, outcomes: Sequence[Outcome | ResultRow], *, with_run: bool = False) -> Report:
     """The report of what became of a plan: what was not done by cause, the rest as counts.
 
     `with_run`: it says which run this was, and by whom, as a page in an archive has to.
@@ -112,7 +105,8 @@ def results_report(
         "every action is done" if present else "no actions" if blocked else "nothing to do"
     )
     command = escape_name(f"reconciler plan --cluster {shlex.quote(header.cluster)}")
-    took = "" if duration_ms is None else f"; took {formatting.approximate_duration(duration_ms)}"
+    duration_ms = header.finished_at_ms - header.started_at_ms  # at most 0 where the clock was set back
+    took = f"; took {formatting.approximate_duration(duration_ms)}" if duration_ms > 0 else ""
     return Report(
         title=f"apply on {header.cluster}",
         headline=(name(header.cluster), f": {headline}{not_asked}"),

@@ -65,18 +65,14 @@ def partition_chunks(
     of_counted = (facts for name in counted for facts in listing.partitions.get(name, ()))
     offsets += requests_by_leader(facts for facts in of_counted if facts.partition not in read)
     offsets.sort(key=attrgetter("leader"))
-    if 0 < sum(len(request.partitions) for request in offsets) <= _SMALL:
-        return [Chunk(requests=tuple(offsets))]
-    by_leader: list[list[Chunk]] = []
-    for _, of_leader in groupby(offsets, attrgetter("leader")):
-        pairs = [(request, number) for request in of_leader for number in request.partitions]
-        chunks = []
-        for part in batched(pairs, _PARTITIONS_PER_CHUNK):
-            by_request = groupby(part, itemgetter(0))
-            cut = (replace(request, partitions=[number for _, number in same]) for request, same in by_request)
-            chunks.append(Chunk(requests=tuple(cut)))
-        by_leader.append(chunks)
-    return list(_in_turns(by_leader))
+    pairs = [(request, number) for request in offsets for number in request.partitions]
+    by_leader = [pairs] if len(pairs) <= _SMALL else _by_broker(pairs, lambda pair: pair[0].leader)
+    chunks = []
+    for part in _in_turns(batched(of_leader, _PARTITIONS_PER_CHUNK) for of_leader in by_leader):
+        by_request = groupby(part, itemgetter(0))
+        cut = (replace(request, partitions=[number for _, number in same]) for request, same in by_request)
+        chunks.append(Chunk(requests=tuple(cut)))
+    return chunks
 
 
 def commit_chunks(

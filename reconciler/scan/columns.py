@@ -30,8 +30,3 @@ def columns(names: str, **types: pa.DataType) -> pa.Schema:
     return pa.schema(
         [pa.field(name.rstrip("!"), types[name.rstrip("!")], nullable=not name.endswith("!")) for name in names.split()]
     )
-
-
-def struct(names: str) -> pa.DataType:
-    """A type with these columns as its fields."""
-    return pa.struct(list(columns(names)))

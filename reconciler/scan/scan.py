@@ -151,6 +151,12 @@ def describe_log(session: KafkaSession, topics: TopicListing) -> ConsumerOffsets
     return ConsumerOffsetsLog(
         partitions=count,
         leaders=leaders,
+        away=frozenset(
+            broker
+            for facts in partitions
+            if facts.leader is None and isinstance(facts.replicas, tuple)
+            for broker in facts.replicas
+        ),
         sizes={number: of.size for number, of in ends.items()},
         last_stable_offsets={number: end for number, end in last_stable_offsets.items() if isinstance(end, int)},
         unanswered={

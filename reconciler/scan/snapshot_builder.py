@@ -28,6 +28,7 @@ from reconciler.model.snapshot import (
 from reconciler.scan.rows import LISTED_TYPES, CommitOrigin, PartitionRow, Position, Row, Rows
 from reconciler.scan.select import PartitionRequest, commit_groups, select_groups
 from reconciler.text.escape import quoted
+from reconciler.text.formatting import broker_ids
 
 T = TypeVar("T")
 
@@ -47,16 +48,17 @@ class ConsumerOffsetsLog:
     """What is known of `__consumer_offsets`. `partitions` 0: there is none to read.
 
     `hidden`: the server hides it, as the Cluster says. `missing`: why nothing is known. `leaders`: the
-    broker of each partition with a leader. `sizes`: offsets of these partitions. `last_stable_offsets`:
-    theirs before the scan. `unanswered`: partitions whose leader did not answer for them when the groups
-    were listed. `unread`: partitions that were not read to their end. `ends`: up to where the others were
-    read. The counts are of records that were read.
+    broker of each partition with a leader. `away`: those with replicas of the others. `sizes`: offsets of
+    partitions with a leader. `last_stable_offsets`: theirs before the scan. `unanswered`: partitions whose
+    leader did not answer for them when the groups were listed. `unread`: partitions that were not read to
+    their end. `ends`: up to where the others were read. The counts are of records that were read.
     """
 
     partitions: int = 0
     hidden: bool = False
     missing: Unknown | None = None
     leaders: Mapping[int, int] = field(default_factory=dict)
+    away: frozenset[int] = frozenset()
     sizes: Mapping[int, int] = field(default_factory=dict)
     last_stable_offsets: Mapping[int, int] = field(default_factory=dict)
     unanswered: Mapping[int, Unknown] = field(default_factory=dict)
@@ -86,7 +88,8 @@ class ConsumerOffsetsLog:
             partitions = (
                 f"{self.partitions - len(self.sizes)} of {self.partitions} partitions of {CONSUMER_OFFSETS_TOPIC}"
             )
-            return Unknown(f"no broker lists the groups of {partitions}, which have no leader")
+            replicas = f" (replicas on brokers {broker_ids(sorted(self.away))})" if self.away else ""
+            return Unknown(f"no broker lists the groups of {partitions}, which have no leader{replicas}")
         if self.unanswered:
             # Once the silent leader is fenced, a listing succeeds without its groups.
             number = min(self.unanswered)

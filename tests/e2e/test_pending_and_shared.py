@@ -100,13 +100,17 @@ def test_a_commit_below_0_is_no_position(cluster: SandboxCluster, topic: str, tm
 
 
 def test_an_aborted_commit_keeps_no_group_for_ever(cluster: SandboxCluster, topic: str, tmp_path: Path) -> None:
-    """Its coordinator has one commit, and the log two keys: nobody could tell whether a right was missing."""
+    """Its coordinator has one commit, and the log two keys: nobody could tell whether a right was missing.
+
+    As long as the transaction is open, the group is in use, however old its record.
+    """
     servers, group, other = cluster.bootstrap_servers, f"eos-{topic}", create_topic(cluster)
     client.commit(servers, group, {(topic, 0): 20})
-    with pending_commit(servers, group, other, 20):
-        pass
     removal = f"{head('GroupRemoval', 'dead')}\nspec: {{groups: [{group}], idleFor: 1s}}\n"
     write_manifests(tmp_path, cluster, removal)
+    with pending_commit(servers, group, other, 20):
+        (block,) = blocks(read_plan(tmp_path)).values()
+        assert (block["code"], "open transaction" in block["reason"]) == ("B304", True)
     client.wait_until(lambda: read_plan(tmp_path)["actions"], 60, f"a plan that removes {group}", every_s=1.0)
 
 

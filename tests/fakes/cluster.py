@@ -476,3 +476,11 @@ class FakeCluster:
 
 def _unknown_group(name: str, reason: Unknown) -> GroupFacts:
     return GroupFacts(group=name, listed=reason, type=reason, state=reason, fingerprint=reason)
+
+
+def cluster_of_orders(partitions: int = 1) -> FakeCluster:
+    """Return a cluster with 100 records in every partition of the topic `orders`."""
+    cluster = FakeCluster()
+    cluster.create_topic("orders", partitions)
+    cluster.produce("orders", dict.fromkeys(range(partitions), 100))
+    return cluster

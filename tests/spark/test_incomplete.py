@@ -395,7 +395,8 @@ def test_8_groups_of_a_log_partition_without_a_leader_are_in_no_list(
         cluster_with_groups.restart(stopped_broker, timeout_s=120)
     assert silent.isdisjoint(snapshot.groups)
     assert set(GROUPS) - silent <= set(snapshot.groups)
-    assert "partitions of __consumer_offsets, which have no leader" in reason(snapshot.groups_incomplete)
+    where = f"partitions of __consumer_offsets, which have no leader (replicas on brokers {stopped_broker})"
+    assert where in reason(snapshot.groups_incomplete)
     assert "no leader" in reason(snapshot.readers_incomplete)
 
 

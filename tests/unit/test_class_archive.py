@@ -86,10 +86,7 @@ def test_a_full_disk_leaves_no_part(java: Path, jars: Path, cache: Path, tmp_pat
 def test_an_archive_of_the_current_folder_is_not_used(
     java: Path, jars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For a user without HOME and entry in the list of users the cache is `~/.cache`, in the current folder.
-
-    There a checkout could bring an archive, whose code the JVM would run.
-    """
+    """Without HOME the cache is in the checkout, which could bring code for the JVM."""
     monkeypatch.chdir(tmp_path)
     path = store_one(java, jars, tmp_path)
     assert use_flags("spark", java, jars)

@@ -62,9 +62,7 @@ TEXT = (
 
 
 def test_a_value_is_one_line_and_survives() -> None:
-    """Addresses and instants are texts, derived values are beside the fields, and no part is a
-    workflow command.
-    """
+    """Addresses and instants are texts, derived values beside the fields; no command."""
     assert SAMPLES.encode(VALUE) == TEXT
     assert SAMPLES.decode(TEXT) == VALUE
     assert SAMPLES.fields(VALUE)["seen_at"] == "2026-11-21T10:00:00Z"
@@ -160,9 +158,7 @@ def test_instants_outside_the_calendar_are_refused_but_shown(ms: int) -> None:
 
 
 def test_shared_values_do_not_grow_without_bound() -> None:
-    """A plan with different reasons for all actions is read in bounded memory; equal values become
-    one object.
-    """
+    """Different reasons of all actions take bounded memory; equal values are one object."""
     inners = Codec(Inner, shared=True)
     for number in range(5_000):
         inners.decode(f'{{"name":"{number}","brokers":[1]}}')

@@ -94,9 +94,7 @@ def test_the_json_shows_names_as_written() -> None:
     ],
 )
 def test_clocks_agree_only_with_a_fresh_timestamp(age_ms: int | Unknown, words: str) -> None:
-    """A timestamp in the future means that our clock is behind; an old one, or none, proves
-    nothing.
-    """
+    """One of the future means that our clock is behind; an old one, or none, proves nothing."""
     report = replace(HEALTHY, clock=ClockSkew(age_ms=age_ms))
     [line] = [line.plain for line in write_lines(doctor_report(check(report), Role.PLAN)) if "clock" in line.plain]
     assert words in line

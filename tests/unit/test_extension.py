@@ -15,9 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_a_registered_policy_and_operation_go_from_yaml_to_the_journal(tmp_path: Path) -> None:
-    """Both classes exist only in tests/extension and are registered in the two tuples; no other
-    file names them.
-    """
+    """Both classes are in tests/extension only, and registered in the two tuples."""
     answer = subprocess.run(
         [sys.executable, "-m", "tests.extension.walk", str(tmp_path)],
         cwd=ROOT,

@@ -1,16 +1,16 @@
-"""Code of another distribution in the folder of this package: noticed at the start, with the way out.
-
-One on the package index imports as `reconciler`, too, and pip lets each overwrite the other.
-"""
+"""The installation, the archive of its code for executors, and the clock."""
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 import reconciler
+from reconciler import pipeline
 from reconciler.installation import find_foreign_code
+from reconciler.scan import code_archive
 
 OURS = {"reconciler/__init__.py": "ours", "reconciler/cli/__init__.py": "", "reconciler/cli/plan.py": "plan"}
 THEIRS = {"reconciler/__init__.py": "theirs, longer", "reconciler/main.py": "reconcile"}
@@ -88,3 +88,38 @@ def test_the_program_ends_before_it_imports_foreign_code(tmp_path: Path) -> None
     assert answer.stderr.startswith(
         f"error: the code in {tmp_path / 'reconciler'} is not what this program installed: "
     )
+
+
+@pytest.mark.parametrize(("moved_s", "passed_s"), [(-3600, 10), (0, 10), (3600, 3610)])
+def test_a_wall_clock_that_is_set_back_makes_nothing_younger(
+    monkeypatch: pytest.MonkeyPatch, moved_s: int, passed_s: int
+) -> None:
+    """A clock that is set forward makes facts older, which is the safe side."""
+    wall_ns, steady_ns = 1_800_000_000 * 10**9, 5 * 10**9
+    monkeypatch.setattr(time, "time_ns", lambda: wall_ns)
+    monkeypatch.setattr(time, "monotonic_ns", lambda: steady_ns)
+    clock = pipeline.steady_clock()
+    start_ms = clock()
+    wall_ns += (moved_s + 10) * 10**9
+    steady_ns += 10 * 10**9
+    assert clock() - start_ms == passed_s * 1000
+
+
+def test_tasks_import_from_the_archive_alone(tmp_path: Path) -> None:
+    """Executors have no other copy: a package that is missing there fails every task."""
+    path = tmp_path / "code.zip"
+    path.write_bytes(code_archive.content())
+    others = ("deepdiff", "re2", "platformdirs", "prometheus_client", "pydantic", "rich", "ruamel.yaml", "typer")
+    program = f"""
+import sys
+sys.path.insert(0, {str(path)!r})
+sys.modules.update(dict.fromkeys({others}))
+import reconciler.companions.sources.data_sources
+import reconciler.scan.task_rows as module
+print(module.__file__)
+"""
+    answer = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.startswith(str(path))

@@ -63,7 +63,7 @@ class GitHub(CodeHost):
         else:
             self.send("PATCH", f"issues/comments/{edited}", body=body)
 
-    def keep_issue(self, title: str, marker: str, body: str, closing: str = "") -> None:
+    def keep_issue(self, marker: str, body: str, *, title: str = "", closing: str = "") -> None:
         """Keep one open issue with this marker: edit it, or open it. Without a body, close it with a comment."""
         issue, text = find_own(self.get_all("issues", state="open"), marker), f"{marker}\n{body}"
         if body and issue:

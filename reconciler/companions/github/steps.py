@@ -193,9 +193,9 @@ def drift_issues(settings: Settings, folder: Folder) -> int:
                 f"To apply what is merged: [run the workflow]({run.actions_url}/workflows/apply.yml) for the cluster "
                 f"`{cluster}`. It plans, and waits for an approval."
             )
-            run.github.keep_issue(f"Drift on {cluster}", marker, f"{body}\n\n{hint}\n")
+            run.github.keep_issue(marker, f"{body}\n\n{hint}\n", title=f"Drift on {cluster}")
         elif status == str(ExitCode.DONE):
-            run.github.keep_issue("", marker, "", "In sync again.")
+            run.github.keep_issue(marker, "", closing="In sync again.")
         else:
             console.print_stderr(f"{cluster}: too little could be seen, so its issue stays as it is")
 
@@ -217,7 +217,7 @@ def red_issue(settings: Settings, title: Annotated[str, typer.Argument(help="Tit
         f"### [The last run]({run.url}) failed\n\n{lines}\n\nThe logs say why and what to do. What is not applied "
         "appears as drift. This closes by itself after a green run.\n"
     )
-    run.github.keep_issue(title, marker, body if failed else "", f"Green again: {run.url}")
+    run.github.keep_issue(marker, body if failed else "", title=title, closing=f"Green again: {run.url}")
 
 
 @contextmanager

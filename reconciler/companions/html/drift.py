@@ -4,18 +4,8 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from reconciler.companions.html.figures import (
-    ROWS_MAX,
-    SEVERITIES,
-    Bar,
-    Chart,
-    Figures,
-    Row,
-    Tile,
-    cut_chart,
-    format_tally,
-    slug,
-)
+from reconciler.companions.html import figures
+from reconciler.companions.html.figures import Bar, Chart, Figures, Row, Tile
 from reconciler.model.names import count_by_sort, format_address
 from reconciler.plan.drift import BLOCKED, UNREAD, DriftReport, PolicyTally, Subject
 from reconciler.report.plan import format_counts
@@ -36,7 +26,7 @@ _OVERDUE_LEGEND = (
 
 def drift_figures(reports: Sequence[DriftReport]) -> list[Figures]:
     """Return the pictures of each cluster's drift. Many clusters share the rows of one page."""
-    return [_drift(report, max(3, ROWS_MAX // len(reports))) for report in reports]
+    return [_drift(report, max(3, figures.ROWS_MAX // len(reports))) for report in reports]
 
 
 def _drift(report: DriftReport, rows_max: int) -> Figures:
@@ -112,12 +102,12 @@ def _overdue_chart(report: DriftReport, rows_max: int) -> Chart:
                 (f"at most {format_counts(amount)} to remove" if amount else "",),
             ),
             bars=tuple(bars),
-            severities=frozenset({SEVERITIES[style]}),
-            anchor=f"drift-{same[0].sort}-{slug(str(replace(same[0].address, partition=-1)))}",
+            severities=frozenset({figures.SEVERITIES[style]}),
+            anchor=f"drift-{same[0].sort}-{figures.slug(str(replace(same[0].address, partition=-1)))}",
             note=(escaped_name(format_address(same[0].address.policy_address)),),
         )
 
-    return cut_chart(
+    return figures.cut_chart(
         groups,
         row,
         "lines",
@@ -148,13 +138,13 @@ def _policies_chart(report: DriftReport, rows_max: int) -> Chart:
         }
         counts = {state: getattr(tally, state) for state in fields} | {"of the drift blocked": number}
         return Row(
-            cells=((escaped_name(format_address(tally.policy)),), (format_tally(counts) or "selects nothing",)),
+            cells=((escaped_name(format_address(tally.policy)),), (figures.format_tally(counts) or "selects nothing",)),
             bars=(Bar(segments, sum(segments.values())),),
-            severities=frozenset(SEVERITIES[style] for style, number in segments.items() if number),
-            anchor=f"policy-{slug(str(tally.policy))}",
+            severities=frozenset(figures.SEVERITIES[style] for style, number in segments.items() if number),
+            anchor=f"policy-{figures.slug(str(tally.policy))}",
         )
 
-    return cut_chart(
+    return figures.cut_chart(
         sorted(report.tallies, key=lambda tally: (-blocked[tally.policy], -tally.unread, -tally.drift, tally.policy)),
         row,
         "policies",

@@ -4,19 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from reconciler.companions.html.figures import (
-    SEVERITIES,
-    Bar,
-    Chart,
-    Figures,
-    Move,
-    Row,
-    Tile,
-    cut_chart,
-    format_tally,
-    shorten,
-    slug,
-)
+from reconciler.companions.html import figures
+from reconciler.companions.html.figures import Bar, Chart, Figures, Move, Row, Tile
 from reconciler.companions.html.offsets import topic_rulers
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BLOCK_CODES
@@ -171,7 +160,7 @@ def _limits_chart(verdicts: Sequence[LimitVerdict]) -> Chart:
             cells=((name(verdict.id),), (f"{observed} of {_number(verdict.limit)}{verdict.unit}",), (of_limit,)),
             bars=(Bar({style: share}, _LIMIT_SCALE, mark=100),),
             severities=frozenset({severity}),
-            anchor=f"limit-{slug(verdict.id)}",
+            anchor=f"limit-{figures.slug(verdict.id)}",
             note=text,
         )
 
@@ -206,8 +195,8 @@ def _topics_chart(plan: Plan, topics: Sequence[tuple[str, _Topic]], tallies: Map
             cells=((name(topic),), (removed,), (_partition_counts(entry, tallies[topic]),)),
             bars=tuple(bars),
             severities=_severities(tallies[topic]),
-            anchor=f"topic-{slug(topic)}",
-            link=f"offsets-{slug(topic)}" if entry.moves else "",
+            anchor=f"topic-{figures.slug(topic)}",
+            link=f"offsets-{figures.slug(topic)}" if entry.moves else "",
         )
 
     def sums(rest: Sequence[tuple[str, _Topic]]) -> Mapping[str, int]:
@@ -218,7 +207,7 @@ def _topics_chart(plan: Plan, topics: Sequence[tuple[str, _Topic]], tallies: Map
 
     shown = [pair for pair in topics if tallies[pair[0]].keys() - {"records", "in sync"}]
     in_sync = len(topics) - len(shown)
-    return cut_chart(
+    return figures.cut_chart(
         shown,
         row,
         "topics",
@@ -247,7 +236,7 @@ def _topics_chart(plan: Plan, topics: Sequence[tuple[str, _Topic]], tallies: Map
 
 def _partition_counts(entry: _Topic, tally: Counter[str]) -> str:
     """`12 partitions: 3 irreversible, 9 in sync`."""
-    words = format_tally({state: tally[state] for state in _STATES})
+    words = figures.format_tally({state: tally[state] for state in _STATES})
     if set(entry.states) == {-1}:
         return f"the topic as a whole: {words.removeprefix('1 ')}"
     return f"{formatting.count(len(entry.of_partitions), 'partition')}: {words}"
@@ -267,7 +256,7 @@ def _leaders_chart(moves: Sequence[LeaderMove]) -> Chart:
             severities=frozenset({Severity.CHANGE}),
         )
 
-    return cut_chart(
+    return figures.cut_chart(
         sorted(pairs.items(), key=lambda pair: (-pair[1], *(-1 if broker is None else broker for broker in pair[0]))),
         row,
         "pairs of brokers",
@@ -294,10 +283,10 @@ def _groups_chart(groups: Sequence[IdleGroup], now_ms: int) -> Chart:
             cells=((escaped_name(quoted(group.group)),), (f"{idle}; {commits}",)),
             bars=(Bar({"deleted": max(ms, 0)}, most, mark=group.required_ms),),
             severities=frozenset({Severity.LOSS}),
-            anchor=f"group-{slug(group.group)}",
+            anchor=f"group-{figures.slug(group.group)}",
         )
 
-    return cut_chart(
+    return figures.cut_chart(
         sorted(groups, key=lambda group: (-idle_ms(group), group.group)),
         row,
         "groups",
@@ -316,14 +305,14 @@ def _policies_table(plan: Plan, tallies: dict[Address, Counter[str]]) -> Chart:
     def row(pair: tuple[Address, Counter[str]]) -> Row:
         policy, tally = pair
         note = notes.get(policy)
-        words = [("owner: ", shorten(note.owner)) if note and note.owner else ()]
-        words += [("reason: ", shorten(note.reason)) if note and note.reason else ()]
+        words = [("owner: ", figures.shorten(note.owner)) if note and note.owner else ()]
+        words += [("reason: ", figures.shorten(note.reason)) if note and note.reason else ()]
         words += [("in ", escaped_name(format_location(places[policy]))) if policy in places else ()]
         cells = ((f"{tally[column]:,}" if tally[column] else "",) for column in columns)
         return Row(
             cells=((escaped_name(format_address(policy)),), *cells),
             severities=_severities(tally),
-            anchor=f"policy-{slug(str(policy))}",
+            anchor=f"policy-{figures.slug(str(policy))}",
             note=join("; ", *words),
         )
 
@@ -331,7 +320,7 @@ def _policies_table(plan: Plan, tallies: dict[Address, Counter[str]]) -> Chart:
         total = _total(tally for _policy, tally in rest)
         return {column: total[column] for column in columns}
 
-    return cut_chart(
+    return figures.cut_chart(
         sorted(tallies.items(), key=lambda pair: (-pair[1]["records"], -pair[1]["blocked"], pair[0])),
         row,
         "policies",
@@ -343,7 +332,7 @@ def _policies_table(plan: Plan, tallies: dict[Address, Counter[str]]) -> Chart:
 
 
 def _severities(counts: Mapping[str, int]) -> frozenset[Severity]:
-    return frozenset(SEVERITIES[style] for state, style in _STATES.items() if counts.get(state))
+    return frozenset(figures.SEVERITIES[style] for state, style in _STATES.items() if counts.get(state))
 
 
 def _total(tallies: Iterable[Counter[str]]) -> Counter[str]:
@@ -354,14 +343,16 @@ def _causes_table(causes: dict[tuple[str, str], list[Decision]], pages: Mapping[
     def row(pair: tuple[tuple[str, str], Sequence[Decision]]) -> Row:
         (section, code), decisions = pair
         known = code in BLOCK_CODES
-        text: Phrase = (BLOCK_CODES[code].title,) if known else (shorten(code),)
+        text: Phrase = (BLOCK_CODES[code].title,) if known else (figures.shorten(code),)
         subjects = dict.fromkeys(
             format_subject(Address(d.address.kind, d.address.policy, d.address.name)) for d in decisions
         )
         example = decisions[0]
-        blocked: Phrase = ("such as: ", shorten(example.reason)) if isinstance(example, Blocked | Skipped) else ()
+        blocked: Phrase = (
+            ("such as: ", figures.shorten(example.reason)) if isinstance(example, Blocked | Skipped) else ()
+        )
         if isinstance(example, Blocked):
-            blocked = (*blocked, "; next: ", shorten(example.next_step))
+            blocked = (*blocked, "; next: ", figures.shorten(example.next_step))
         return Row(
             cells=(
                 (*((name(code, link=pages.get(code, "")), " ") if known else ()), *text),
@@ -370,11 +361,11 @@ def _causes_table(causes: dict[tuple[str, str], list[Decision]], pages: Mapping[
                 (escaped_name(formatting.first_few(list(subjects))),),
             ),
             severities=_severities({_of_section(section): 1}),
-            anchor=f"cause-{section}-{slug(code)}",
+            anchor=f"cause-{section}-{figures.slug(code)}",
             note=blocked,
         )
 
-    return cut_chart(
+    return figures.cut_chart(
         sorted(causes.items(), key=lambda pair: (_of_section(pair[0][0]) != "blocked", -len(pair[1]), pair[0])),
         row,
         "causes",

@@ -11,13 +11,7 @@ from reconciler.model.block_reason import BlockReason, known
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ExternalReaderRequest
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, ConsumerPosition, GroupState, PartitionFacts, Unknown
-from reconciler.operations.consumers import (
-    UnknownConsumers,
-    external_names,
-    external_positions,
-    unknown_consumers,
-    verified_positions,
-)
+from reconciler.operations import consumers
 from reconciler.operations.idle_groups import state_elsewhere, topics_of_streams
 from reconciler.operations.touchable import check_records_deletable
 from reconciler.policies import Policy
@@ -64,8 +58,8 @@ class ClusterFacts:
         return name in self.covered.get(kind, ())
 
     @cached_property
-    def _unknown_consumers(self) -> UnknownConsumers:
-        return unknown_consumers(self.snapshot, lambda _group: False)
+    def _unknown_consumers(self) -> consumers.UnknownConsumers:
+        return consumers.unknown_consumers(self.snapshot, lambda _group: False)
 
     @cached_property
     def _streams(self) -> Mapping[str, str]:
@@ -111,7 +105,7 @@ class ClusterFacts:
             if self._unknown_consumers.of(partition.topic) is not None:
                 continue
             readers, log_start, _last_stable_offset, high_watermark, topic_id = values
-            positions[partition] = tuple(verified_positions(readers, topic_id, log_start, high_watermark))
+            positions[partition] = tuple(consumers.verified_positions(readers, topic_id, log_start, high_watermark))
         return positions
 
     @cached_property
@@ -173,7 +167,9 @@ class ClusterFacts:
         It counts whether or not a group has read it: a floor of any rule waits for the reader.
         """
         alone = replace(self.snapshot, external={reader: self.snapshot.external[reader]})
-        return {topic: self._held_by(alone, topic) for topic in self.purgeable if external_names(alone, topic)}
+        return {
+            topic: self._held_by(alone, topic) for topic in self.purgeable if consumers.external_names(alone, topic)
+        }
 
     def _held_by(self, alone: ClusterSnapshot, topic: str) -> Sequence[Held] | Unknown:
         facts, held = self.purgeable[topic], list[Held]()
@@ -185,7 +181,7 @@ class ClusterFacts:
             if not offsets or any(isinstance(offset, Unknown) for offset in offsets):
                 return Unknown(f"not all offsets could be read{self._reason(partition)}")
             log_start, end, high_watermark = offsets
-            (position,) = external_positions(alone, partition, log_start, high_watermark)
+            (position,) = consumers.external_positions(alone, partition, log_start, high_watermark)
             held.append(Held(max(0, end - max(position.committed, log_start)), partition, position))
         return sorted((of for of in held if of.records), key=lambda of: (-of.records, of.partition))
 

@@ -15,7 +15,7 @@ from reconciler.operations.base import Limit, LimitUsage, Operation
 from reconciler.operations.consumers import GroupExcluder, group_excluder
 from reconciler.operations.elect_leader import observe_leadership
 from reconciler.text.escape import quoted
-from reconciler.text.formatting import first_few, format_duration
+from reconciler.text.formatting import broker_ids, first_few, format_duration
 
 
 class LagPolicy(StrEnum):
@@ -109,7 +109,9 @@ def observe_partition(partition: TopicPartition, facts: PartitionFacts | None) -
     leadership = observe_leadership(partition, facts)
     assert facts is not None
     if leadership.leader is None:
-        raise BlockReason("B203", f"{partition} has no leader, and only a leader deletes records")
+        replicas = broker_ids(sorted(leadership.replicas))
+        next_step = f"start one of its replicas (brokers {replicas}), then plan again" if leadership.replicas else ""
+        raise BlockReason("B203", f"{partition} has no leader, and only a leader deletes records", next_step=next_step)
     log_start = known(facts.log_start, "the log start of", partition)
     last_stable_offset = known(facts.last_stable_offset, "the end of", partition)
     high_watermark = known(facts.high_watermark, "the high watermark of", partition)

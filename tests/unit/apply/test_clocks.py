@@ -11,7 +11,7 @@ from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
-from tests.fakes.cluster import FakeCluster
+from tests.fakes.cluster import FakeCluster, cluster_of_orders
 from tests.fakes.runs import FakeClock, RunResult, purge, removal, run
 from tests.golden.wording import mentions
 
@@ -37,9 +37,7 @@ class StampedFile(JournalFile):
 
 @pytest.fixture
 def cluster() -> FakeCluster:
-    cluster = FakeCluster()
-    cluster.create_topic("orders", 1)
-    cluster.produce("orders", {0: 100})
+    cluster = cluster_of_orders()
     cluster.commit("billing", {AT: 80})
     return cluster
 

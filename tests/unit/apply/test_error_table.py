@@ -15,7 +15,7 @@ from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
 from reconciler.operations.error_meanings import ErrorMeaning, ResponseAction, interpret
-from tests.fakes.cluster import FakeCluster, Fault
+from tests.fakes.cluster import FakeCluster, Fault, cluster_of_orders
 from tests.fakes.error_table import CODES, TABLE, Operation, response
 from tests.fakes.runs import election, purge, removal, run
 
@@ -24,9 +24,7 @@ ALWAYS = 10_000
 
 
 def cluster() -> FakeCluster:
-    fake = FakeCluster()
-    fake.create_topic("orders", 3)
-    fake.produce("orders", {0: 100, 1: 100, 2: 100})
+    fake = cluster_of_orders(3)
     fake.create_topic("audit")
     fake.produce("audit", {0: 100})
     fake.commit("etl", {TopicPartition("audit", 0): 40})
@@ -186,21 +184,35 @@ def test_each_row_names_its_test_on_real_brokers_or_why_there_is_none() -> None:
 
 
 @pytest.mark.parametrize("operation", Operation)
-def test_none_is_applied_and_read_back(tmp_path: Path, operation: Operation) -> None:
-    """NONE with a visible effect is applied after one request."""
+def test_none_is_applied_where_it_is_read_back(tmp_path: Path, operation: Operation) -> None:
+    """NONE without a visible effect is failed: the response alone proves nothing."""
     fake = cluster()
-    outcome = run(fake, [action(fake, operation)], tmp_path).only
+    outcome = run(fake, [action(fake, operation)], tmp_path / "1").only
     assert (outcome.status, outcome.sends, outcome.code) == (Status.APPLIED, 1, "NONE")
     assert outcome.read_back
     assert has_effect_on(fake, operation)
-
-
-@pytest.mark.parametrize("operation", Operation)
-def test_none_without_effect_is_not_believed(tmp_path: Path, operation: Operation) -> None:
-    """NONE without an effect is failed: the response alone proves nothing."""
-    outcome, fake = outcome_of(tmp_path, operation, KafkaError.NO_ERROR)
+    outcome, fake = outcome_of(tmp_path / "2", operation, KafkaError.NO_ERROR)
     assert outcome.status is Status.FAILED
     assert not has_effect_on(fake, operation)
+
+
+@pytest.mark.parametrize(
+    ("operation", "code", "status", "has_effect"),
+    [
+        # After a timeout the effect is read back, without a second request.
+        *((*row, Status.APPLIED, True) for row in READ_BACK),
+        # The broker says that the subject changed, a refusal is not retried, and a leader is waited for.
+        *((*row, Status.STALE, False) for row in rows(M.STALE, M.GONE)),
+        *((*row, Status.FAILED, False) for row in rows(M.FAILED, M.REFUSED, M.HALVE)),
+        *((*row, Status.WAITING, False) for row in rows(M.WAITING)),
+    ],
+)
+def test_one_request_is_enough_where_the_answer_says_so(
+    tmp_path: Path, operation: Operation, code: int, status: Status, has_effect: bool
+) -> None:
+    outcome, fake = outcome_of(tmp_path, operation, code, has_effect=has_effect)
+    assert (outcome.status, outcome.sends, len(fake.requests)) == (status, 1, 1)
+    assert has_effect or status is Status.WAITING or outcome.removed_max == 0
 
 
 @pytest.mark.parametrize(("operation", "code"), rows(M.ALREADY_DONE))
@@ -232,14 +244,6 @@ def test_records_below_the_log_start_are_satisfied(tmp_path: Path) -> None:
     assert fake.requests == []
 
 
-@pytest.mark.parametrize(("operation", "code"), READ_BACK)
-def test_a_timeout_with_effect_is_applied(tmp_path: Path, operation: Operation, code: int) -> None:
-    """After a timeout the effect is read back: applied, without a second request."""
-    outcome, fake = outcome_of(tmp_path, operation, code, has_effect=True)
-    assert (outcome.status, outcome.sends) == (Status.APPLIED, 1)
-    assert len(fake.requests) == 1
-
-
 @pytest.mark.parametrize(
     ("operation", "code"),
     [
@@ -253,11 +257,7 @@ def test_a_timeout_with_effect_is_applied(tmp_path: Path, operation: Operation, 
     ],
 )
 def test_a_former_leader_that_deleted_is_read_back(tmp_path: Path, operation: Operation, code: int) -> None:
-    """A leader may delete, wait for its followers and then lose the partition: the effect is read
-    back.
-
-    The outcome once said that another client was first and that no record was removed.
-    """
+    """It lost the partition while it waited for followers; once nothing counted as removed."""
     outcome, fake = outcome_of(tmp_path, operation, code, has_effect=True)
     assert has_effect_on(fake, operation)
     assert (outcome.status, outcome.sends) == (Status.APPLIED, 1)
@@ -267,9 +267,7 @@ def test_a_former_leader_that_deleted_is_read_back(tmp_path: Path, operation: Op
 
 @pytest.mark.parametrize("code", [KafkaError.INVALID_REQUEST, KafkaError.UNKNOWN_TOPIC_OR_PART])
 def test_the_log_of_another_leader_proves_nothing(tmp_path: Path, code: int) -> None:
-    """An ambiguous refusal, and then another leader at the read-back: failed, with the possible
-    removal.
-    """
+    """Another leader answers the read-back of an ambiguous refusal: failed, possibly removed."""
     fake = cluster()
     fake.faults.append(Fault(RECORDS, code))
 
@@ -305,34 +303,8 @@ def test_permanent_errors_fail_after_bounded_attempts(tmp_path: Path, operation:
     assert not has_effect_on(fake, operation)
 
 
-@pytest.mark.parametrize(("operation", "code"), rows(M.STALE, M.GONE))
-def test_changed_subjects_are_stale_at_once(tmp_path: Path, operation: Operation, code: int) -> None:
-    """The broker says that the subject changed: stale after one request, without effect."""
-    outcome, fake = outcome_of(tmp_path, operation, code)
-    assert (outcome.status, outcome.sends, outcome.removed_max) == (Status.STALE, 1, 0)
-    assert len(fake.requests) == 1
-
-
-@pytest.mark.parametrize(("operation", "code"), rows(M.FAILED, M.REFUSED, M.HALVE))
-def test_refusals_are_failed_at_once(tmp_path: Path, operation: Operation, code: int) -> None:
-    """A refusal is not retried."""
-    outcome, fake = outcome_of(tmp_path, operation, code)
-    assert (outcome.status, outcome.sends, outcome.removed_max) == (Status.FAILED, 1, 0)
-    assert len(fake.requests) == 1
-
-
-@pytest.mark.parametrize(("operation", "code"), rows(M.WAITING))
-def test_an_unavailable_replica_is_waited_for(tmp_path: Path, operation: Operation, code: int) -> None:
-    """If the preferred leader is not available yet, the action is waiting, not failed."""
-    outcome, _ = outcome_of(tmp_path, operation, code)
-    assert (outcome.status, outcome.sends) == (Status.WAITING, 1)
-
-
 def test_absent_groups_may_be_refused_without_rights(tmp_path: Path) -> None:
-    """GROUP_AUTHORIZATION_FAILED for a group that a complete list does not have is satisfied.
-
-    Brokers also return this error for absent groups.
-    """
+    """GROUP_AUTHORIZATION_FAILED is also said of absent groups: a complete list decides."""
     fake = cluster()
     planned_action = removal(fake, "etl")
     fake.faults.append(Fault(GROUP, KafkaError.GROUP_AUTHORIZATION_FAILED))
@@ -341,9 +313,7 @@ def test_absent_groups_may_be_refused_without_rights(tmp_path: Path) -> None:
 
 
 def test_too_many_elections_are_halved_until_they_fit(tmp_path: Path) -> None:
-    """After POLICY_VIOLATION the batch is halved, with a new check, until the broker accepts it;
-    all are applied.
-    """
+    """After POLICY_VIOLATION the batch is halved, with a new check; all are applied."""
     fake = FakeCluster()
     fake.create_topic("wide", 100)
     fake.max_elections = 13

@@ -18,7 +18,7 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Election
 from reconciler.model.snapshot import Consumers, GroupFacts, GroupState, GroupType, Unknown
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords
-from tests.fakes.cluster import FakeCluster, Fault
+from tests.fakes.cluster import FakeCluster, Fault, cluster_of_orders
 from tests.fakes.error_table import Operation
 from tests.fakes.runs import START_MS, FakeClock, election, last_purges, purge, removal, run, silence_after_consumers
 from tests.golden.wording import mentions
@@ -28,9 +28,7 @@ AT, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 @pytest.fixture
 def cluster() -> FakeCluster:
-    cluster = FakeCluster()
-    cluster.create_topic("orders", 2)
-    cluster.produce("orders", {0: 100, 1: 100})
+    cluster = cluster_of_orders(2)
     cluster.commit("billing", {AT: 80, OTHER: 80})
     return cluster
 
@@ -285,9 +283,7 @@ def test_nothing_is_sent_on_an_old_recheck(
 
 
 def test_a_slow_check_is_repeated(cluster: FakeCluster, tmp_path: Path) -> None:
-    """If the coordinator is slow, the earlier answer of the leader is too old, and the check is
-    repeated.
-    """
+    """The coordinator is slow, so the leader's earlier answer is too old: the check is repeated."""
     clock, calls = FakeClock(), list[None]()
 
     def wait_once() -> None:
@@ -313,10 +309,7 @@ def test_checks_that_are_always_slow_send_nothing(cluster: FakeCluster, tmp_path
 
 
 def test_a_group_list_that_waits_for_a_frozen_broker_delays_no_removal(cluster: FakeCluster, tmp_path: Path) -> None:
-    """The list takes nine tenths of the deadline.
-
-    The committed offsets, which distinguish a group from its successor, are read after it.
-    """
+    """The committed offsets tell a group from its successor, and are read after the slow list."""
     clock = FakeClock()
     intercept(cluster, "read_groups", lambda: clock.sleep(27))
     assert run(cluster, [removal(cluster, "billing")], tmp_path, clock=clock).only.status is Status.APPLIED
@@ -324,9 +317,7 @@ def test_a_group_list_that_waits_for_a_frozen_broker_delays_no_removal(cluster: 
 
 @pytest.mark.parametrize("over", ["stopped", "expired", "old"])
 def test_a_run_that_ends_after_its_intent_sends_nothing(cluster: FakeCluster, tmp_path: Path, over: str) -> None:
-    """An interrupt, or three hours of sleep, during a slow journal: the intent gets an outcome, and
-    the interval does not start.
-    """
+    """A slow journal, then an interrupt or hours of sleep: an outcome, and no interval starts."""
     clock, stopped = FakeClock(), False
 
     def stop() -> None:
@@ -367,9 +358,7 @@ def test_the_bound_starts_at_the_present_log_start(cluster: FakeCluster, tmp_pat
 
 
 def test_the_bound_counts_from_the_lowest_log_start(cluster: FakeCluster, tmp_path: Path) -> None:
-    """The second request goes to a replica with an earlier log start than the first, but not
-    earlier than planned.
-    """
+    """The second request meets an earlier log start than the first, but none below the plan's."""
     action = purge(cluster, AT, 60)
     cluster.expire(AT, 50)
     cluster.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT))
@@ -381,9 +370,7 @@ def test_the_bound_counts_from_the_lowest_log_start(cluster: FakeCluster, tmp_pa
 
 
 def test_a_named_group_that_cannot_be_read_stops_the_purge(cluster: FakeCluster, tmp_path: Path) -> None:
-    """An unread position does not count as at the target: the check is repeated, then the action
-    fails without a request.
-    """
+    """Unread is not "at the target": the check is repeated, then fails without a request."""
     action = purge(cluster, AT, 60, named=("billing",))
     coordinator = next(broker for broker in cluster.brokers if _is_coordinator(cluster, broker))
     cluster.partition(AT).leader = next(broker for broker in cluster.brokers if broker != coordinator)
@@ -495,10 +482,7 @@ def test_an_unclean_election_that_may_have_been_held_is_not_waiting(cluster: Fak
 
 
 def test_groups_that_an_interrupted_run_removed_no_longer_count(cluster: FakeCluster, tmp_path: Path) -> None:
-    """The run was interrupted between removal and purge, and the next run finds no group.
-
-    The purge once stayed stale for ever.
-    """
+    """Interrupted between removal and purge: the next run was stale for ever once."""
     cluster.commit("slow", {AT: 30})
     action = purge(cluster, AT, 60, accepted=(AcceptedLag("slow", 30),))
     del cluster.groups["slow"]
@@ -533,9 +517,7 @@ def test_a_group_that_goes_between_its_listing_and_its_commits_is_satisfied(
 
 
 def test_a_retry_does_not_remove_a_recreated_group(cluster: FakeCluster, tmp_path: Path) -> None:
-    """The first removal succeeds without a response, and the group is created again: no second
-    request is sent.
-    """
+    """The first removal loses its response, and the group is created again: no second request."""
     action = removal(cluster, "billing")
     cluster.faults.append(Fault(Operation.DELETE_GROUP, KafkaError._TIMED_OUT, has_effect=True))
     reads = list[None]()
@@ -593,10 +575,7 @@ def test_the_order_is_elections_groups_records(cluster: FakeCluster, tmp_path: P
 
 @pytest.mark.parametrize(("age_s", "status"), [(49, Status.APPLIED), (51, Status.NOT_ATTEMPTED)])
 def test_consumers_are_good_for_a_minute(cluster: FakeCluster, tmp_path: Path, age_s: int, status: Status) -> None:
-    """Where a silent broker prevents a newer reading, the last complete one is good for a minute.
-
-    Of that, ten seconds are for the request that follows the check.
-    """
+    """The last complete reading, if a broker is silent; ten seconds of it are for the request."""
     clock = FakeClock()
 
     def age(_operation: Operation) -> None:
@@ -609,9 +588,7 @@ def test_consumers_are_good_for_a_minute(cluster: FakeCluster, tmp_path: Path, a
 
 
 def test_a_minute_ends_while_a_silent_broker_is_asked(cluster: FakeCluster, tmp_path: Path) -> None:
-    """The age was taken before the reading, which waits for the silent broker: the request went out
-    on consumers that were read 89 s before.
-    """
+    """The age was once taken before a reading of 89 s, and the request went out."""
     clock = FakeClock()
 
     def age(_operation: Operation) -> None:
@@ -803,10 +780,7 @@ def test_a_confirmed_removal_that_could_not_be_read_back_is_never_sent_again(
 @pytest.fixture
 def unread(tmp_path: Path) -> FakeCluster:
     """A topic that no group reads."""
-    fake = FakeCluster()
-    fake.create_topic("orders")
-    fake.produce("orders", {0: 100})
-    return fake
+    return cluster_of_orders()
 
 
 @pytest.mark.parametrize(

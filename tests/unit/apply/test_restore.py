@@ -23,7 +23,7 @@ from reconciler.operations.restore_offset import RestoreOffset
 from reconciler.report.restore import restore_report
 from reconciler.report.terminal import write_lines
 from reconciler.report.tree import Report
-from tests.fakes.cluster import FakeCluster, FakeGroup
+from tests.fakes.cluster import FakeCluster, FakeGroup, cluster_of_orders
 from tests.fakes.runs import HEADER, context, removal, run
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -34,9 +34,7 @@ ADDRESS = Address("GroupRemoval", "dead", GROUP)
 @pytest.fixture
 def cluster() -> FakeCluster:
     """Two partitions with 100 records each, of which the first 10 are gone; the group is removed."""
-    cluster = FakeCluster()
-    cluster.create_topic("orders", 2)
-    cluster.produce("orders", {0: 100, 1: 100})
+    cluster = cluster_of_orders(2)
     cluster.expire(FIRST, 10)
     cluster.expire(SECOND, 10)
     return cluster

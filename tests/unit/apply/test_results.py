@@ -16,7 +16,7 @@ from reconciler.journal.entry import Event
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset
-from tests.fakes.cluster import FakeCluster
+from tests.fakes.cluster import FakeCluster, cluster_of_orders
 from tests.fakes.runs import HEADER, election, purge, removal, run
 from tests.golden.wording import mentions
 
@@ -24,9 +24,7 @@ AT = TopicPartition("orders", 0)
 
 
 def create_cluster() -> FakeCluster:
-    cluster = FakeCluster()
-    cluster.create_topic("orders", 12)
-    cluster.produce("orders", dict.fromkeys(range(12), 100))
+    cluster = cluster_of_orders(12)
     cluster.commit("\u202e<b>", {AT: 80})
     cluster.partition(AT).replicas = (2, 3, 1)
     return cluster
@@ -152,10 +150,7 @@ def test_a_failed_write_keeps_the_previous_document(tmp_path: Path) -> None:
 
 
 def test_a_removal_keeps_topic_ids_and_metadata_of_the_log(tmp_path: Path) -> None:
-    """The coordinator does not tell the id, and the topic of that name may be another one now.
-
-    `__consumer_offsets` may also hold a commit of an open transaction, whose offset is another one.
-    """
+    """The coordinator tells no id, and the log may hold another offset, of an open transaction."""
     cluster = create_cluster()
     ats = [TopicPartition("orders", number) for number in range(3)]
     cluster.commit("etl", dict.fromkeys(ats, 5))

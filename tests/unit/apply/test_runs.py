@@ -25,7 +25,7 @@ from reconciler.model.snapshot import PartitionFacts
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
-from tests.fakes.cluster import FakeCluster, Fault
+from tests.fakes.cluster import FakeCluster, Fault, cluster_of_orders
 from tests.fakes.error_table import Operation
 from tests.fakes.runs import FakeClock, election, last_purges, purge, removal, run, silence_after_consumers
 
@@ -146,9 +146,7 @@ def test_deletions_go_to_the_leaders_that_the_same_run_elected(tmp_path: Path) -
 
 
 def test_late_leaders_are_waited_for_and_read_again(tmp_path: Path) -> None:
-    """Metadata shows most leaders at once and two later; leaders that never appear are left to
-    another round.
-    """
+    """Two leaders appear later than the others; those that never do are left to another round."""
     cluster = FakeCluster()
     cluster.create_topic("wide", 6)
     ats = [TopicPartition("wide", number) for number in range(6)]
@@ -189,9 +187,7 @@ def test_a_second_apply_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_sends_nothing_new(tmp_path: Path) -> None:
-    """After the stop no request is sent; requests in flight have outcomes, other actions are not
-    attempted.
-    """
+    """Requests in flight have outcomes, other actions are not attempted."""
     cluster, actions = create_wide_cluster()
     stop = threading.Event()
 
@@ -231,9 +227,7 @@ def test_an_interrupt_ends_the_wait_before_a_retry(tmp_path: Path) -> None:
 
 
 def test_the_caller_knows_whether_a_request_was_sent(tmp_path: Path) -> None:
-    """`sending` is called after the intents are stored and before each request; without a request
-    it is not called.
-    """
+    """`sending` is called after the intents are stored, before each request, never without one."""
     cluster, actions = create_wide_cluster(30, 5)
     clock = FakeClock()
     journal = ActionJournal(JournalFile(tmp_path / "journal.jsonl"))
@@ -278,10 +272,7 @@ def test_waits_grow_and_are_bounded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("silent", [1, 2, 3])
 def test_a_silent_broker_affects_its_own_partitions(tmp_path: Path, silent: int) -> None:
-    """Partitions of other leaders are applied; of those of the silent broker nothing is sent.
-
-    The broker was heard when the consumers were read.
-    """
+    """It was heard when the consumers were read; of the other leaders all is applied."""
     cluster, _ = create_wide_cluster()
     ats = [TopicPartition("wide", number) for number in range(60)]
     purges = [purge(cluster, at, 7) for at in ats]
@@ -320,11 +311,7 @@ def test_progress_counts_to_the_end(tmp_path: Path) -> None:
 
 
 def test_no_request_is_sent_without_a_reader_of_outcomes(tmp_path: Path) -> None:
-    """If the caller stops reading, as with a closed pipe, only requests in flight end, and the
-    journal has them.
-
-    Once all remaining requests were sent, and no outcome was shown.
-    """
+    """A closed pipe: requests in flight end, in the journal. Once all others were sent."""
     cluster, actions = create_wide_cluster(40, 0)
     purges = [action for action in actions if isinstance(action, DeleteRecords)]
     started, reader_gone = threading.Event(), threading.Event()
@@ -368,10 +355,7 @@ def test_a_bug_in_one_lane_is_raised(tmp_path: Path) -> None:
 
 
 def test_an_exhausted_machine_loses_no_outcome(tmp_path: Path) -> None:
-    """Without a file descriptor or a thread the run stops.
-
-    Every action has an outcome, and a request in flight counts as possible.
-    """
+    """Without a descriptor or a thread the run stops; a request in flight counts as possible."""
     cluster, actions = create_wide_cluster(30, 5)
 
     def exhausted(_operation: Operation) -> None:
@@ -389,12 +373,8 @@ def test_an_exhausted_machine_loses_no_outcome(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("after_intent", [False, True])
 def test_actions_before_an_exhausted_machine_were_not_sent(tmp_path: Path, after_intent: bool) -> None:
-    """If the check or the step after the intent fails, no request was sent, and the interval does
-    not start.
-    """
-    cluster = FakeCluster()
-    cluster.create_topic("orders", 1)
-    cluster.produce("orders", {0: 100})
+    """The check, or the step after the intent, fails: no request, and no interval starts."""
+    cluster = cluster_of_orders()
     clock, journal = FakeClock(), ActionJournal(JournalFile(tmp_path / "journal.jsonl"))
     action = purge(cluster, TopicPartition("orders", 0), 60, every_ms=30_000)
     read_partitions, reads = cluster.read_partitions, 0
@@ -418,12 +398,8 @@ def test_actions_before_an_exhausted_machine_were_not_sent(tmp_path: Path, after
 
 
 def test_intents_without_a_reader_of_outcomes_are_ended(tmp_path: Path) -> None:
-    """The caller stops reading after one lane stored its intent: the lane sends nothing, and the
-    journal says so.
-    """
-    cluster = FakeCluster()
-    cluster.create_topic("orders", 2)
-    cluster.produce("orders", {0: 100, 1: 100})
+    """The caller stops reading after one intent: the lane sends nothing, the journal says so."""
+    cluster = cluster_of_orders(2)
     ats = [TopicPartition("orders", number) for number in (0, 1)]
     cluster.partition(ats[0]).leader, cluster.partition(ats[1]).leader = 1, 2
     stored, reader_gone, clock = threading.Event(), threading.Event(), FakeClock()
@@ -459,9 +435,7 @@ def test_intents_without_a_reader_of_outcomes_are_ended(tmp_path: Path) -> None:
 
 def test_a_lane_without_a_thread_of_its_own_loses_no_outcome(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The thread of another lane may take it before the run knows that no thread could be started."""
-    cluster = FakeCluster()
-    cluster.create_topic("orders", 2)
-    cluster.produce("orders", {0: 100, 1: 100})
+    cluster = cluster_of_orders(2)
     ats = [TopicPartition("orders", number) for number in (0, 1)]
     cluster.partition(ats[0]).leader, cluster.partition(ats[1]).leader = 1, 2
     refused, taken = threading.Event(), threading.Event()
@@ -492,12 +466,8 @@ def test_a_lane_without_a_thread_of_its_own_loses_no_outcome(monkeypatch: pytest
 
 
 def test_outcomes_before_a_bug_are_stored(tmp_path: Path) -> None:
-    """Of two leaders in one batch the first one's purge is in the journal, although the request to
-    the second one fails.
-    """
-    cluster = FakeCluster()
-    cluster.create_topic("orders", 2)
-    cluster.produce("orders", {0: 100, 1: 100})
+    """The first leader's purge is in the journal, although the request to the second one fails."""
+    cluster = cluster_of_orders(2)
     actions = [purge(cluster, TopicPartition("orders", number), 60) for number in (0, 1)]
     cluster.partition(TopicPartition("orders", 0)).leader = 3
     cluster.partition(TopicPartition("orders", 1)).leader = 1

@@ -23,6 +23,28 @@ metadata: {name: prod}
 spec: {clusterId: id-of-prod-000000000, bootstrapServers: ["127.0.0.1:1"], protect: {topics: [%s]}}
 """
 """A Cluster that protects the topics in the place of `%s`."""
+LEADERS = """\
+apiVersion: reconciler/v1
+kind: LeaderPolicy
+metadata: {name: %s}
+mode: continuous
+spec: {topics: ["*"]}
+"""
+"""A policy that needs no other review, for all topics."""
+
+
+CLUSTER_OF = """\
+apiVersion: reconciler/v1
+kind: Cluster
+metadata: {{name: {name}}}
+spec: {{clusterId: id-of-{name}-0000000000, bootstrapServers: ["127.0.0.1:1"]}}
+---
+apiVersion: reconciler/v1
+kind: LeaderPolicy
+metadata: {{name: all, cluster: {name}}}
+spec: {{topics: ["*"]}}
+"""
+"""A Cluster of any name, with a policy of its own."""
 
 
 def git(folder: Path, *words: str) -> str:

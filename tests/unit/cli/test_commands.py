@@ -19,6 +19,8 @@ from reconciler.cli.settings import COMMON_PANEL, SPARK, Settings
 from reconciler.errors import ExitCode
 from reconciler.plan import plan_file
 from reconciler.policies.fields import instant_ms
+from tests.golden.wording import mentions
+from tests.unit.cli.loops import CLUSTER_OF
 from tests.unit.manifest.broken import CLUSTER, floor
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "01-one-of-each-kind" / "plan.json"
@@ -26,9 +28,7 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "01-one-of-each-kind" / "plan.js
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_summary_is_the_first_sentence_of_the_command(name: str) -> None:
-    """`--help` of the program and of the command begin alike, and a hidden command is hidden in
-    both.
-    """
+    """The helps of program and command begin alike; a hidden command is hidden in both."""
     command = load_command(name)
     assert command.help.startswith(COMMANDS[name][1])
     assert command.name == name or name == "sandbox"
@@ -59,9 +59,7 @@ def test_version_and_help_import_no_client_and_no_arrow(words: str) -> None:
 
 @pytest.mark.parametrize("words", [[], ["sandbox"]], ids=["alone", "a group"])
 def test_without_a_command_the_help_lists_all_commands(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a command the program prints a page, not an error with escapes, and truncates no
-    line.
-    """
+    """It is a page, not an error with escapes, and no line is truncated."""
     assert run(words) == ExitCode.USAGE
     page = capsys.readouterr().err
     assert page.startswith("Usage: reconciler")
@@ -187,10 +185,7 @@ def complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 
 def test_a_shell_completes_codes_clusters_addresses_and_sandboxes(complete: Complete, tmp_path: Path) -> None:
-    """From the manifests of the folder, without a cluster; broken manifests and an empty folder complete nothing.
-
-    That a real bash runs the program for it is in test_packaging.py.
-    """
+    """From the manifests of the folder; broken ones and an empty folder complete nothing."""
     assert complete("plan --cluster p") == []
     manifests = tmp_path / "manifests"
     manifests.mkdir()
@@ -334,6 +329,9 @@ def test_a_comparison_says_that_limits_refuse_one_of_the_plans(
     assert headline == "No differences in the actions, but limits refuse one of the plans."
 
 
+UNDECIDED = "LeaderPolicy/al/orders[0]: nothing is decided about it"
+
+
 @pytest.mark.parametrize(
     ("typed", "code", "message"),
     [
@@ -357,8 +355,52 @@ def test_a_comparison_says_that_limits_refuse_one_of_the_plans(
         ("validate results.json", 64, "not a manifest: `reconciler show results.json` prints it"),
         ("restore-group results.json g -o json", 64, "-o json: restore-group has the formats text, md, html"),
         ("plan --out", 64, "'--out' requires an argument (see reconciler plan --help)"),
-        ("explain exit-9", 64, "no such code: exit-9"),
+        *((f"explain {word}", 64, f"no such code: {word}") for word in ("exit-9", "B999", "M000", "9")),
         ("explain recordPercent plan.json", 64, "or the code recordsPercent"),
+        # An output file holds one cluster: the second one once overwrote the first.
+        *((f"{verb} two --output-file md=shown.md", 64, "--output-file") for verb in ("plan", "converge")),
+        # What cannot be written is found before the scan, which may take minutes, and is no bug.
+        *(
+            (f"{verb} two --cluster one --output-file text=two", 64, "two cannot be written")
+            for verb in ("plan", "drift", "converge", "doctor", "journal")
+        ),
+        ("clusters two --output-file text=two", 1, "error: --output-file two could not be written: Is a directory\n"),
+        # Nothing answers at the address of the cluster: a later check would end with exit code 1.
+        *(
+            (f"{words} two --cluster one --timeout 1", 64, f"has the formats {formats}\n")
+            for words, formats in (
+                ("doctor -o html", "text, json"),
+                ("journal -o html", "text, json, cloudevents"),
+                ("explain LeaderPolicy/all -o html", "text, md"),
+                ("plan -o sarif", "text, md, html, json, github"),
+            )
+        ),
+        ("explain LeaderPolicy/al/orders[0] two --cluster one", 64, f"{UNDECIDED}; did you mean LeaderPolicy/all?"),
+        # An empty path is not the current folder: a script may pass an unset variable.
+        *(
+            (f"{words} ", 64, "an empty path")
+            for words in (
+                *("plan", "converge", "clusters", "validate", "watch", "drift", "doctor", "journal", "apply"),
+                *("scan --out parquet", "apply plan.json", "explain RetentionFloor/a/b[0]"),
+            )
+        ),
+        ("converge --rounds 2", 64, "--rounds 2 … --every"),
+        # An empty list of operations would mean all of them, or none.
+        *(
+            (f"apply none.json --operations {names}", 64, f"{word} … DeleteRecords … DeleteGroups … ElectLeaders")
+            for names, word in (
+                ("", "empty"),
+                ("delete_records", "delete_records"),
+                ("DeleteRecords,", "an empty name"),
+                ("DeleteRecords;ElectLeaders", "DeleteRecords;ElectLeaders"),
+                ("CreateTopics", "CreateTopics"),
+            )
+        ),
+        # The approvers of elections would otherwise release the deletions of continuous policies.
+        *(
+            (f"apply none.json --operations {names} --release", 64, "--release … --operations leaves out … continuous")
+            for names in ("ElectLeaders", "DeleteRecords,ElectLeaders", "DeleteGroups")
+        ),
     ],
 )
 def test_a_message_names_the_subject_and_the_next_step(
@@ -377,10 +419,15 @@ def test_a_message_names_the_subject_and_the_next_step(
         '{\n  "format_version": "1.2",\n  "kind": "DriftReport",\n  "clusters": []\n}\n'
     )
     (tmp_path / "journal.json").write_text('{"v":1}\n')
+    (tmp_path / "two").mkdir()
+    for name in ("one", "two"):
+        (tmp_path / "two" / f"{name}.yaml").write_text(CLUSTER_OF.format(name=name))
     (tmp_path / "plan.json").write_text(GOLDEN.read_text())
     monkeypatch.chdir(tmp_path)
-    assert run(typed.split()) == code
-    assert message in capsys.readouterr().err
+    assert run(typed.split(" ")) == code
+    shown, parts = capsys.readouterr().err, message.split(" … ")
+    assert mentions(shown, *parts) if len(parts) > 1 else message in shown
+    assert not (tmp_path / "shown.md").exists()
 
 
 def test_one_manifest_is_no_plural(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

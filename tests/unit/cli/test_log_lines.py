@@ -19,16 +19,9 @@ from reconciler.errors import ExitCode
 from reconciler.plan import plan_file
 from tests.command import reconciler_process
 from tests.strategies.examples import plan, purge
-from tests.unit.cli.loops import CLUSTER
+from tests.unit.cli.loops import CLUSTER, LEADERS
 
 INSTANT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z"
-POLICY = """\
----
-apiVersion: reconciler/v1
-kind: LeaderPolicy
-metadata: {name: all}
-spec: {topics: ["*"]}
-"""
 
 
 def parse(text: str) -> list[dict[str, Any]]:
@@ -43,7 +36,7 @@ def parse(text: str) -> list[dict[str, Any]]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "manifests").mkdir()
-    (tmp_path / "manifests" / "all.yaml").write_text((CLUSTER % "billing") + POLICY)
+    (tmp_path / "manifests" / "all.yaml").write_text((CLUSTER % "billing") + "---\n" + LEADERS % "all")
     plan_file.write(plan(purge()), tmp_path / "plan.json")
     return tmp_path
 
@@ -76,7 +69,9 @@ def test_an_error_has_its_code_and_the_exit_code_of_the_process(
 
 def test_each_problem_of_the_manifests_is_a_line(folder: Path) -> None:
     """Their text has several lines with the source, which no collector of logs can put together."""
-    (folder / "manifests" / "all.yaml").write_text((CLUSTER % "billing").replace("topics", "topisc") + POLICY)
+    (folder / "manifests" / "all.yaml").write_text(
+        (CLUSTER % "billing").replace("topics", "topisc") + "---\n" + LEADERS % "all"
+    )
     result = reconciler_process(folder, "plan", RECONCILER_LOG_FORMAT="json")
     lines = parse(result.stderr)
     assert [line["code"] for line in lines if line["level"] == "ERROR"] == ["M112"]

@@ -24,34 +24,15 @@ from tests import rendering
 from tests.command import environment
 from tests.strategies.examples import blocked, plan, purge, removal
 from tests.unit.apply.test_results import HEADER
-
-CLUSTER = """\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: {name}}}
-spec: {{clusterId: id-of-{name}-0000000000, bootstrapServers: ["127.0.0.1:1"]}}
----
-apiVersion: reconciler/v1
-kind: LeaderPolicy
-metadata: {{name: all, cluster: {name}}}
-spec: {{topics: ["*"]}}
-"""
+from tests.unit.cli.loops import CLUSTER_OF
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Manifests of two clusters."""
     for name in ("one", "two"):
-        (tmp_path / f"{name}.yaml").write_text(CLUSTER.format(name=name), encoding="utf-8")
+        (tmp_path / f"{name}.yaml").write_text(CLUSTER_OF.format(name=name), encoding="utf-8")
     return tmp_path
-
-
-@pytest.mark.parametrize("verb", ["plan", "converge"])
-def test_an_output_file_holds_one_cluster(verb: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The second cluster once overwrote the first, and a reviewer saw one half."""
-    assert run([verb, str(folder), "--output-file", f"md={folder / 'shown.md'}"]) == ExitCode.USAGE
-    assert "--output-file" in capsys.readouterr().err
-    assert not (folder / "shown.md").exists()
 
 
 def test_a_results_file_is_shown_as_apply_showed_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,15 +54,6 @@ def test_a_results_file_is_shown_as_apply_showed_it(tmp_path: Path, capsys: pyte
     assert f"the results {path} are not usable" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("verb", ["plan", "drift", "converge", "doctor", "journal"])
-def test_an_unwritable_file_is_found_before_connecting(
-    verb: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The error comes before the scan, which may take minutes."""
-    assert run([verb, str(folder), "--cluster", "one", "--output-file", f"text={folder}"]) == ExitCode.USAGE
-    assert f"{folder} cannot be written" in capsys.readouterr().err
-
-
 def test_a_scan_that_fails_leaves_no_folder(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The check of the files once created their folders, and a failed scan left them empty."""
     out, page = tmp_path / "new" / "plan.json", tmp_path / "pages" / "html" / "plan.html"
@@ -93,36 +65,6 @@ def test_a_scan_that_fails_leaves_no_folder(folder: Path, tmp_path: Path, capsys
     capsys.readouterr()
     assert run([*words, "--out", str(below_a_file)]) == ExitCode.USAGE
     assert f"{below_a_file} cannot be written: {below_a_file.parents[1]} is not a folder" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("words", "formats"),
-    [
-        ("doctor -o html", "text, json"),
-        ("journal -o html", "text, json, cloudevents"),
-        ("explain LeaderPolicy/all -o html", "text, md"),
-        ("plan -o sarif", "text, md, html, json, github"),
-    ],
-)
-def test_a_format_that_a_command_lacks_is_refused_before_connecting(
-    words: str, formats: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Nothing answers at the address of the cluster: a later check would end with exit code 1."""
-    assert run([*words.split(), str(folder), "--cluster", "one", "--timeout", "1"]) == ExitCode.USAGE
-    assert f"has the formats {formats}\n" in capsys.readouterr().err
-
-
-def test_a_subject_is_checked_before_explain_connects(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The scan of a large cluster once ran for minutes before the typing error was reported."""
-    assert run(["explain", "LeaderPolicy/al/orders[0]", str(folder), "--cluster", "one"]) == ExitCode.USAGE
-    message = "LeaderPolicy/al/orders[0]: nothing is decided about it; did you mean LeaderPolicy/all?"
-    assert message in capsys.readouterr().err
-
-
-def test_an_unwritable_file_is_no_bug(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The error is one line that names the file."""
-    assert run(["clusters", str(folder), "--output-file", f"text={folder}"]) == 1
-    assert capsys.readouterr().err == f"error: --output-file {folder} could not be written: Is a directory\n"
 
 
 def test_a_folder_in_place_of_a_file_is_named_so(tmp_path: Path) -> None:
@@ -222,9 +164,7 @@ def test_a_closed_stdout_does_not_stop_the_other_clusters(folder: Path, monkeypa
 def test_drift_distinguishes_a_wrong_from_an_unavailable_cluster(
     failure: Exception, code: int, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """ADR 4: a wrong cluster needs a person, an unavailable one may recover; both are in the
-    report.
-    """
+    """ADR 4: the wrong one needs a person, the other may recover; the report has both."""
 
     def plan(*_arguments: object, **_options: object) -> object:
         raise failure
@@ -253,23 +193,6 @@ def test_doctor_checks_the_other_clusters_of_one_that_is_away(
     assert run(["doctor", str(folder), "--timeout", "1", "-q", "-o", "json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert (document["clusters"], list(document["errors"])) == ([], ["one", "two"])
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        *(verb.split() for verb in ("plan", "converge", "clusters", "validate", "watch", "drift", "doctor", "journal")),
-        ["scan", "--out", "parquet"],
-        ["apply"],
-        ["apply", "plan.json"],
-        ["explain", "RetentionFloor/a/b[0]"],
-    ],
-    ids=" ".join,
-)
-def test_an_empty_path_is_not_the_current_folder(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """A script may pass an unset variable."""
-    assert run([*words, ""]) == ExitCode.USAGE
-    assert "an empty path" in capsys.readouterr().err
 
 
 def test_a_code_is_explained_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -317,12 +240,6 @@ def test_a_comment_links_codes_to_the_docs_that_are_served(tmp_path: Path, capsy
         assert "expected an address such as https://docs.example.org/reconciler/" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("word", ["B999", "M000", "9"])
-def test_a_code_that_does_not_exist_is_wrong_usage(word: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["explain", word]) == ExitCode.USAGE
-    assert f"no such code: {word}" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("closed", [0, 1, 2])
 def test_a_closed_stream_acts_like_dev_null(closed: int, folder: Path) -> None:
     """Some schedulers start jobs with `>&-`."""
@@ -358,9 +275,7 @@ program.main()
 
 
 def test_no_file_gets_the_number_of_a_closed_stream() -> None:
-    """With stderr closed, the next opened file once got its number, and error lines went into the
-    file.
-    """
+    """With stderr closed, error lines once went into the next file that was opened."""
     assert subprocess.run([sys.executable, "-c", CLOSED], timeout=60, check=False).returncode == 3
 
 

@@ -72,10 +72,7 @@ def protected(manifests: ClusterManifests) -> str:
 
 
 def test_a_policy_that_arrives_before_its_protection_never_acts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A copy without git writes the new floor, and 9 s later the Cluster that protects its topic.
-
-    Each change starts the 30 s anew.
-    """
+    """Without git the Cluster is copied 9 s after the floor: each change starts the 30 s anew."""
     rounds = follow(
         folder,
         monkeypatch,
@@ -106,10 +103,7 @@ def test_readers_of_both_sets_count_while_a_change_is_pending(folder: Path, monk
 
 
 def test_a_file_that_is_absent_for_a_moment_changes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A policy moves between two files, or rsync replaces one: in between, what it awaits would be free.
-
-    A policy that only one of the two sets has does not act.
-    """
+    """Moved, or replaced by rsync: a policy that only one of the two sets has does not act."""
     guard = folder / "guard.yaml"
     guard.write_text(GUARD)
     clicks = folder / "clicks.yaml"

@@ -9,22 +9,10 @@ from reconciler.cli.progress import REPEAT_S, StepLines, shown
 from reconciler.report.terminal import write_lines
 from reconciler.report.tree import Report
 from tests.terminal import run_on_terminal, screen
+from tests.unit.cli.loops import CLUSTER, LEADERS
 
 ROOT = Path(__file__).parents[3]
 CASE = ROOT / "tests" / "golden" / "01-one-of-each-kind" / "plan.json"
-
-UNREACHABLE = """\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {name: prod}
-spec: {clusterId: id-of-prod-000000000, bootstrapServers: ["127.0.0.1:1"]}
----
-apiVersion: reconciler/v1
-kind: LeaderPolicy
-metadata: {name: all}
-mode: continuous
-spec: {topics: ["*"]}
-"""
 
 
 class Clock:
@@ -179,7 +167,7 @@ def test_no_width_breaks_no_line() -> None:
 @pytest.mark.parametrize(("words", "until"), [("converge", ""), ("watch --every 900s", "next round in")])
 def test_no_spinner_stays_where_no_broker_answers(words: str, until: str, tmp_path: Path) -> None:
     """The error of a round stands on a line of its own; it once followed a spinner."""
-    (tmp_path / "set.yaml").write_text(UNREACHABLE)
+    (tmp_path / "set.yaml").write_text((CLUSTER % "billing") + "---\n" + LEADERS % "all")
     name, *options = words.split()
     arguments = (name, str(tmp_path), *options, "--timeout", "1", "--engine", "inline")
     written = run_on_terminal("-m", "reconciler", *arguments, columns=200, expected=None, until=until)

@@ -22,21 +22,8 @@ from reconciler.run import Run
 from reconciler.scan.engine_choice import Engine
 from tests.golden.wording import mentions
 from tests.strategies.examples import blocked, election, plan, plan_text, purge, removal
-from tests.unit.cli.loops import commit, git, loop, policies_of
+from tests.unit.cli.loops import CLUSTER, LEADERS, commit, git, loop, policies_of
 
-CLUSTER = """\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {name: prod}
-spec: {clusterId: id-of-prod-000000000, bootstrapServers: ["127.0.0.1:1"]}
-"""
-POLICY = """\
-apiVersion: reconciler/v1
-kind: LeaderPolicy
-metadata: {name: all}
-mode: continuous
-spec: {topics: ["*"]}
-"""
 UNREACHABLE = ("--timeout", "1")
 
 
@@ -45,8 +32,8 @@ def folder(tmp_path: Path) -> Path:
     """Return a folder of manifests, in no checkout."""
     folder = tmp_path / "manifests"
     (folder / "prod").mkdir(parents=True)
-    (folder / "prod" / "cluster.yaml").write_text(CLUSTER)
-    (folder / "prod" / "policy.yaml").write_text(POLICY)
+    (folder / "prod" / "cluster.yaml").write_text(CLUSTER % "billing")
+    (folder / "prod" / "policy.yaml").write_text(LEADERS % "all")
     return folder
 
 
@@ -88,22 +75,22 @@ def test_only_the_newest_release_counts(folder: Path, capsys: pytest.CaptureFixt
     """A checkout from before a protection was once released for ever. A revert is a change, too."""
     release(folder)
     cluster = folder / "prod" / "cluster.yaml"
-    cluster.write_text(CLUSTER.replace('1"]}', '1"], protect: {topics: [audit]}}'))
+    cluster.write_text(CLUSTER % "billing, audit")
     assert converge(folder, capsys)[0] == ExitCode.PLAN_UNUSABLE
     release(folder)
     assert converge(folder, capsys)[0] == ExitCode.ERROR
-    cluster.write_text(CLUSTER)
+    cluster.write_text(CLUSTER % "billing")
     assert converge(folder, capsys)[0] == ExitCode.PLAN_UNUSABLE
     release(folder)
     assert converge(folder, capsys)[0] == ExitCode.ERROR
 
 
 def changed(folder: Path) -> None:
-    (folder / "prod" / "policy.yaml").write_text(POLICY + "# more\n")
+    (folder / "prod" / "policy.yaml").write_text(LEADERS % "all" + "# more\n")
 
 
 def added(folder: Path) -> None:
-    (folder / "prod" / "more.yml").write_text(POLICY.replace("all", "more"))
+    (folder / "prod" / "more.yml").write_text(LEADERS % "more")
 
 
 def removed(folder: Path) -> None:
@@ -132,9 +119,9 @@ def test_what_is_not_content_of_the_cluster_does_not_matter(
     elif change == "another file":
         (folder / "prod" / "notes.txt").write_text("hello")
     else:
-        (folder / "prod" / "policy.yaml").write_text(POLICY.replace("{name: all}", "{name: all, cluster: prod}"))
+        (folder / "prod" / "policy.yaml").write_text(LEADERS % "all, cluster: prod")
         release(folder)
-        eu = CLUSTER.replace("prod", "eu").replace("id-of-eu-000000000", "id-of-eu-00000000000")
+        eu = (CLUSTER % "billing").replace("prod", "eu").replace("id-of-eu-", "id-of-eu-00")
         (folder / "eu.yaml").write_text(eu)
     assert converge(folder, capsys, "--cluster", "prod")[0] == ExitCode.ERROR
     if change == "another cluster":
@@ -147,7 +134,7 @@ def test_a_reviewed_loop_follows_releases_only(
     """Time and commits release nothing there, and a newer release ends that of the set in force."""
     policy = folder / "prod" / "policy.yaml"
     release(folder)
-    second, third = POLICY.replace("all", "second"), POLICY.replace("all", "third")
+    second, third = LEADERS % "second", LEADERS % "third"
 
     def overtake() -> None:
         release(folder)
@@ -207,11 +194,6 @@ def test_the_old_options_name_the_new_ones(words: str, new: str, capsys: pytest.
     assert "tree" not in capsys.readouterr().out
 
 
-def test_rounds_belong_to_a_loop(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["converge", "--rounds", "2"]) == ExitCode.USAGE
-    assert mentions(capsys.readouterr().err, "--rounds 2", "--every")
-
-
 @pytest.fixture(params=["1", "true"])
 def paused(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("RECONCILER_PAUSED", request.param)
@@ -247,46 +229,18 @@ def test_a_pause_does_not_stop_a_reviewed_apply(paused: str, capsys: pytest.Capt
     assert "missing.json" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("names", "word"),
-    [
-        ("", "empty"),
-        ("delete_records", "delete_records"),
-        ("DeleteRecords,", "an empty name"),
-        ("DeleteRecords;ElectLeaders", "DeleteRecords;ElectLeaders"),
-        ("CreateTopics", "CreateTopics"),
-    ],
-)
-def test_an_unknown_operation_is_refused_with_the_list(
-    names: str, word: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """An empty list, from an unset variable, would otherwise mean all of them, or none."""
-    assert run(["apply", "missing.json", "--operations", names]) == ExitCode.USAGE
-    assert mentions(capsys.readouterr().err, word, "DeleteRecords", "DeleteGroups", "ElectLeaders")
-
-
 def test_operations_have_the_names_of_kafkas_protocol() -> None:
     assert parse_operations("DeleteRecords, DeleteGroups,DeleteRecords") == (DeleteRecords, DeleteGroup)
     assert set(parse_operations(",".join(operation.API[0] for operation in OPERATIONS))) == set(OPERATIONS)
 
 
 def test_deletions_are_checked_with_the_removals_of_their_plan() -> None:
-    """A purge that accepts a group must know that the plan has removed it, and no other client.
-
-    An election asks for no group, so its job needs neither Spark nor the right to read groups.
-    """
+    """A purge must know which groups the plan has removed; an election asks for no group."""
     reviewed = plan(purge(), removal(), election(), blocked())
     part = pipeline._rechecked_part(reviewed, (DeleteRecords,))
     assert [type(action) for action in part.actions] == [DeleteGroup, DeleteRecords]
     assert [type(action) for action in pipeline._rechecked_part(reviewed, (ElectLeader,)).actions] == [ElectLeader]
     assert pipeline._rechecked_part(reviewed, OPERATIONS).actions == reviewed.actions
-
-
-@pytest.mark.parametrize("names", ["ElectLeaders", "DeleteRecords,ElectLeaders", "DeleteGroups"])
-def test_an_approval_of_a_part_releases_nothing(names: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The approvers of elections would otherwise release the deletions of continuous policies."""
-    assert run(["apply", "missing.json", "--operations", names, "--release"]) == ExitCode.USAGE
-    assert mentions(capsys.readouterr().err, "--release", "--operations leaves out", "continuous")
 
 
 @pytest.mark.parametrize("linked", [".reconciler", ".reconciler/prod.jsonl"])

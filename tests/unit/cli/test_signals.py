@@ -33,9 +33,7 @@ with handle_signals() as interrupts:
 
 @pytest.mark.parametrize(("state", "code"), [("nothing", ExitCode.INTERRUPTED), ("sent", ExitCode.PARTLY)])
 def test_signals_that_another_thread_receives(state: str, code: int) -> None:
-    """The main thread stays asleep; the first signal still prints a line, and the second ends the
-    process.
-    """
+    """The main thread stays asleep; the first signal still prints, the second ends the process."""
     result = subprocess.run(
         [sys.executable, "-c", ELSEWHERE, state], capture_output=True, text=True, timeout=30, check=False
     )
@@ -60,9 +58,7 @@ def test_ctrl_c_during_the_imports_prints_no_traceback(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("signals", [1, 2])
 def test_a_stalled_reader_of_stderr_delays_nothing(signals: int) -> None:
-    """Stderr is a full pipe: the second signal still ends the process, and after one the work ends
-    normally.
-    """
+    """Stderr is a full pipe: work ends normally after one signal, and the second one ends it."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     with suppress(BlockingIOError):
@@ -113,10 +109,7 @@ except KeyboardInterrupt:
 
 
 def test_the_previous_handlers_are_restored() -> None:
-    """A signal after the block raises KeyboardInterrupt again; no thread and no descriptor stays.
-
-    In a process of its own: the threads of a test runner open and close files at any time.
-    """
+    """KeyboardInterrupt again, no thread or descriptor stays. In a process of its own."""
     result = subprocess.run([sys.executable, "-c", RESTORED], capture_output=True, text=True, timeout=30, check=False)
     assert (result.returncode, result.stdout) == (0, "KeyboardInterrupt\n"), result.stderr
     assert result.stderr.count("stopping") == 1

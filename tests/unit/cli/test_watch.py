@@ -11,7 +11,7 @@ from reconciler.cli.settings import Settings
 from reconciler.errors import ExitCode
 from reconciler.manifest import files
 from reconciler.manifest.files import ClusterManifests
-from tests.unit.cli.loops import CLUSTER, loop, policies_of
+from tests.unit.cli.loops import CLUSTER, LEADERS, loop, policies_of
 
 BLOCK_CLUSTER = """\
 apiVersion: reconciler/v1
@@ -22,27 +22,17 @@ spec:
   bootstrapServers: ["127.0.0.1:1"]
   protect: {topics: [billing]}
 """
-POLICY = """\
-apiVersion: reconciler/v1
-kind: LeaderPolicy
-metadata: {name: %s}
-mode: continuous
-spec: {topics: ["*"]}
-"""
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "cluster.yaml").write_text(CLUSTER % "billing")
-    (tmp_path / "policy.yaml").write_text(POLICY % "all")
+    (tmp_path / "policy.yaml").write_text(LEADERS % "all")
     return tmp_path
 
 
 def watch(folder: Path, monkeypatch: pytest.MonkeyPatch, *changes: Callable[[], Any]) -> tuple[int, list[str]]:
-    """Watch for a round more than there are changes; return exit code, and what each round protects.
-
-    40 seconds pass between two rounds.
-    """
+    """Watch a round more than there are changes, 40 s apart; return code and protections."""
     code, rounds = loop(["watch", str(folder)], monkeypatch, *changes)
     return code, [f"{policies_of(manifests)} without {protected(manifests)}" for manifests in rounds]
 
@@ -64,7 +54,7 @@ def test_each_round_reads_the_manifests(folder: Path, monkeypatch: pytest.Monkey
         folder,
         monkeypatch,
         lambda: (folder / "cluster.yaml").write_text(CLUSTER % "billing, orders"),
-        lambda: (folder / "policy.yaml").write_text(POLICY % "other"),
+        lambda: (folder / "policy.yaml").write_text(LEADERS % "other"),
         nothing,
     )
     assert rounds == [
@@ -81,11 +71,11 @@ def test_invalid_manifests_add_protections_only(
     """The last valid policies stay in force, what is protected now is protected, and all is said."""
 
     def break_policy() -> None:
-        (folder / "policy.yaml").write_text((POLICY % "all").replace("topics", "topisc"))
+        (folder / "policy.yaml").write_text((LEADERS % "all").replace("topics", "topisc"))
         (folder / "cluster.yaml").write_text(CLUSTER % "orders")
 
     code, rounds = watch(
-        folder, monkeypatch, break_policy, lambda: (folder / "policy.yaml").write_text(POLICY % "new"), nothing
+        folder, monkeypatch, break_policy, lambda: (folder / "policy.yaml").write_text(LEADERS % "new"), nothing
     )
     assert rounds == [
         "all |  without billing",

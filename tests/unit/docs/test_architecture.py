@@ -45,9 +45,7 @@ def size_table() -> dict[str, str]:
 
 
 def test_every_path_that_the_page_names_exists() -> None:
-    """A path in the text is one of the repository or of `reconciler/`, and each link leads to a
-    file.
-    """
+    """In the repository or below `reconciler/`; each link leads to a file."""
     text = PAGE.replace(TREE, "")
     paths = set(re.findall(r"`([\w.-]+/[\w./-]*|[\w-]+\.(?:py|toml|md))`", text))
     assert len(paths) > 10

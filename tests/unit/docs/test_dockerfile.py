@@ -23,10 +23,7 @@ def arguments(instruction: str) -> list[str]:
 
 
 def test_both_stages_use_one_base_image_with_tested_versions() -> None:
-    """The second stage copies the environment of the first, which needs the same interpreter.
-
-    The matrix tests its Python and its Java.
-    """
+    """The second stage copies the environment of the first. The matrix tests both versions."""
     bases = [base.partition(" AS ")[0] for base in arguments("FROM")]
     assert len(bases) == 2
     assert len(set(bases)) == 1
@@ -49,9 +46,7 @@ def test_copied_paths_exist_and_dockerignore_admits_them() -> None:
 
 
 def test_it_installs_what_the_action_installs() -> None:
-    """It installs packages by the hashes of the same lock files, in the same order, and the program
-    from its source, with the same options as the action.
-    """
+    """By the hashes of the same lock files, in the same order, with the same options."""
     action = (ROOT / "action.yml").read_text(encoding="utf-8")
     for words in ("--require-hashes --no-deps --no-build-isolation", "--no-deps --no-build-isolation"):
         assert words in DOCKERFILE
@@ -66,9 +61,7 @@ def test_it_installs_what_the_action_installs() -> None:
 
 
 def test_it_runs_the_command_as_an_unprivileged_user() -> None:
-    """The entry point is the script of the package, the user has no rights, and the command asks no
-    questions.
-    """
+    """The entry point is the script of the package, and asks no questions."""
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
     assert arguments("ENTRYPOINT") == ['["reconciler"]']
     assert list(scripts) == ["reconciler"]
@@ -79,9 +72,7 @@ def test_it_runs_the_command_as_an_unprivileged_user() -> None:
 
 
 def test_the_commands_in_its_comment_are_those_of_the_docs() -> None:
-    """The comment and getting-started.md show the same command to build and the same command to
-    run.
-    """
+    """getting-started.md builds and runs with the same commands."""
     commands = [line.removeprefix("#").strip() for line in DOCKERFILE.splitlines() if line.startswith("#   docker ")]
     page = (ROOT / "docs" / "getting-started.md").read_text(encoding="utf-8")
     assert sorted(commands) == sorted(re.findall(r"^\$ (docker .*)$", page, re.MULTILINE))

@@ -236,9 +236,7 @@ def parse(words: list[str]) -> None:
 
 
 def test_every_command_of_the_docs_can_be_typed() -> None:
-    """Each command exists with the options that the page shows, so a renamed option makes the test
-    fail.
-    """
+    """A renamed option makes the test fail."""
     lines = list(typed_commands())
     assert len(lines) > 15
     for page, command in lines:

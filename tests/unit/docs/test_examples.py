@@ -70,10 +70,7 @@ def test_the_cron_jobs_fit_the_schemas_of_kubernetes(tmp_path: Path, capsys: pyt
 
 @pytest.mark.parametrize("name", ["reconciler-converge", "reconciler-drift"])
 def test_a_cron_job_has_one_user_without_rights_and_one_run_at_a_time(name: str) -> None:
-    """git refuses the clone of another user, and two runs at the same time waste requests.
-
-    OpenShift's default refuses a pod that chooses its user or its groups, as the example once did.
-    """
+    """git refuses another user's clone; OpenShift refuses a pod that chooses its user."""
     [job] = [document for document in documents(KUBERNETES) if document["metadata"]["name"] == name]
     assert job["spec"]["concurrencyPolicy"] == "Forbid"
     pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]

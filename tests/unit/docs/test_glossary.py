@@ -1,7 +1,9 @@
-"""docs/glossary.md: one sentence for each word, and every word of plans and results."""
+"""The pages of the docs: lengths, words, and the glossary."""
 
 import re
 from pathlib import Path
+
+import pytest
 
 from reconciler.model.outcome import Status
 from reconciler.policies import POLICIES
@@ -27,3 +29,51 @@ def test_every_status_and_kind_is_explained() -> None:
     assert {"action", "satisfied", "waiting", "skipped", "blocked"} <= words
     definition = dict(ENTRIES)["Policy"]
     assert all(policy.__name__ in definition for policy in POLICIES)
+
+
+ROOT = Path(__file__).parents[3]
+PAGES = sorted((*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")))
+CATALOGUES = {"commands.md"}
+"""Generated pages that a person searches and does not read as a whole."""
+MOST_LINES = 300
+LONGEST_LINE = 100
+
+
+def prose(page: Path) -> str:
+    """Return the text without generated parts, code blocks and tables."""
+    text = re.sub(r"<!-- generated: .*?<!-- end -->", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    text = re.sub(r"^ *```.*?^ *```", "", text, flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"^ *\|.*$", "", text, flags=re.MULTILINE)
+
+
+def by_path(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=by_path)
+def test_no_page_is_too_long_to_read(page: Path) -> None:
+    if page.name not in CATALOGUES:
+        assert len(page.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+
+
+@pytest.mark.parametrize("page", PAGES, ids=by_path)
+def test_no_line_of_prose_is_too_long(page: Path) -> None:
+    """A line without a space, such as a URL, cannot be broken and may be longer."""
+    lines = (line for line in prose(page).splitlines() if " " in line.strip())
+    assert [line for line in lines if len(line) > LONGEST_LINE] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=by_path)
+def test_no_sentence_has_a_vague_subject(page: Path) -> None:
+    """`nobody`, `somebody`, `whoever` and similar words hide who does what."""
+    vague = re.findall(r"\b(?:nobody|somebody|anybody|whoever|whomever)\b", prose(page), re.IGNORECASE)
+    assert vague == []
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "adr").glob("*.md")), ids=by_path)
+def test_a_decision_is_short_and_its_files_exist(page: Path) -> None:
+    """A decision has 10 to 40 lines, and every path in it exists."""
+    text = page.read_text(encoding="utf-8")
+    assert 10 <= len(text.splitlines()) <= 40
+    paths = re.findall(r"`((?:[\w.-]+/)+[\w.-]*\.(?:py|toml|yaml|md))`", text)
+    assert [path for path in paths if not (ROOT / path).exists() and not (ROOT / "reconciler" / path).exists()] == []

@@ -41,10 +41,7 @@ def test_every_package_has_hashes_and_no_address(lock: str) -> None:
 
 
 def test_the_lock_files_are_of_one_resolution() -> None:
-    """What runs is what was tested: each smaller file has the entries of the larger one.
-
-    The light client of Spark Connect is in its own file only: it and pyspark overwrite each other.
-    """
+    """What runs was tested: each file is part of the larger one, but for the light client."""
     assert entries(BASE).items() <= entries(INLINE).items() <= entries(RUN).items() <= entries(DEVELOP).items()
     assert entries(TOKENS).items() <= entries(DEVELOP).items()
     assert entries(INLINE).items() <= entries(CONNECT).items()
@@ -52,9 +49,7 @@ def test_the_lock_files_are_of_one_resolution() -> None:
 
 
 def test_each_lock_file_has_what_it_is_for_and_no_more() -> None:
-    """No Spark where manifests are only checked, and no tool of developers beside the principal that
-    deletes. The first file has what builds the program and pyspark.
-    """
+    """No Spark where manifests are checked, no developers' tool beside what deletes."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     extras, groups = project["project"]["optional-dependencies"], project["dependency-groups"]
 
@@ -100,9 +95,7 @@ def test_pip_checks_every_hash_and_builds_with_what_is_installed(path: str) -> N
 
 @pytest.mark.parametrize("lock", [BASE, INLINE, RUN, TOKENS, DEVELOP])
 def test_a_lock_file_has_all_that_its_packages_need(lock: str) -> None:
-    """pip installs it without looking for dependencies, and once failed when it did: `coverage[toml]`, which
-    pytest-cov needs, was a release newer than the locked one.
-    """
+    """pip installs it without looking for dependencies, and once failed when it did."""
     packages = dict(name.partition(" ; ")[::2] for name in entries(lock))
     pending = [(name, "") for name, marker in packages.items() if not marker or Marker(marker).evaluate()]
     seen = set(pending)

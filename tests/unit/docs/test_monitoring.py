@@ -92,10 +92,7 @@ def test_every_exported_metric_is_in_the_dashboard_or_in_a_rule(exported: dict[s
 
 
 def test_the_rules_have_the_shape_that_prometheus_reads(exported: dict[str, set[str]]) -> None:
-    """Alert, expression, optional duration, labels and annotations, whose templates name existing labels.
-
-    `promtool check rules` says the same where it is installed.
-    """
+    """As `promtool check rules` says; templates name existing labels."""
     names = [rule["alert"] for rule in rules()]
     assert len(set(names)) == len(names) >= 6
     labels = set.union(*exported.values())

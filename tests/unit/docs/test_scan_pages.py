@@ -96,9 +96,7 @@ def sections() -> Mapping[str, str]:
 
 
 def test_the_example_of_the_page_is_the_tested_one() -> None:
-    """tests/spark runs examples/lag.py against real brokers (UPDATE_DOCS=1 copies it into the
-    page).
-    """
+    """tests/spark runs examples/lag.py on real brokers (UPDATE_DOCS=1 copies it to the page)."""
     fresh = fill_sections(PAGE.read_text(encoding="utf-8"), sections())
     if os.environ.get("UPDATE_DOCS"):
         PAGE.write_text(fresh, encoding="utf-8")
@@ -106,9 +104,7 @@ def test_the_example_of_the_page_is_the_tested_one() -> None:
 
 
 def test_estimates_follow_the_measured_figures() -> None:
-    """docs/scaling.md follows bench/scan.json, which the bench writes (UPDATE_DOCS=1 rewrites the
-    page).
-    """
+    """docs/scaling.md follows bench/scan.json of the bench (UPDATE_DOCS=1 rewrites the page)."""
     page = ROOT / "docs" / "scaling.md"
     fresh = fill_sections(page.read_text(encoding="utf-8"), scaling.sections())
     if os.environ.get("UPDATE_DOCS"):

@@ -71,10 +71,7 @@ def flat(restart: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_no_prefix_of_a_real_checkpoint_is_above_its_restart(layout: str) -> None:
-    """Wherever a query dies, its position is at or below what it really read first after its restart.
-
-    The newest `offsets/N` is above it, because that batch runs again.
-    """
+    """Wherever a query dies. The newest `offsets/N` is above it: that batch runs again."""
     known = 0
     for files, restart in prefixes(layout):
         try:
@@ -111,61 +108,63 @@ def test_the_time_of_the_newest_commit_is_that_of_the_position() -> None:
     assert read_checkpoint(Recording(files, at_ms=1234)) == ExternalPosition({ORDERS: 5}, 1234)
 
 
-def test_before_the_first_batch_is_planned_nothing_is_known() -> None:
-    """Of two sources of one topic, only the first has written its start: the second can begin below it."""
-    assert "has not planned" in refusal({})
-    assert "has not planned" in refusal({"sources/0/0": START % 7})
-    both = {"sources/0/0": START % 7, "sources/1/0": START % 2}
-    assert position({**both, "offsets/0": batch('{"orders":{"0":9}}', '{"orders":{"0":9}}')}) == {ORDERS: 2}
+def orders(*offsets: int) -> str:
+    """Return a batch with a source of `orders` for each offset."""
+    return batch(*(f'{{"orders":{{"0":{offset}}}}}' for offset in offsets))
 
 
-def test_a_source_without_its_start_is_unknown() -> None:
-    """A planned batch of Kafka without `sources/S/0` runs from where no file says."""
-    assert "sources/1/0" in refusal(
-        {"sources/0/0": START % 7, "offsets/0": batch('{"orders":{"0":9}}', '{"orders":{"0":9}}')}
-    )
+DONE, FIRST, SECOND = {"commits/0": "v1"}, {"sources/0/0": START % 7}, {"sources/1/0": START % 2}
+OTHERS = ('{"logOffset":3}', "17", '{"reservoirId":"a","index":1}', '{"shard-0":{"iteratorType":"LATEST"}}', "-")
+WITHOUT_OFFSET = {**DONE, "offsets/0": batch('{"orders":{"0":9}}', "-")}
+GAPS = {f"offsets/{number}": orders(number) for number in (2, 7, 10, 11)}
+CRASHED = {"commits/4": "v1\n{}", "offsets/4": orders(40), "offsets/5": orders(50)}
 
 
-def test_a_source_without_an_offset_stands_at_its_start() -> None:
-    """`-` is not an offset. It is not "read to the end", and no reason to leave the source out."""
-    files = {"commits/0": "v1", "offsets/0": batch('{"orders":{"0":9}}', "-"), "sources/1/0": START % 2}
-    assert position(files) == {ORDERS: 2}
-    assert position({**files, "sources/1/0": "v1\n{}"}) == {ORDERS: 9}
-
-
-def test_two_sources_of_one_topic_give_the_minimum() -> None:
-    """A partition that one of them has not seen counts from its log start, like a new partition."""
-    line = '{"orders":{"0":%d}}'
-    assert position({"commits/0": "v1", "offsets/0": batch(line % 9, line % 4)}) == {ORDERS: 4}
-    assert position({"commits/0": "v1", "offsets/0": batch(line % 9, '{"orders":{"1":4},"payments":{"0":1}}')}) == {
-        PAYMENTS: 1
-    }
-
-
-def test_batches_that_run_again_and_gaps_do_not_count() -> None:
-    """Asynchronous progress leaves gaps, so the batch before the newest one may be any number."""
-    line = '{"orders":{"0":%d}}'
-    files = {f"offsets/{number}": batch(line % number) for number in (2, 7, 10, 11)}
-    assert position({**files, "commits/2": "v1", "commits/10": "v1", ".11.crc": "", "commits/12.tmp": ""}) == {
-        ORDERS: 10
-    }
-
-
-def test_sources_of_other_kinds_do_not_count() -> None:
-    """Numbers of rates, files, tables of Delta and shards of Kinesis are not offsets of Kafka."""
-    others = ('{"logOffset":3}', "17", '{"reservoirId":"a","index":1}', '{"shard-0":{"iteratorType":"LATEST"}}', "-")
-    assert position({"commits/0": "v1", "offsets/0": batch(*others, '{"orders":{"0":9}}')}) == {ORDERS: 9}
-    assert "no source of the query reads Kafka" in refusal({"commits/0": "v1", "offsets/0": batch(*others)})
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        # Of two sources of one topic, only the first has written its start: the second can begin below it.
+        ({}, "has not planned"),
+        (FIRST, "has not planned"),
+        ({**FIRST, **SECOND, "offsets/0": orders(9, 9)}, {ORDERS: 2}),
+        # A planned batch of Kafka without `sources/S/0` runs from where no file says.
+        ({**FIRST, "offsets/0": orders(9, 9)}, "sources/1/0"),
+        # `-` is not an offset: not "read to the end", and no reason to leave the source out.
+        ({**WITHOUT_OFFSET, **SECOND}, {ORDERS: 2}),
+        ({**WITHOUT_OFFSET, "sources/1/0": "v1\n{}"}, {ORDERS: 9}),
+        # Two sources of one topic give the minimum. A partition that one has not seen counts from its log start.
+        ({**DONE, "offsets/0": orders(9, 4)}, {ORDERS: 4}),
+        (
+            {**DONE, "offsets/0": batch('{"orders":{"0":9}}', '{"orders":{"1":4},"payments":{"0":1}}')},
+            {PAYMENTS: 1},
+        ),
+        # Asynchronous progress leaves gaps, so the batch before the newest one may be any number.
+        ({**GAPS, "commits/2": "v1", "commits/10": "v1", ".11.crc": "", "commits/12.tmp": ""}, {ORDERS: 10}),
+        # Numbers of rates, files, tables of Delta and shards of Kinesis are not offsets of Kafka.
+        ({**DONE, "offsets/0": batch(*OTHERS, '{"orders":{"0":9}}')}, {ORDERS: 9}),
+        ({**DONE, "offsets/0": batch(*OTHERS)}, "no source of the query reads Kafka"),
+        # A crash of the machine leaves an empty file; Spark starts once it is removed, and runs the batch again.
+        (CRASHED, {ORDERS: 40}),
+        *(({**CRASHED, "commits/5": commit}, "commits/5") for commit in ("", "{}", "\0\0")),
+        ({**CRASHED, "commits/5": "v2\n{}"}, {ORDERS: 50}),
+    ],
+)
+def test_the_position_of_what_a_query_can_leave_behind(
+    files: Mapping[str, str], expected: str | Mapping[TopicPartition, int]
+) -> None:
+    if isinstance(expected, str):
+        assert expected in refusal(files)
+    else:
+        assert position(files) == expected
 
 
 def test_a_query_that_moves_is_listed_again_once() -> None:
     """A running query removes old batches between the listing and the reading."""
-    line = '{"orders":{"0":%d}}'
-    later = {"metadata": "", "commits/9": "v1", "offsets/9": batch(line % 9)}
+    later = {"metadata": "", "commits/9": "v1", "offsets/9": orders(9)}
     moving = Recording({"commits/7": "v1"})
     moving.after_names["commits"] = later
     assert read_checkpoint(moving).offsets == {ORDERS: 9}
-    assert "faster than it can be read" in refusal({"commits/7": "v1", "offsets/8": batch(line % 8)})
+    assert "faster than it can be read" in refusal({"commits/7": "v1", "offsets/8": orders(8)})
 
 
 @pytest.mark.parametrize(
@@ -203,13 +202,3 @@ def test_a_folder_without_metadata_is_not_a_checkpoint() -> None:
     del recording.files["metadata"]
     with pytest.raises(PositionUnreadable, match="not a checkpoint"):
         read_checkpoint(recording)
-
-
-@pytest.mark.parametrize("commit", ["", "{}", "\0\0"])
-def test_a_commit_that_spark_does_not_read_is_unknown(commit: str) -> None:
-    """A crash of the machine leaves an empty file. Spark starts once it is removed, and runs the batch again."""
-    line = '{"orders":{"0":%d}}'
-    files = {"commits/4": "v1\n{}", "offsets/4": batch(line % 40), "offsets/5": batch(line % 50)}
-    assert position(files) == {ORDERS: 40}
-    assert "commits/5" in refusal({**files, "commits/5": commit})
-    assert position({**files, "commits/5": "v2\n{}"}) == {ORDERS: 50}

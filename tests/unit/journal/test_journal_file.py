@@ -30,7 +30,7 @@ from reconciler.journal.journal import ActionJournal, Line
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset
-from tests.fakes.cluster import FakeCluster, Fault
+from tests.fakes.cluster import FakeCluster, Fault, cluster_of_orders
 from tests.fakes.error_table import Operation
 from tests.fakes.runs import FakeClock, election, last_purges, purge, removal, run
 from tests.golden.wording import mentions
@@ -41,9 +41,7 @@ PLAN = "sha256:plan"
 
 @pytest.fixture
 def cluster() -> FakeCluster:
-    cluster = FakeCluster()
-    cluster.create_topic("orders", 2)
-    cluster.produce("orders", {0: 100, 1: 100})
+    cluster = cluster_of_orders(2)
     cluster.commit("billing", {AT: 80})
     return cluster
 
@@ -141,9 +139,7 @@ def test_a_line_that_is_not_as_it_was_written_is_damage(journal: ActionJournal, 
 def test_a_torn_last_line_is_harmless(
     cluster: FakeCluster, tmp_path: Path, journal: ActionJournal, torn: bytes
 ) -> None:
-    """After a crash during an append the other lines are readable, and the next append cuts the
-    torn line off.
-    """
+    """After a crash the other lines are readable, and the next append cuts the torn one off."""
     run(cluster, [purge(cluster, AT, 60)], tmp_path, journal=journal)
     with journal.store.path.open("ab") as file:
         file.write(torn)
@@ -257,9 +253,7 @@ def test_a_time_in_the_future_counts_as_none(cluster: FakeCluster, journal: Acti
 
 
 def test_a_run_that_did_nothing_ends_no_intent_of_another(cluster: FakeCluster, journal: ActionJournal) -> None:
-    """Run a sent and crashed, run b stopped before its request: the request of run a is still to be
-    read back.
-    """
+    """Run a sent and crashed, b stopped before its request: that of a is still to be read back."""
     action = purge(cluster, AT, 60)
     journal.record([action], run_id="a", plan_digest=PLAN, at_ms=100)
     for status in (Status.NOT_ATTEMPTED, Status.WAITING):
@@ -366,9 +360,7 @@ def test_a_run_that_removed_nothing_reads_no_journal(journal: ActionJournal) -> 
 def test_open_intents_end_with_a_later_run_of_the_plan(
     cluster: FakeCluster, tmp_path: Path, journal: ActionJournal
 ) -> None:
-    """An intent without an outcome is open for its plan, until a later run of the plan records an
-    outcome.
-    """
+    """An intent is open for its plan, until a later run of the plan records an outcome."""
     action = purge(cluster, AT, 60)
     journal.record([action], run_id="killed", plan_digest=PLAN, at_ms=100)
     assert set(journal.open_intents(PLAN)) == {action.address}
@@ -412,9 +404,7 @@ def test_actions_that_were_not_attempted_have_no_line(
 
 
 def test_outcomes_of_a_later_run_name_the_interrupted_run(tmp_path: Path) -> None:
-    """Open intents are reported with their run and end with the next outcome; other outcomes stay
-    as they are.
-    """
+    """Open intents end with the next outcome; other outcomes stay as they are."""
     cluster = FakeCluster()
     cluster.create_topic("orders", 3)
     cluster.produce("orders", {0: 10, 1: 10, 2: 10})

@@ -25,7 +25,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.plan import ManifestFile
 from reconciler.report.results import journal_report
 from reconciler.report.terminal import write_lines
-from tests.fakes.cluster import FakeCluster
+from tests.fakes.cluster import cluster_of_orders
 from tests.fakes.runs import START_MS, last_purges, purge, run
 from tests.golden.wording import mentions
 
@@ -99,10 +99,7 @@ def test_only_the_newest_release_counts(journal: ActionJournal, later_ms: int) -
 
 
 def test_a_schedule_keeps_the_newest_release_young(journal: ActionJournal) -> None:
-    """The retention of a topic would otherwise remove the only record of manifests that stay as they are.
-
-    Two lines a day are enough, and each says when and by whom the manifests were released.
-    """
+    """A topic's retention would remove the only record of it; two lines a day are enough."""
     journal.record_release(SECOND, run_id="run-0", at_ms=START_MS - 1)
     journal.record_release(FIRST, run_id="run-1", at_ms=START_MS)
     for hour in range(10 * 24):
@@ -169,9 +166,7 @@ def test_a_release_elsewhere_in_the_journal_is_none(journal: ActionJournal) -> N
 
 def test_purges_and_restores_read_past_releases(tmp_path: Path, journal: ActionJournal) -> None:
     """A release is not an action, and no purge is forgotten because of one."""
-    cluster = FakeCluster()
-    cluster.create_topic("orders", 1)
-    cluster.produce("orders", {0: 100})
+    cluster = cluster_of_orders()
     run(cluster, [purge(cluster, AT, 50)], tmp_path, journal=journal)
     before = last_purges(journal)
     journal.record_release(FIRST, run_id="run-1", at_ms=START_MS)
@@ -183,10 +178,7 @@ def test_purges_and_restores_read_past_releases(tmp_path: Path, journal: ActionJ
 
 
 def test_an_older_program_refuses_the_line_aloud(journal: ActionJournal) -> None:
-    """It would otherwise read the line as nothing, or as an action.
-
-    Its reader knew format 3 only.
-    """
+    """It would read the line as nothing or as an action. Its reader knew format 3 only."""
     journal.record_release(FIRST, run_id="run-1", at_ms=START_MS)
     (line,) = journal.store.lines()
     assert parse(line.data) == ()
@@ -227,9 +219,7 @@ def test_a_damaged_release_is_an_error(journal: ActionJournal, change: tuple[str
 
 def test_the_journal_shows_who_approved(tmp_path: Path, journal: ActionJournal) -> None:
     """The approver and the page of the run stand in the heading of the run, with its author."""
-    cluster = FakeCluster()
-    cluster.create_topic("orders", 1)
-    cluster.produce("orders", {0: 100})
+    cluster = cluster_of_orders()
     run(cluster, [purge(cluster, AT, 50)], tmp_path, journal=journal)
     journal.record_release(FIRST, run_id="run-1", at_ms=START_MS)
     assert {(entry.run_url, entry.approver) for entry in journal.entries()} == {(PAGE, "ann")}

@@ -80,9 +80,7 @@ FLOOR_NEEDS = ScanRequest(
 
 
 def test_each_purpose_adds_its_own_rights_and_no_other() -> None:
-    """Plan reads; apply also deletes and writes the journal; elections read only what leaders need,
-    and alter the cluster.
-    """
+    """Apply also deletes and writes the journal; elections read leaders and alter the cluster."""
     required = RequiredAccess(
         needs=ScanRequest.union([FLOOR_NEEDS, ScanRequest(topics=(TopicRequest(topics=selectors("payments")),))]),
         changes=(
@@ -171,9 +169,7 @@ def test_commands_are_one_line_per_set_of_operations_and_quote_what_a_shell_woul
 
 
 def test_prefixes_are_commands_of_their_own() -> None:
-    """The pattern type holds for a whole command, so prefixed names never share one with literal
-    names.
-    """
+    """The pattern type holds for a whole command, of prefixed or of literal names."""
     selection = NameSelection(selectors=selectors("clicks-*", "orders"))
     granted = grants(
         RequiredAccess(needs=ScanRequest(), changes=(write_permission(DeleteRecords, selection),)),

@@ -1,6 +1,8 @@
-"""Clients are created in a thread without signals; these tests need no broker."""
+"""The creation of clients, and of child processes."""
 
 import _thread
+import gc
+import os
 import signal
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +12,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
 from reconciler.errors import ClusterUnreachable
+from reconciler.kafka.child import Child, serve
 from reconciler.kafka.connect import Connection, create
 
 
@@ -33,3 +36,28 @@ def test_a_wrong_property_is_an_error() -> None:
     """The error reaches the caller from the thread that created the client."""
     with pytest.raises(ClusterUnreachable, match=r"no\.such\.property.*\bspec\.client\b"):
         create(AdminClient, Connection(("127.0.0.1:1",), {"no.such.property": "1"}))
+
+
+def main(descriptor: int) -> None:
+    """In the process: send back what comes."""
+    pipe, received = serve(descriptor)
+    while True:
+        pipe.send(received.get())
+
+
+@pytest.mark.parametrize("leads_group", [False, True])
+@pytest.mark.parametrize("explicit", [False, True])
+def test_a_process_ends_with_its_object(explicit: bool, leads_group: bool) -> None:
+    """A forgotten session would otherwise leave a process, which no one waits for."""
+    child = Child(__name__, new_session=leads_group)
+    child.send("hello")
+    assert child.receive(30) == "hello"
+    pid = child.process.pid
+    if explicit:
+        child.end()
+        child.end()
+        assert child.has_ended
+    del child
+    gc.collect()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)

@@ -1,4 +1,4 @@
-"""The decoder of __consumer_offsets against an independent encoder, and against arbitrary bytes."""
+"""The decoder of __consumer_offsets against an independent encoder and arbitrary bytes; the partition of a group."""
 
 import base64
 from contextlib import suppress
@@ -18,6 +18,7 @@ from reconciler.kafka.consumer_offsets_layout import (
     decode_share_member,
     decode_share_state,
     encode_topic_id,
+    log_partition,
 )
 from reconciler.model.snapshot import GroupType
 from tests.strategies.consumer_offsets import (
@@ -66,9 +67,7 @@ def test_decoder_does_not_guess_later_key_types(group: str, version: int, suffix
 @example(PLAIN, 4, {}).via("the usual shape")
 @example(PLAIN, 3, {}).via("the shape before 4.2")
 def test_decoder_reads_every_commit_value(commit: Commit, version: int, extra: dict[int, bytes]) -> None:
-    """Versions 0 to 4, any bytes as metadata, tagged fields of later writers: offset, time, metadata and
-    (from 4 on) topic id come back.
-    """
+    """Versions 0 to 4, with any metadata and tagged fields of later writers."""
     topic_id = commit.topic_id if version == 4 and commit.topic_id else NO_TOPIC_ID
     read = decode_commit(commit_value(commit, version, extra))
     assert read == CommitValue(commit.offset, commit.commit_ms, topic_id, commit.metadata)
@@ -91,10 +90,7 @@ def test_decoder_notices_values_that_are_too_long(commit: Commit, version: int, 
 
 
 def test_decoder_refuses_later_value_versions() -> None:
-    """Version 5 has an unknown layout.
-
-    Version 4, read as version 3, once gave plausible, wrong numbers.
-    """
+    """Version 4, read as version 3, once gave plausible, wrong numbers."""
     for version in (b"\0\5", b"\0\3"):
         with pytest.raises(ValueError, match=r"version|record"):
             decode_commit(version + commit_value(PLAIN, 4)[2:])
@@ -181,3 +177,17 @@ def test_decoder_of_share_groups_takes_arbitrary_bytes(data: bytes) -> None:
     for decode in (decode_share_member, decode_share_state):
         with suppress(ValueError):
             decode(b"\0\0" + data)
+
+
+@pytest.mark.parametrize(
+    ("group", "partition"),
+    [("", 0), ("g0", 41), ("g1", 42), ("share1", 36), ("txgroup", 37), ("newproto", 18), ("polygenelubricants", 0)],
+)
+def test_log_partition_is_the_brokers(group: str, partition: int) -> None:
+    """Observed on a broker with 50 partitions, except the last: its hash is Java's smallest int."""
+    assert log_partition(group, 50) == partition
+
+
+def test_log_partition_hashes_utf_16() -> None:
+    """Java hashes UTF-16 units: a character outside the basic plane counts as two."""
+    assert log_partition("😀", 2**31) == 31 * 0xD83D + 0xDE00

@@ -66,9 +66,7 @@ def origins(reduction: Reduction, requested: dict[str, set[str]] | None) -> set[
     )
 )
 def test_reduce_newest_activity_is_the_newest_of_all_times(records: list[tuple[Commit, int, int]]) -> None:
-    """Commit timestamps and record timestamps of every record count, overwritten ones too, whatever
-    the value's version.
-    """
+    """Commits and records of every record count, overwritten ones too, of any version."""
     reduction = reduce(*[(commit_key(c), commit_value(c, version), at) for c, version, at in records])
     newest = max(max(commit.commit_ms, at) for commit, _, at in records)
     keys = len({commit_key(commit) for commit, _, _ in records})
@@ -76,57 +74,117 @@ def test_reduce_newest_activity_is_the_newest_of_all_times(records: list[tuple[C
     assert (reduction.records, reduction.skipped, reduction.malformed) == (len(records), 0, 0)
 
 
-def test_reduce_same_offset_again_is_activity() -> None:
-    """A quiet consumer commits one offset again and again: only the log's times move (trap 18)."""
-    again = replace(COMMIT, commit_ms=9_000)
-    activity = only_activity(
-        reduce((commit_key(COMMIT), commit_value(COMMIT, 4), 1_000), (commit_key(again), commit_value(again, 4), 9_000))
-    )
-    assert activity["last_activity_ms"] == 9_000
+Record = tuple[bytes | None, bytes | None, int]
 
 
-def test_reduce_tombstones_are_activity_of_a_removed_group() -> None:
-    """A tombstone has a time and unsets its key: activity, but no state at the coordinator."""
-    activity = only_activity(
-        reduce((commit_key(COMMIT), commit_value(COMMIT, 4), 1_000), (commit_key(COMMIT), None, 7_000))
-    )
-    assert activity == active("g", 7_000, 1, GroupType.CLASSIC, live=False, commits=0)
+def written(at: int = 1, version: int = 4, **changes: Any) -> Record:
+    """Return the record of a commit."""
+    commit = replace(COMMIT, **changes)
+    return commit_key(commit), commit_value(commit, version), at
 
 
-def test_reduce_members_coming_and_going_are_activity() -> None:
-    """The broker writes a group's metadata whenever its members change."""
-    activity = only_activity(reduce((group_key(2, "g"), group_value(3, "consumer"), 3_000)))
-    assert activity == active("g", 3_000, 0, GroupType.CLASSIC, live=True, commits=0)
+def committed(offset: int, **changes: Any) -> Record:
+    return written(1_000, offset=offset, topic_id=None, **changes)
 
 
-def test_reduce_reads_types_from_live_keys() -> None:
-    """A group that changed to the new protocol has the type of its live keys; Connect shows in its
-    metadata.
-    """
-    turned = reduce(
-        (group_key(2, "g"), group_value(3, "consumer"), 1), (group_key(3, "g"), b"x", 2), (group_key(2, "g"), None, 3)
-    )
-    assert only_activity(turned)["seems"] == GroupType.CONSUMER
-    assert only_activity(reduce((group_key(2, "g"), group_value(3, "connect"), 1)))["seems"] == GroupType.CONNECT
-    assert only_activity(reduce((group_key(2, "g"), group_value(3, "sr"), 1)))["seems"] == GroupType.HIDDEN
-    assert only_activity(reduce((group_key(11, "g"), b"x", 1)))["seems"] == GroupType.SHARE
-    committing = reduce((group_key(17, "g"), b"x", 1), (commit_key(COMMIT), commit_value(COMMIT, 4), 2))
-    assert only_activity(committing)["seems"] == GroupType.STREAMS
+def tombstone(at: int = 1_000) -> Record:
+    return commit_key(COMMIT), None, at
 
 
-def test_reduce_counts_the_members_of_a_streams_group() -> None:
-    """A member is a set key of type 19, and its tombstone takes it away; targets and tasks are not members."""
-    joined = [(group_key(19, "g"), b"x", 1), (group_key(22, "g"), b"x", 1), (group_key(17, "g"), b"x", 1)]
-    assert only_activity(reduce(*joined))["members"] == 1
-    left = only_activity(reduce(*joined, (group_key(19, "g"), None, 2)))
-    assert (left["members"], left["seems"], left["live"]) == (0, GroupType.STREAMS, True)
-    assert only_activity(reduce((group_key(5, "g"), b"x", 1)))["members"] == 0
+def member(protocol: str, at: int = 1) -> Record:
+    """Return the metadata of a classic group."""
+    return group_key(2, "g"), group_value(3, protocol), at
+
+
+def key(kind: int, value: bytes | None = b"x", at: int = 1) -> Record:
+    return group_key(kind, "g"), value, at
+
+
+CLASSIC, STREAMS = GroupType.CLASSIC, GroupType.STREAMS
+JOINED = [key(19), key(22), key(17)]
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        # A quiet consumer commits one offset again and again: only the log's times move.
+        ([written(1_000), written(9_000, commit_ms=9_000)], {"last_activity_ms": 9_000}),
+        # A tombstone has a time and unsets its key: activity, but no state at the coordinator.
+        ([written(1_000), tombstone(7_000)], active("g", 7_000, 1, CLASSIC, live=False, commits=0)),
+        # The broker writes a group's metadata whenever its members change.
+        ([member("consumer", 3_000)], active("g", 3_000, 0, CLASSIC, live=True, commits=0)),
+        # An unknown record is activity of a known group: the result never shows less.
+        ([written(1_000), key(99, at=8_000)], {"last_activity_ms": 8_000, "log_offset": 1}),
+        # A group whose records have no time has no activity, instead of one in 1970.
+        ([member("consumer", -1)], {"last_activity_ms": None}),
+        # After a change of protocol the live keys tell the type; Connect shows in its metadata.
+        ([member("consumer"), key(3, at=2), (group_key(2, "g"), None, 3)], {"seems": GroupType.CONSUMER}),
+        ([member("connect")], {"seems": GroupType.CONNECT}),
+        ([member("sr")], {"seems": GroupType.HIDDEN}),
+        ([key(11)], {"seems": GroupType.SHARE}),
+        ([key(17), written(2)], {"seems": STREAMS}),
+        # A member is a set key of type 19, which its tombstone takes away; targets and tasks are none.
+        (JOINED, {"members": 1}),
+        ([*JOINED, key(19, None, 2)], {"members": 0, "seems": STREAMS, "live": True}),
+        ([key(5)], {"members": 0}),
+        # Coordinators store and answer any number; clients take one below 0 for none.
+        ([committed(-1), committed(-5, topic="u"), committed(0, topic="v")], {"commit_keys": 1}),
+    ],
+)
+def test_reduce_what_the_records_of_a_group_say(records: list[Record], expected: dict[str, Any]) -> None:
+    activity = only_activity(reduce(*records))
+    assert {name: activity[name] for name in expected} == expected
+    assert len(expected) < 5 or activity == expected
+
+
+MOVED, MADE_AGAIN = written(offset=8), written(3, offset=2, topic_id=ID_B)
+
+
+@pytest.mark.parametrize(
+    ("records", "requested", "expected"),
+    [
+        # Commits outlive a deleted topic: each topic id is there, with its newest offset.
+        ([written(), MOVED, MADE_AGAIN], {"t": {"g"}}, {("g", "t", 0, 8, TEXT_A), ("g", "t", 0, 2, TEXT_B)}),
+        ([written(), MOVED, MADE_AGAIN], {"other": {"g"}, "t": {"h"}}, set()),
+        # After a tombstone only later commits count for the group.
+        ([written(), tombstone(2), MADE_AGAIN], None, {("g", "t", 0, 2, TEXT_B)}),
+        # Brokers before 4.2 write no topic id, so it is None.
+        ([written(version=3)], None, {("g", "t", 0, 5, None)}),
+    ],
+)
+def test_reduce_the_topic_ids_that_were_committed_for(
+    records: list[Record], requested: dict[str, set[str]] | None, expected: set[tuple[object, ...]]
+) -> None:
+    assert origins(reduce(*records), requested) == expected
+
+
+OPEN = [committed(3), committed(7, group="h"), committed(9, topic="other"), committed(5, group="")]
+
+
+@pytest.mark.parametrize(
+    ("records", "last_stable_offset", "pending"),
+    [
+        # The record at the last stable offset is the first one of an open transaction.
+        (OPEN, 0, [("g", "t", 0, 3), ("h", "t", 0, 7)]),
+        (OPEN, 1, [("h", "t", 0, 7)]),
+        (OPEN, 2, []),
+        # The newest commit of a key decides: no end of a transaction replaces one that was written later.
+        ([committed(3), committed(9)], 0, [("g", "t", 0, 9)]),
+        ([committed(9), committed(3)], 0, [("g", "t", 0, 3)]),
+        ([committed(9), tombstone()], 0, []),
+        # One that cannot be decoded has no offset.
+        ([(commit_key(COMMIT), b"\0\x09later", 1_000)], 0, [("g", "t", 0, None)]),
+    ],
+)
+def test_a_commit_is_pending_from_the_last_stable_offset_on(
+    records: list[Record], last_stable_offset: int, pending: list[tuple[object, ...]]
+) -> None:
+    rows = reduce(*records).pending(last_stable_offset, {"t"})
+    assert [tuple(row.values()) for row in rows] == pending
 
 
 def test_reduce_counts_what_it_cannot_read() -> None:
-    """Unknown types are skipped and malformed bytes counted; neither stops the reduction nor adds a
-    group.
-    """
+    """Unknown types are skipped, malformed bytes counted; neither stops it nor adds a group."""
     reduction = reduce(
         (group_key(99, "phantom"), b"x", 1),
         (None, b"x", 2),
@@ -137,63 +195,21 @@ def test_reduce_counts_what_it_cannot_read() -> None:
     assert only_activity(reduction) == active("g", 4, 3, GroupType.CLASSIC, live=True, commits=1)
 
 
-def test_reduce_later_record_types_keep_a_known_group_alive() -> None:
-    """A record of an unknown type is activity of a known group: the result never shows less
-    activity.
-    """
-    activity = only_activity(
-        reduce((commit_key(COMMIT), commit_value(COMMIT, 4), 1_000), (group_key(99, "g"), b"x", 8_000))
-    )
-    assert (activity["last_activity_ms"], activity["log_offset"]) == (8_000, 1)
-
-
-def test_reduce_records_without_a_time_are_no_evidence() -> None:
-    """A group whose records have no time has no activity, instead of one in 1970."""
-    assert only_activity(reduce((group_key(2, "g"), group_value(3, "consumer"), -1)))["last_activity_ms"] is None
-
-
-def test_reduce_keeps_every_topic_id_that_was_committed_for() -> None:
-    """Commits outlive a deleted topic: both topic ids are there, each with the newest offset
-    committed under it.
-    """
-    made_again = replace(COMMIT, offset=2, topic_id=ID_B)
-    moved = replace(COMMIT, offset=8)
-    records = [(commit_key(c), commit_value(c, 4), 1) for c in (COMMIT, moved, made_again)]
-    assert origins(reduce(*records), {"t": {"g"}}) == {("g", "t", 0, 8, TEXT_A), ("g", "t", 0, 2, TEXT_B)}
-    assert origins(reduce(*records), {"other": {"g"}, "t": {"h"}}) == set()
-
-
 def test_reduce_tells_commits_in_force_for_another_topic_id() -> None:
     """Of the newest commit of each key, by any group; a value without an id proves nothing."""
-    made_again = replace(COMMIT, offset=2, topic_id=ID_B)
-    old = [(commit_key(COMMIT), commit_value(COMMIT, 4), 1)]
-    new = [(commit_key(made_again), commit_value(made_again, 4), 2)]
+    old, new = [written()], [written(2, offset=2, topic_id=ID_B)]
     ids = {"t": TEXT_B}
     assert [tuple(row.values()) for row in reduce(*old).outdated(ids)] == [("g", "t", 0, 5, TEXT_A)]
     assert [tuple(row.values()) for row in reduce(*new, *old).outdated(ids)] == [("g", "t", 0, 5, TEXT_A)]
-    without_id = (commit_key(COMMIT), commit_value(COMMIT, 3), 3)
-    for records in ((*old, *new), new, (*old, without_id), (*old, (commit_key(COMMIT), None, 3))):
+    for records in ((*old, *new), new, (*old, written(3, version=3)), (*old, tombstone(3))):
         assert not list(reduce(*records).outdated(ids))
     assert not list(reduce(*old).outdated({"other": TEXT_B}))
 
 
-def test_reduce_a_tombstone_ends_earlier_commits() -> None:
-    """After a tombstone only later commits count for the group."""
-    later = replace(COMMIT, offset=2, topic_id=ID_B)
-    reduction = reduce(
-        (commit_key(COMMIT), commit_value(COMMIT, 4), 1),
-        (commit_key(COMMIT), None, 2),
-        (commit_key(later), commit_value(later, 4), 3),
-    )
-    assert origins(reduction, None) == {("g", "t", 0, 2, TEXT_B)}
-
-
 def test_reduce_a_commit_that_cannot_be_read_ends_earlier_commits() -> None:
-    """The topic id of an older commit once counted for the newest commit, which was of an unknown
-    version.
-    """
+    """The older commit's topic id once counted for the newest, of an unknown version."""
     newer = commit_value(replace(COMMIT, offset=9, topic_id=ID_B), 4)
-    records = [(commit_key(COMMIT), commit_value(COMMIT, 4), 1), (commit_key(COMMIT), b"\0\5" + newer[2:], 2)]
+    records = [written(), (commit_key(COMMIT), b"\0\5" + newer[2:], 2)]
     reduction = reduce(*records)
     assert origins(reduction, None) == set()
     assert (reduction.malformed, only_activity(reduction)) == (
@@ -201,11 +217,6 @@ def test_reduce_a_commit_that_cannot_be_read_ends_earlier_commits() -> None:
         active("g", 1_000, 1, GroupType.CLASSIC, live=True, commits=1),
     )
     assert origins(reduce(*records, (commit_key(COMMIT), newer, 3)), None) == {("g", "t", 0, 9, TEXT_B)}
-
-
-def test_reduce_versions_without_topic_ids_say_so() -> None:
-    """Brokers before 4.2 write no topic id, so it is None."""
-    assert origins(reduce((commit_key(COMMIT), commit_value(COMMIT, 3), 1)), None) == {("g", "t", 0, 5, None)}
 
 
 def commits_of(*records: tuple[bytes, bytes | None, int], of: str = "g") -> set[tuple[object, ...]]:
@@ -217,12 +228,11 @@ def commits_of(*records: tuple[bytes, bytes | None, int], of: str = "g") -> set[
 
 def test_reduce_tells_the_topic_id_and_the_metadata_of_each_newest_commit() -> None:
     """A removal keeps them. A record before 4.2 has no id; a tombstone and a broken record have no row."""
-    other = replace(COMMIT, partition=1)
     records = [
-        (commit_key(COMMIT), commit_value(COMMIT, 4), 1),
-        (commit_key(COMMIT), commit_value(replace(COMMIT, offset=9, topic_id=ID_B), 4), 2),
-        (commit_key(other), commit_value(other, 4), 3),
-        (commit_key(other), commit_value(replace(other, offset=6, metadata=b"\xff"), 3), 4),
+        written(),
+        written(2, offset=9, topic_id=ID_B),
+        written(3, partition=1),
+        written(4, version=3, partition=1, offset=6, metadata=b"\xff"),
         *((commit_key(replace(COMMIT, group="h", partition=n)), commit_value(COMMIT, 4), 5) for n in range(3)),
         (commit_key(replace(COMMIT, group="h", partition=1)), None, 6),
         (commit_key(replace(COMMIT, group="h", partition=2)), b"broken", 7),
@@ -252,35 +262,6 @@ def test_metadata_is_known_where_the_records_of_the_offset_agree(
     ]
     [(_, _, _, metadata)] = commits_of(*((commit_key(COMMIT), value, at) for at, value in enumerate(values)))
     assert metadata == expected
-
-
-def committed(offset: int, **fields: Any) -> tuple[bytes, bytes, int]:
-    commit = replace(COMMIT, offset=offset, topic_id=None, **fields)
-    return commit_key(commit), commit_value(commit, 4), 1_000
-
-
-def pending(reduction: Reduction, last_stable_offset: int) -> list[tuple[object, ...]]:
-    """Group, topic, partition and committed offset of each commit that may be of an open transaction."""
-    return [tuple(row.values()) for row in reduction.pending(last_stable_offset, {"t"})]
-
-
-def test_a_commit_is_pending_from_the_last_stable_offset_on() -> None:
-    """The record at the last stable offset is the first one of an open transaction."""
-    log = reduce(committed(3), committed(7, group="h"), committed(9, topic="other"), committed(5, group=""))
-    assert pending(log, 0) == [("g", "t", 0, 3), ("h", "t", 0, 7)]
-    assert pending(log, 1) == [("h", "t", 0, 7)]
-    assert pending(log, 2) == []
-
-
-def test_the_newest_commit_of_a_key_decides() -> None:
-    """The end of a transaction never replaces a commit that was written later, and a tombstone ends all."""
-    assert pending(reduce(committed(3), committed(9)), 0) == [("g", "t", 0, 9)]
-    assert pending(reduce(committed(9), committed(3)), 0) == [("g", "t", 0, 3)]
-    assert pending(reduce(committed(9), (commit_key(COMMIT), None, 1_000)), 0) == []
-
-
-def test_a_pending_commit_that_cannot_be_decoded_has_no_offset() -> None:
-    assert pending(reduce((commit_key(COMMIT), b"\0\x09later", 1_000)), 0) == [("g", "t", 0, None)]
 
 
 MEMBER_KEY, SECOND_KEY = group_key(10, "s", b"\0\1a"), group_key(10, "s", b"\0\1b")
@@ -328,8 +309,3 @@ def test_a_group_with_keys_of_commits_only_reads_no_other_topic() -> None:
     member = (group_key(5, "g", b"\0\1m"), b"\0\0", 1_000)
     assert only_activity(reduce(committed(3), committed(4, topic="u")))["may_read"] == []
     assert "may_read" not in only_activity(reduce(committed(3), member))
-
-
-def test_a_commit_below_0_is_no_position() -> None:
-    """Coordinators store any number, and answer it; clients take it for none. A right seemed to be missing."""
-    assert only_activity(reduce(committed(-1), committed(-5, topic="u"), committed(0, topic="v")))["commit_keys"] == 1

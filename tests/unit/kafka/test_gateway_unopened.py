@@ -30,7 +30,7 @@ from reconciler.model.ports import Election, ItemResult
 from reconciler.model.snapshot import NOT_ASKED, Cause, CommittedOffset, GroupState, Unknown, fingerprint
 from reconciler.operations import DeleteGroup
 from reconciler.operations.error_meanings import ResponseAction, interpret
-from tests.fakes.cluster import FakeCluster
+from tests.fakes.cluster import cluster_of_orders
 from tests.fakes.error_table import InterpretingGateway
 from tests.fakes.runs import last_purges, purge, run
 from tests.golden.wording import mentions
@@ -75,12 +75,8 @@ def test_a_removal_without_a_client_was_not_sent() -> None:
 
 @pytest.mark.usefixtures("unopened")
 def test_a_request_that_was_never_sent_does_not_count(tmp_path: Path) -> None:
-    """The results once reported six requests and sixty records, and the purge clock ran for a
-    month.
-    """
-    cluster = FakeCluster()
-    cluster.create_topic("orders", 1)
-    cluster.produce("orders", {0: 100})
+    """Results once reported six requests, sixty records, and the purge clock ran for a month."""
+    cluster = cluster_of_orders()
     nowhere = KafkaGateway(KafkaSession(NOWHERE))
     cluster.delete_records = nowhere.delete_records  # type: ignore[method-assign]
     action = purge(cluster, AT, 60, every_ms=30 * 86_400_000)
@@ -158,12 +154,20 @@ def done(result: Any) -> Future[Any]:
     return future
 
 
-def session_of(*, cluster_id: str, errors: list[KafkaError] | None = None) -> KafkaSession:
-    """A session whose listing names no group and has these errors. The caller may describe the cluster."""
+def refused(error: KafkaError) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_exception(KafkaException(error))
+    return future
+
+
+def session_of(*, cluster_id: str, errors: list[KafkaError] | None = None, listed: bool = False) -> KafkaSession:
+    """A session whose listing has these errors, and billing if `listed`. The caller may describe the cluster."""
+    billing = SimpleNamespace(group_id="billing", type=ConsumerGroupType.CLASSIC, state=ConsumerGroupState.EMPTY)
+    listing = SimpleNamespace(valid=[billing] if listed else [], errors=errors or [])
     described = SimpleNamespace(cluster_id=cluster_id, authorized_operations=[AclOperation.DESCRIBE], nodes=[])
     client: Any = SimpleNamespace(
         poll=lambda _timeout: 0,
-        list_consumer_groups=lambda **_options: done(SimpleNamespace(valid=[], errors=errors or [])),
+        list_consumer_groups=lambda **_options: done(listing),
         describe_cluster=lambda **_options: done(described),
     )
     session = KafkaSession(NOWHERE)
@@ -172,9 +176,7 @@ def session_of(*, cluster_id: str, errors: list[KafkaError] | None = None) -> Ka
 
 
 def test_groups_of_another_cluster_are_unknown() -> None:
-    """An address may lead to another cluster: absence there proves nothing, and the same name is
-    another group.
-    """
+    """Absence there proves nothing, and the same name is another group."""
     session = session_of(cluster_id="elsewhere")
     billing = read_groups(session, ["billing"], cluster_id="here", deadline=Deadline.after(5))["billing"]
     assert isinstance(billing.listed, Unknown)
@@ -184,13 +186,9 @@ def test_groups_of_another_cluster_are_unknown() -> None:
 @pytest.mark.parametrize(("in_metadata", "known"), [("here", True), ("elsewhere", False), (None, False)])
 def test_groups_of_a_cluster_without_a_known_id_are_unknown(in_metadata: str | None, *, known: bool) -> None:
     """DescribeCluster waits for the controller, which may be frozen. The metadata has the id, too."""
-    session = session_of(cluster_id="here")
+    session = session_of(cluster_id="here", listed=True)
     client: Any = session._clients["reads"]
-    refused: Future[object] = Future()
-    refused.set_exception(KafkaException(SILENT))
-    listed = SimpleNamespace(group_id="billing", type=ConsumerGroupType.CLASSIC, state=ConsumerGroupState.EMPTY)
-    client.describe_cluster = lambda **_options: refused
-    client.list_consumer_groups = lambda **_options: done(SimpleNamespace(valid=[listed], errors=[]))
+    client.describe_cluster = lambda **_options: refused(SILENT)
     client.cluster_id = lambda timeout: in_metadata  # noqa: ARG005
     listing = list_groups(session, hidden=False, deadline=Deadline.after(0.2))
     assert listing.cluster_id == in_metadata
@@ -256,13 +254,9 @@ def test_a_commit_on_a_topic_that_cannot_be_described_has_no_topic_id(
     commit = CommittedOffset(topic="orders", partition=0, offset=3)
     answer = ({}, {"billing": (("orders", 0, 3, None),)})
     monkeypatch.setattr(KafkaSession, "call_worker", lambda *_arguments, **_options: answer)
-    session = session_of(cluster_id="here")
-    refused: Future[object] = Future()
-    refused.set_exception(KafkaException(KafkaError(code)))
-    listed = SimpleNamespace(group_id="billing", type=ConsumerGroupType.CLASSIC, state=ConsumerGroupState.EMPTY)
+    session = session_of(cluster_id="here", listed=True)
     client: Any = session._clients["reads"]
-    client.list_consumer_groups = lambda **_options: done(SimpleNamespace(valid=[listed], errors=[]))
-    client.describe_topics = lambda _topics, **_options: {"orders": refused}
+    client.describe_topics = lambda _topics, **_options: {"orders": refused(KafkaError(code))}
     billing = read_groups(session, ["billing"], cluster_id="here", deadline=Deadline.after(5))["billing"]
     assert (billing.commits, billing.offsets) == (1, (commit,))
     assert billing.fingerprint == fingerprint([("orders", 0, 3)])
@@ -293,10 +287,7 @@ def test_an_error_of_a_whole_call_has_its_name_for_each_group(monkeypatch: pytes
         raise error
 
     monkeypatch.setattr(KafkaSession, "call_worker", call_worker)
-    listed = SimpleNamespace(group_id="billing", type=ConsumerGroupType.CLASSIC, state=ConsumerGroupState.EMPTY)
-    session = session_of(cluster_id="here")
-    client: Any = session._clients["reads"]
-    client.list_consumer_groups = lambda **_options: done(SimpleNamespace(valid=[listed], errors=[]))
+    session = session_of(cluster_id="here", listed=True)
     gateway, at = KafkaGateway(session, cluster_id="here"), TopicPartition("orders", 0)
     unread = Unknown(str(error))
     assert gateway.read_groups(["billing"])["billing"].listed == unread

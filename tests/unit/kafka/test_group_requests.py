@@ -94,10 +94,7 @@ class StubClient:
 
 
 def test_removals_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Groups of one coordinator partition go out at different connections: it stores them together.
-
-    No answer comes before the last request, so clients wait for each other in vain, for a short time.
-    """
+    """One coordinator stores its groups together, so they go out at different connections."""
     monkeypatch.setattr(coordinators, "_PACE_S", 0.01)
     session = StubSession()
     results = _delete_in_worker(session, GROUPS, session.limit)

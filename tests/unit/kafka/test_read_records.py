@@ -95,9 +95,7 @@ def test_a_partition_without_known_ends_is_not_read(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_follows_an_error_does_not_hide_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client goes on behind a batch that it cannot read: the last record is not proof of all. An error
-    behind the last record is of no record.
-    """
+    """The client goes on behind an unreadable batch: the last record is no proof of all."""
     client = FakeConsumer(
         FakeMessage(0, 0),
         FakeMessage(0, 1, KafkaError._BAD_MSG),

@@ -21,9 +21,7 @@ def outcome(
 
 
 def diagnostics_of(text: str, *, now_ms: int = NOW_MS) -> tuple[Diagnostic, ...]:
-    """Return the diagnostics of one file beside a valid Cluster, without that of a Cluster without
-    policies.
-    """
+    """Return the diagnostics of one file beside a valid Cluster, except M403 (no policies)."""
     _, diagnostics = outcome({"cluster.yaml": CLUSTER, "it.yaml": text}, now_ms=now_ms)
     return tuple(diagnostic for diagnostic in diagnostics if diagnostic.code != "M403")
 

@@ -51,9 +51,7 @@ def at(line: str, start: int, end: int, *, end_line: int = 1) -> list[str]:
 
 
 def test_text() -> None:
-    """Text shows the message, the position, the source line with the span underlined, the hint,
-    related positions and the field.
-    """
+    """Message, position, source line with the span underlined, hint, related positions, field."""
     assert render([DUPLICATE], "text") == (
         "error[M107]: duplicate key `topics`\n"
         "   --> manifests/orders.yaml:12:3\n"
@@ -77,9 +75,7 @@ def test_nothing_renders_to_nothing() -> None:
 
 
 def test_underlines() -> None:
-    """The underline stands below the span: with tabs, wide and combining characters, past the end,
-    over several lines.
-    """
+    """With tabs, wide and combining characters, past the end, over several lines."""
     assert at("abc", 2, 3) == [" 1 | abc", "   |  ^ h"]
     assert at("abc", 4, 4) == [" 1 | abc", "   |    ^ h"]
     assert at("\tabc", 2, 5) == [" 1 |  abc", "   |  ^^^ h"]
@@ -125,9 +121,7 @@ def test_json_carries_all() -> None:
 
 
 def test_github_annotations() -> None:
-    """`-o github` (annotations): one workflow command per diagnostic, columns inclusive, properties
-    escaped, and the totals.
-    """
+    """A workflow command each, columns inclusive, properties escaped, and the totals."""
     assert render([DUPLICATE], "github") == (
         "::error file=manifests/orders.yaml,line=12,col=3,endColumn=8,"
         f"title={CODES['M107'].title} (M107)::"
@@ -154,9 +148,7 @@ def test_github_commands_cannot_be_forged() -> None:
 
 
 def test_sarif() -> None:
-    """`-o sarif` carries the same: a rule for each code, a location with its region, related
-    places.
-    """
+    """A rule for each code, a location with its region, related places."""
     log = json.loads(render([DUPLICATE, FILE_WARNING, NO_FILE], "sarif"))
     run = log["runs"][0]
     assert log["version"] == "2.1.0"
@@ -185,9 +177,7 @@ def test_every_rendering_names_every_code(rendering: str) -> None:
 
 
 def test_escapes() -> None:
-    """Terminal control, bidirectional and invisible characters, and lone surrogates are shown as
-    escapes.
-    """
+    """Of terminal control, bidirectional and invisible characters, and lone surrogates."""
     assert escape_invisible("a\x1b[31m\u202e\u200b\udcff\x7f é日") == "a\\u001b[31m\\u202e\\u200b\\udcff\\u007f é日"
 
 

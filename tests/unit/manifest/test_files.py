@@ -28,9 +28,7 @@ def refused(*paths: Path) -> list[Diagnostic]:
 
 
 def test_folders_nest_and_are_sorted(tmp_path: Path) -> None:
-    """ "several files per folder, folders nest": *.yaml and *.yml below a folder, sorted, without
-    hidden ones.
-    """
+    """*.yaml and *.yml below a folder, sorted, without hidden ones."""
     write(
         tmp_path,
         {
@@ -54,9 +52,7 @@ def test_folders_nest_and_are_sorted(tmp_path: Path) -> None:
 
 
 def test_files_carry_their_digest(tmp_path: Path) -> None:
-    """A plan names the files it was made from by path and sha256 of their bytes; a byte order mark
-    is a byte, too.
-    """
+    """A plan names each file by path and sha256 of its bytes, with a byte order mark."""
     (tmp_path / "c.yaml").write_bytes(b"\xef\xbb\xbf" + CLUSTER.encode())
     (file,) = load([tmp_path / "c.yaml"], now_ms=NOW_MS).files
     assert file.sha256 == hashlib.sha256(b"\xef\xbb\xbf" + CLUSTER.encode()).hexdigest()

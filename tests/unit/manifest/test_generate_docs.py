@@ -25,9 +25,7 @@ TABLES = {**generate_docs.field_tables(), **generate_docs.code_tables()}
 
 
 def output_of(files: dict[str, str], folder: Path, *, code: str) -> str:
-    """Return the diagnostics of the files as text, without M403 unless `code` is M403: most
-    examples hold no policy.
-    """
+    """Return the diagnostics of the files as text, without M403 unless `code` is M403."""
     for name, text in {"cluster.yaml": CLUSTER, **files}.items():
         if text:
             (folder / name).write_text(text, encoding="utf-8")

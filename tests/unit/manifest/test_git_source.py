@@ -30,14 +30,18 @@ def checkout(tmp_path: Path) -> Path:
     (folder / "manifests" / "README.md").write_text("hello")
     (folder / ".gitignore").write_text("secret.yaml")
     git(folder, "init", "-q")
-    git(folder, "add", "-A")
-    git(folder, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "x")
+    commit(folder)
     return folder
 
 
 def git(folder: Path, *words: str) -> str:
     result = subprocess.run(["git", "-C", folder, *words], check=True, capture_output=True, text=True, timeout=30)
     return result.stdout.strip()
+
+
+def commit(folder: Path) -> None:
+    git(folder, "add", "-A")
+    git(folder, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "x")
 
 
 def source_of(*paths: Path) -> tuple[str | None, bool]:
@@ -77,8 +81,7 @@ def _ignored(folder: Path) -> None:
 def _remove(folder: Path) -> None:
     """Remove a file that the commit has."""
     _add(folder)
-    git(folder, "add", "-A")
-    git(folder, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "y")
+    commit(folder)
     (folder / "more.yaml").unlink()
 
 
@@ -124,17 +127,14 @@ def test_a_link_is_dirty_if_its_target_is(checkout: Path) -> None:
     elsewhere.mkdir()
     (elsewhere / "leaders.yaml").write_text(OTHER)
     (checkout / "manifests" / "leaders.yaml").symlink_to("../shared/leaders.yaml")
-    git(checkout, "add", "-A")
-    git(checkout, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "y")
+    commit(checkout)
     assert source_of(checkout / "manifests", elsewhere)[1] is False
     (elsewhere / "leaders.yaml").write_text(OTHER + "# more\n")
     assert source_of(checkout / "manifests", elsewhere)[1] is True
 
 
 def test_a_chain_of_links_is_dirty_if_one_link_is(checkout: Path) -> None:
-    """`cur` has another target than in the commit; a target outside of the checkout is in no
-    commit.
-    """
+    """`cur` leads elsewhere than in the commit; a target outside of the checkout is in none."""
     folder = checkout / "manifests"
     for version in (".v1", ".v2"):
         (folder / version).mkdir()
@@ -142,8 +142,7 @@ def test_a_chain_of_links_is_dirty_if_one_link_is(checkout: Path) -> None:
     (folder / ".cur").symlink_to(".v1")
     link = folder / "leaders.yaml"
     link.symlink_to(".cur/leaders.yaml")
-    git(checkout, "add", "-A")
-    git(checkout, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "y")
+    commit(checkout)
     assert source_of(folder)[1] is False
     (folder / ".cur").unlink()
     (folder / ".cur").symlink_to(".v2")
@@ -155,8 +154,7 @@ def test_a_chain_of_links_is_dirty_if_one_link_is(checkout: Path) -> None:
     outside.write_text(OTHER)
     link.unlink()
     link.symlink_to(outside)
-    git(checkout, "add", "-A")
-    git(checkout, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "z")
+    commit(checkout)
     assert source_of(folder, outside)[1] is True
 
 
@@ -209,8 +207,7 @@ def test_a_removed_folder_of_manifests_is_a_change(checkout: Path) -> None:
     guards = checkout / "manifests" / "guards"
     guards.mkdir()
     (guards / "floor.yaml").write_text(OTHER)
-    git(checkout, "add", "-A")
-    git(checkout, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "guards")
+    commit(checkout)
     assert source_of(checkout / "manifests") == (git(checkout, "rev-parse", "HEAD"), False)
     (guards / "floor.yaml").unlink()
     guards.rmdir()
@@ -222,8 +219,7 @@ def test_the_last_manifest_of_a_root_is_a_change(checkout: Path) -> None:
     aside = checkout / "more"
     aside.mkdir()
     (aside / "leaders.yaml").write_text(OTHER)
-    git(checkout, "add", "-A")
-    git(checkout, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "more")
+    commit(checkout)
     (aside / "leaders.yaml").unlink()
     loaded = files.load([checkout / "manifests"], now_ms=0).for_cluster("local").files
     assert not manifest_git.git_source(loaded).dirty

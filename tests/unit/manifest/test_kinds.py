@@ -81,9 +81,7 @@ def test_a_new_kind_is_validated() -> None:
 
 
 def test_a_new_kind_is_cross_checked() -> None:
-    """Double names and claims, the journal topic, a journal file, waivers and clusters without
-    policies.
-    """
+    """Double names and claims, journal topic and file, waivers, clusters without policies."""
     assert codes(note("topics: [a]") + "---\n" + note("topics: [b]")) == ["M301"]
     assert codes(note("topics: [a]") + "---\n" + note("topics: [a]", name="other")) == ["M302"]
     assert codes(note("topics: [a]", more="mode: continuous\n")) == ["M401"]
@@ -103,9 +101,7 @@ def test_a_new_kind_is_in_the_schema() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "reconciler" / "manifest").glob("*.py")), ids=lambda path: path.name)
 def test_no_module_names_the_kind_of_a_policy(path: Path) -> None:
-    """Code that names one kind would not know the next one; docstrings and messages may give
-    examples.
-    """
+    """Such code would not know the next one; docstrings and messages may give examples."""
     tokens = tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline)
     names = {token.string.strip("\"'") for token in tokens if token.type in (tokenize.NAME, tokenize.STRING)}
     assert names.isdisjoint(kind.__name__ for kind in POLICIES)

@@ -43,9 +43,7 @@ def missing(text: str, folder: Path, **environment: str) -> str:
 
 
 def test_references_are_resolved(tmp_path: Path) -> None:
-    """`${env:…}` and `${file:…}`, relative to the folder of secrets; other values as librdkafka
-    writes them.
-    """
+    """`${file:…}` is relative to the folder of secrets; other values are as librdkafka has them."""
     (tmp_path / "password").write_text("s3cret\r\n")
     text = cluster(
         "client:\n  sasl.password: ${file:password}\n  sasl.username: 'reconciler on ${env:KAFKA_HOST} for ${env:KAFKA_USER}'\n"
@@ -166,9 +164,7 @@ def test_only_allowed_variables_are_read(tmp_path: Path) -> None:
 
 
 def test_the_environment_is_read_on_resolving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """ "resolved as late as possible": validating needs no secret, and the value is the one of the
-    moment of connecting.
-    """
+    """Validating needs no secret: the value is the one of the moment of connecting."""
     monkeypatch.delenv("KAFKA_SECRET_OF_TEST", raising=False)
     reported = loaded(cluster("client: {sasl.password: '${env:KAFKA_SECRET_OF_TEST}'}"), tmp_path)
     monkeypatch.setenv("KAFKA_SECRET_OF_TEST", "late")
@@ -321,9 +317,7 @@ def test_other_lines_of_a_file_with_a_secret_are_shown() -> None:
 )
 @pytest.mark.parametrize("form", DIAGNOSTICS.formats)
 def test_no_output_shows_a_secret_in_the_wrong_place(spec: str, form: str) -> None:
-    """A missing blank makes property and secret one key; text instead of a mapping; other letter
-    case.
-    """
+    """A missing blank makes one key of both; text instead of a mapping; other letter case."""
     _, reported = outcome({"c.yaml": cluster(spec)})
     assert any(diagnostic.severity == "error" for diagnostic in reported)
     assert PLANTED not in diagnostics_document(reported).writers[form]()
@@ -331,9 +325,7 @@ def test_no_output_shows_a_secret_in_the_wrong_place(spec: str, form: str) -> No
 
 @pytest.mark.parametrize("pattern", [diagnostics.LOOKS_SECRET, diagnostics._MASKED], ids=["looks secret", "masked"])
 def test_no_line_of_a_pull_request_stalls_the_masking_of_secrets(pattern: re.Pattern[str]) -> None:
-    """Every repetition is bounded: a line of secret-like words once took half a minute, and
-    quadratic time.
-    """
+    """Repetitions are bounded: secret-like words once took half a minute, in quadratic time."""
 
     def longest(parsed: Any) -> Iterator[int]:
         for kind, given in parsed:

@@ -25,9 +25,7 @@ def validate(folder: Path, capfd: pytest.CaptureFixture[str], *words: str) -> tu
     ("code", "output_format"), list(zip(sorted(set(BROKEN) - {"M501"}), cycle(FORMATS), strict=False))
 )
 def test_exit_is_0_or_1(code: str, output_format: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A broken example gives exit 1 and a warning exit 0, with the code in the selected format and
-    no traceback.
-    """
+    """1 for a broken example, 0 for a warning, with the code in each format, and no traceback."""
     for name, text in {"cluster.yaml": CLUSTER, **BROKEN[code]}.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     # The examples have fixed instants and the command uses the wall clock, so codes about time are

@@ -17,10 +17,6 @@ def only(text: str) -> YamlDocument:
     return document
 
 
-def values(text: str) -> list[object]:
-    return [document.root.value for document in read(text) if document.root is not None]
-
-
 def root(text: str) -> Node:
     document = only(text)
     assert document.complete
@@ -77,14 +73,31 @@ def test_unquoted_scalars_have_the_value_of_all_readers(text: str, value: object
     assert type(found) is type(value)
 
 
-def test_quoted_scalars_stay_text() -> None:
-    """Quotes make text of anything."""
-    assert root("{a: '7', b: \"true\", c: '', d: \"~\"}\n").value == {"a": "7", "b": "true", "c": "", "d": "~"}
+MARKS = "a\u0300 é ü ñ 東京 Ελλάδα ąę ไทย 🚀 – … €"
+"""Names and reasons may hold any visible letters, composed or not, and emoji without a selector."""
 
 
-def test_instants_need_no_quotes() -> None:
-    """A timestamp stays the text it is: `since: 2026-11-01T00:00:00Z` is fine unquoted."""
-    assert root("since: 2026-11-01T00:00:00Z\n").value == {"since": "2026-11-01T00:00:00Z"}
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # Quotes make text of anything; an unquoted timestamp stays the text that it is.
+        ("{a: '7', b: \"true\", c: '', d: \"~\"}\n", [{"a": "7", "b": "true", "c": "", "d": "~"}]),
+        ("since: 2026-11-01T00:00:00Z\n", [{"since": "2026-11-01T00:00:00Z"}]),
+        (f"a: {MARKS}\n", [{"a": MARKS}]),
+        # Only the unquoted << merges.
+        ('"<<": 1\n', [{"<<": 1}]),
+        # True, 1.0 and 1 are one key to a dict; {1: 5, true: 9} once meant {1: 9}.
+        ("{1: 5, true: 9, 1.0: 7}\n", [{1: 5, "true": 9, "1.0": 7}]),
+        # Several documents per file; a file of comments holds nothing.
+        ("a: 1\n---\nb: 2\n...\n---\nc: 3\n", [{"a": 1}, {"b": 2}, {"c": 3}]),
+        ("# nothing\n\n", []),
+    ],
+)
+def test_what_a_file_means(text: str, expected: list[object]) -> None:
+    documents = read(text)
+    assert [document.root.value for document in documents if document.root is not None] == expected
+    assert all(document.complete and not document.errors for document in documents)
+    assert len(documents) == len(expected)
 
 
 def test_every_node_knows_its_span() -> None:
@@ -105,86 +118,34 @@ def test_lines_end_as_they_end(newline: str) -> None:
     assert top.entries["b"][1].span == TextRange(2, 4, 2, 5)
 
 
-def test_several_documents() -> None:
-    """Several documents per file."""
-    assert values("a: 1\n---\nb: 2\n...\n---\nc: 3\n") == [{"a": 1}, {"b": 2}, {"c": 3}]
-
-
-def test_a_comment_is_no_document() -> None:
-    """A file of comments holds nothing."""
-    assert read("# nothing\n\n") == []
-
-
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("a: [\n", "M101"),
-        ("a: 'x\n", "M101"),
-        ("a:\t- b\n", "M101"),
-        ("\ta: b\n", "M101"),
-        ("a: b: c\n", "M101"),
-        ('a: "\\q"\n', "M101"),
-        ('a: "\\UFFFFFFFF"\n', "M101"),
-        ("a: !!undefined!x y\n", "M101"),
-        ("a: @x\n", "M101"),
-        ("%YAML 1.1\n---\na: 1\n", "M102"),
-        ("%YAML 1.2\n---\na: 1\n", "M102"),
-        ("%YAML 2.0\n---\na: 1\n", "M102"),
-        ("%YAML\n", "M102"),
-        ("%TAG ! tag:x,2000:\n---\na: 1\n", "M102"),
-        ("%WHATEVER x\n---\na: 1\n", "M102"),
-        ("a: 1\n...\n# then\n%YAML 1.2\n---\nb: 1\n", "M102"),
-        ("a: !!str 1\n", "M103"),
-        ("a: !mine 1\n", "M103"),
-        ("a: ! 1\n", "M103"),
-        ("!!map {a: 1}\n", "M103"),
-        ("a: !!seq [1]\n", "M103"),
-        ("a: &x 1\n", "M104"),
-        ("a: *x\n", "M104"),
-        ("&x {a: 1}\n", "M104"),
-        ("*x\n", "M104"),
-        ("<<: {a: 1}\nb: 2\n", "M105"),
-        ("- a\n", "M106"),
-        ("text\n", "M106"),
-        ("7\n", "M106"),
-        ("---\n", "M106"),
-        ("a: 1\na: 2\n", "M107"),
-        ('a: 1\n"a": 2\n', "M107"),
-        ('{0: 1, "0": 2}\n', "M107"),
-        ("{1000: 1, 1_000: 2}\n", "M107"),
-        ("a: x\u200by\n", "M108"),
-        ("a: 1 # \u202e\n", "M108"),
-        ("a: \u0085\n", "M108"),
-        ("a: \ufeff\n", "M108"),
-        ("a: \U000e0041\n", "M108"),
-        ("a: \x00\n", "M108"),
-        ("a: " + "[" * DEEPEST + "]" * DEEPEST + "\n", "M109"),
-        ("a: 010\n", "M110"),
-        ("[a]: 1\n", "M111"),
-        ("{a: 1}: 1\n", "M111"),
-        ("? [x, [y]]\n: 1\n", "M111"),
-        ("~: 1\n", "M111"),
-        (": 1\n", "M111"),
-        ("a:\n", "M116"),
-        ("a: [1, ~]\n", "M116"),
-        ("a: {b: null}\n", "M116"),
+REFUSED = {
+    "M101": [
+        *("a: [\n", "a: 'x\n", "a:\t- b\n", "\ta: b\n", "a: b: c\n", 'a: "\\q"\n', 'a: "\\UFFFFFFFF"\n', "a: @x\n"),
+        # A tag with a handle that no directive defines stops the result; it does not crash it.
+        *("a: !!undefined!x y\n", "a: !x!y 1\n"),
     ],
-)
-def test_parts_of_yaml_that_are_refused(text: str, code: str) -> None:
-    """Tags, anchors and merge keys, a `%YAML` directive, documents that are not mappings, duplicate
-    keys: each has its code.
-    """
+    "M102": [
+        *(f"%YAML {version}\n---\na: 1\n" for version in ("1.1", "1.2", "2.0")),
+        *("%YAML\n", "%TAG ! tag:x,2000:\n---\na: 1\n", "%WHATEVER x\n---\na: 1\n"),
+        "a: 1\n...\n# then\n%YAML 1.2\n---\nb: 1\n",
+    ],
+    "M103": ["a: !!str 1\n", "a: !mine 1\n", "a: ! 1\n", "!!map {a: 1}\n", "a: !!seq [1]\n"],
+    "M104": ["a: &x 1\n", "a: *x\n", "&x {a: 1}\n", "*x\n"],
+    "M105": ["<<: {a: 1}\nb: 2\n"],
+    "M106": ["- a\n", "text\n", "7\n", "---\n"],
+    "M107": ["a: 1\na: 2\n", 'a: 1\n"a": 2\n', '{0: 1, "0": 2}\n', "{1000: 1, 1_000: 2}\n"],
+    "M108": [f"a: {text}\n" for text in ("x\u200by", "1 # \u202e", "\u0085", "\ufeff", "\U000e0041", "\x00")],
+    "M109": ["a: " + "[" * DEEPEST + "]" * DEEPEST + "\n"],
+    "M110": ["a: 010\n"],
+    "M111": ["[a]: 1\n", "{a: 1}: 1\n", "? [x, [y]]\n: 1\n", "~: 1\n", ": 1\n"],
+    "M116": ["a:\n", "a: [1, ~]\n", "a: {b: null}\n"],
+}
+
+
+@pytest.mark.parametrize(("code", "text"), [(code, text) for code, texts in REFUSED.items() for text in texts])
+def test_parts_of_yaml_that_are_refused(code: str, text: str) -> None:
+    """Each has its code."""
     assert error_codes(text) == [code]
-
-
-def test_an_undefined_tag_handle_is_reported() -> None:
-    """A tag with a handle that no directive defines stops the result; it does not crash it."""
-    assert error_codes("a: !x!y 1\n") == ["M101"]
-
-
-def test_quoted_merge_key_is_an_ordinary_key() -> None:
-    """Only the unquoted << merges."""
-    assert root('"<<": 1\n').value == {"<<": 1}
 
 
 def test_documents_before_a_syntax_error_are_read() -> None:
@@ -199,6 +160,8 @@ def test_a_syntax_error_has_a_path() -> None:
     assert only("a:\n  - b: [1, {c: [}\n").errors[0].path == ("a", 0, "b", 1, "c")
     assert only("%YAML 3\n---\n").errors[0].path == ()
     assert only("%YAML 3\n---\n").root is None
+    # Before the first event, an error points at the start of the file.
+    assert [error.span.line for error in only('"\\UFFFFFFFF": 1\n').errors] == [1]
 
 
 def test_errors_before_a_syntax_error_are_reported() -> None:
@@ -207,12 +170,6 @@ def test_errors_before_a_syntax_error_are_reported() -> None:
     assert [error.code for error in document.errors] == ["M104", "M101"]
     assert document.root is not None
     assert document.root.value["b"] == 1
-
-
-def test_a_syntax_error_before_any_event() -> None:
-    """An error before the first event points at the start of the file."""
-    (error,) = only('"\\UFFFFFFFF": 1\n').errors
-    assert error.span.line == 1
 
 
 @pytest.mark.parametrize(
@@ -228,18 +185,8 @@ def test_a_syntax_error_before_any_event() -> None:
     ids=lambda char: f"U+{ord(char):04X}",
 )
 def test_invisible_characters_are_refused(char: str) -> None:
-    """Blanks, ignorable code points and non-characters: one in a protection once made it protect
-    nothing.
-    """
+    """One in a protection once made it protect nothing."""
     assert "M108" in error_codes(f"protect: [billing{char}]\n")
-
-
-def test_letters_with_marks_are_accepted() -> None:
-    """Names and reasons may hold any visible letters, composed or not, and emoji without a
-    selector.
-    """
-    text = "a\u0300 é ü ñ 東京 Ελλάδα ąę ไทย 🚀 – … €"
-    assert root(f"a: {text}\n").entries["a"][1].value == text
 
 
 def test_invisible_characters_hide_nothing_else() -> None:
@@ -253,10 +200,7 @@ def test_invisible_characters_hide_nothing_else() -> None:
     assert document.root is not None
     assert document.root.value["b"] == [1, 1]
     assert document.root.value["a"] is INVALID
-
-
-def test_a_flood_of_invisible_characters_is_bounded() -> None:
-    """A line of invisible characters yields a bounded number of errors."""
+    # A line of them yields a bounded number of errors.
     assert len(only("a: " + "\u200b" * 5000).errors) == MOST_SHOWN
 
 
@@ -265,11 +209,6 @@ def test_duplicate_keys_cite_both_places() -> None:
     (error,) = only("topics: [a]\nkeep: 1\ntopics: [b]\n").errors
     assert error.span == TextRange(3, 1, 3, 7)
     assert [span for span, _ in error.related] == [TextRange(1, 1, 1, 7)]
-
-
-def test_keys_that_are_one_to_python_stay_two() -> None:
-    """True, 1.0 and 1 are one key to a dict; {1: 5, true: 9} once meant {1: 9}."""
-    assert root("{1: 5, true: 9, 1.0: 7}\n").value == {1: 5, "true": 9, "1.0": 7}
 
 
 def test_an_error_has_the_path_of_its_collection() -> None:

@@ -1,11 +1,14 @@
-"""The table of block codes is complete and has no unused code."""
+"""Block codes: the table has each and no unused one; a reason becomes a decision."""
 
 import re
 from pathlib import Path
 
 import reconciler
-from reconciler.model.block_reason import BLOCK_CODES
+from reconciler.model.block_reason import BLOCK_CODES, BlockReason
+from reconciler.model.names import Address, SourceLocation
+from reconciler.model.plan import Blocked, Skipped
 
+ADDRESS, PLACE = Address("RetentionFloor", "gdpr", "orders", 0), SourceLocation("floors.yaml", 9, 1)
 SOURCES = [
     path
     for folder in ("model", "policies", "operations", "plan")
@@ -35,3 +38,17 @@ def test_codes_are_in_order_and_have_plain_texts() -> None:
 def test_codes_have_a_next_step_unless_it_depends_on_the_subject() -> None:
     """The planner words the next step of these codes: it names the policies or the numbers."""
     assert {code for code, reason in BLOCK_CODES.items() if not reason.next_step} == {"B105", "B107", "B306"}
+
+
+def test_a_block_reason_becomes_blocked_or_skipped() -> None:
+    """A match of a pattern is skipped with the same reason, unless a fact is unread."""
+    plain = BlockReason(code="B999", reason="because", next_step="do")
+    unread = BlockReason(code="B999", reason="because", next_step="do", unread=True)
+    as_blocked = Blocked(address=ADDRESS, declared_at=PLACE, code="B999", reason="because", next_step="do")
+    assert plain.blocked(ADDRESS, PLACE) == as_blocked
+    assert plain.blocked_or_skipped(ADDRESS, PLACE, exact=True) == as_blocked
+    assert plain.blocked_or_skipped(ADDRESS, PLACE, exact=False) == Skipped(
+        address=ADDRESS, code="B999", reason="because"
+    )
+    assert isinstance(unread.blocked_or_skipped(ADDRESS, PLACE, exact=False), Blocked)
+    assert unread.blocked(ADDRESS, PLACE).unread

@@ -1,50 +1,43 @@
 """The union of scan requests, and which of them need Spark."""
 
+import pytest
+
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 
 TOPICS = (Selector("orders"),)
+PLAIN, GROUPS = TopicRequest(topics=TOPICS), GroupRequest(groups=TOPICS)
+OFFSETS, READERS = TopicRequest(topics=TOPICS, offsets=True), TopicRequest(topics=TOPICS, readers=True)
+NAMED = TopicRequest(topics=TOPICS, named_groups=frozenset({"g"}))
+EVIDENCE = GroupRequest(groups=TOPICS, activity=True)
 
 
 def test_the_union_requests_what_each_part_requests() -> None:
-    one, two = TopicRequest(topics=TOPICS), TopicRequest(topics=TOPICS, offsets=True)
-    group = GroupRequest(groups=(Selector("g"),))
-    union = ScanRequest.union(
-        iter(
-            [
-                ScanRequest(topics=(one,), topic_records=True),
-                ScanRequest(topics=(two,), groups=(group,), cluster_records=True),
-            ]
-        )
+    parts = [
+        ScanRequest(topics=(PLAIN,), topic_records=True),
+        ScanRequest(topics=(OFFSETS,), groups=(GROUPS,), cluster_records=True),
+    ]
+    assert ScanRequest.union(iter(parts)) == ScanRequest(
+        topics=(PLAIN, OFFSETS), groups=(GROUPS,), topic_records=True, cluster_records=True
     )
-    assert union == ScanRequest(topics=(one, two), groups=(group,), topic_records=True, cluster_records=True)
     assert ScanRequest.union([]) == ScanRequest()
 
 
-def test_metadata_and_listings_need_no_spark() -> None:
-    plain = ScanRequest(
-        topics=(TopicRequest(topics=TOPICS),), groups=(GroupRequest(groups=TOPICS),), topic_records=True
-    )
-    assert (plain.offsets, plain.readers, plain.consumer_offsets, plain.spark) == (False, False, False, False)
-
-
-def test_offsets_and_the_clusters_records_need_spark() -> None:
-    for request in (
-        ScanRequest(topics=(TopicRequest(topics=TOPICS, offsets=True),)),
-        ScanRequest(cluster_records=True),
-    ):
-        assert (request.offsets, request.consumer_offsets, request.spark) == (True, False, True)
-
-
-def test_consumers_named_groups_and_evidence_need_the_consumer_offsets() -> None:
-    """The check of consumers includes every group that the cluster may hold, so it needs the group
-    ids of the log.
-    """
-    for topic_request in (
-        TopicRequest(topics=TOPICS, readers=True),
-        TopicRequest(topics=TOPICS, named_groups=frozenset({"g"})),
-    ):
-        request = ScanRequest(topics=(topic_request,))
-        assert (request.readers, request.consumer_offsets, request.spark) == (True, True, True)
-    evidence = ScanRequest(groups=(GroupRequest(groups=TOPICS, activity=True),))
-    assert (evidence.readers, evidence.consumer_offsets, evidence.spark) == (False, True, True)
+@pytest.mark.parametrize(
+    ("request_", "offsets", "readers", "consumer_offsets", "spark"),
+    [
+        # Metadata and listings need no Spark, offsets and the cluster's records do.
+        (ScanRequest(topics=(PLAIN,), groups=(GROUPS,), topic_records=True), False, False, False, False),
+        (ScanRequest(topics=(OFFSETS,)), True, False, False, True),
+        (ScanRequest(cluster_records=True), True, False, False, True),
+        # The check of consumers includes every group that the cluster may hold.
+        (ScanRequest(topics=(READERS,)), False, True, True, True),
+        (ScanRequest(topics=(NAMED,)), False, True, True, True),
+        (ScanRequest(groups=(EVIDENCE,)), False, False, True, True),
+    ],
+)
+def test_what_a_request_needs(
+    request_: ScanRequest, offsets: bool, readers: bool, consumer_offsets: bool, spark: bool
+) -> None:
+    assert (request_.offsets, request_.readers) == (offsets, readers)
+    assert (request_.consumer_offsets, request_.spark) == (consumer_offsets, spark)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reconciler.text.suggest import did_you_mean
+from reconciler.text.suggest import did_you_mean, suggestion_of_many
 
 FIELDS = ("topics", "exceptTopics", "expectAtMost", "partitions", "keep", "consumers", "every", "driftAfter")
 
@@ -39,3 +39,4 @@ def test_order_changes_nothing() -> None:
 def test_itself_is_no_suggestion() -> None:
     """A word that is known is not suggested for itself; too long names are not compared."""
     assert did_you_mean("keep", ["keep", "x" * 300]) is None
+    assert suggestion_of_many("nothing-like-it", ["orders"]) == ""

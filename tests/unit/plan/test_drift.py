@@ -33,9 +33,7 @@ def blocked(group: str = "billing-x", *, unread: bool = False) -> Blocked:
 
 
 def test_each_operation_and_a_block_are_drift_and_exit_two() -> None:
-    """The three operations and a blocked subject are drift, each with its type, its next step and
-    the present time.
-    """
+    """Each with its type, its next step and the present time."""
     report = drift.report(plan_of(purge(partition=0), removal(), election(), blocked()))
     assert [(str(s.address), s.sort, s.code, s.since_ms) for s in report.subjects] == [
         ("GroupRemoval/dead-etl/billing-x", BLOCKED, "B204", NOW_MS),
@@ -54,9 +52,7 @@ def test_each_operation_and_a_block_are_drift_and_exit_two() -> None:
 
 
 def test_a_moving_floor_within_its_allowance_waiting_and_skipped_are_not_drift() -> None:
-    """The report counts pending actions and waiting, skipped and satisfied subjects per policy, and
-    is in sync, with exit code 0.
-    """
+    """They are counted per policy, and the report is in sync, with exit code 0."""
     plan = plan_of(
         purge(partition=0, drift=False),
         Satisfied(Address("RetentionFloor", "orders-gdpr", "orders", 1)),
@@ -88,10 +84,7 @@ def test_unread_subjects_and_incomplete_plans_are_neither_drift_nor_in_sync() ->
 
 
 def test_since_is_carried_over_from_the_previous_report_of_the_same_cluster() -> None:
-    """A subject keeps its first instant, also if a block becomes an action.
-
-    A new subject starts now, and the report of another cluster is ignored.
-    """
+    """Also if a block becomes an action; a new subject, or another cluster, starts now."""
     first = drift.report(plan_of(blocked("old-etl"), now_ms=NOW_MS - HOUR))
     second = drift.report(plan_of(removal(), election()), previous=[first])
     assert [s.since_ms for s in second.subjects] == [NOW_MS - HOUR, NOW_MS]
@@ -102,10 +95,7 @@ def test_since_is_carried_over_from_the_previous_report_of_the_same_cluster() ->
 
 
 def test_an_unread_run_does_not_reset_the_start_of_a_drift() -> None:
-    """Drift, unread, unread, drift keeps the first instant.
-
-    Unread without drift starts anew, and drift that was corrected is forgotten.
-    """
+    """Unread without drift starts anew, and drift that was corrected is forgotten."""
     first = drift.report(plan_of(removal(), now_ms=NOW_MS - 3 * HOUR))
     unread_report = drift.report(plan_of(blocked("old-etl", unread=True), now_ms=NOW_MS - 2 * HOUR), previous=[first])
     assert unread_report.unread[0].drift_since_ms == NOW_MS - 3 * HOUR
@@ -122,10 +112,7 @@ def test_an_unread_run_does_not_reset_the_start_of_a_drift() -> None:
 
 @pytest.mark.parametrize("parent", ["RetentionFloor/orders-gdpr/orders", "RetentionFloor/orders-gdpr"])
 def test_subjects_below_an_unread_topic_or_policy_keep_their_drift(parent: str) -> None:
-    """The cleanup policy was unread, so there were no decisions on partitions.
-
-    The drift once started anew afterwards.
-    """
+    """Without decisions on partitions, the drift once started anew afterwards."""
     partitions = [purge(partition=0), purge(partition=1)]
     first = drift.report(plan_of(*partitions, removal(), now_ms=NOW_MS - 3 * HOUR))
     hidden = replace(blocked("u", unread=True), address=Address.parse(parent))
@@ -141,10 +128,7 @@ def test_subjects_below_an_unread_topic_or_policy_keep_their_drift(parent: str) 
 
 
 def test_an_unreachable_cluster_is_unread_and_keeps_its_drift() -> None:
-    """A cluster without any answer is exit code 1 with the reason.
-
-    Drift before and after keeps the first instant.
-    """
+    """Exit code 1 with the reason; drift before and after keeps the first instant."""
     first = drift.report(plan_of(removal(), blocked("u", unread=True), now_ms=NOW_MS - 2 * HOUR))
     unreachable = drift.unreachable_report(
         "prod-eu", first.cluster_id, "no broker answered", observed_at_ms=NOW_MS - HOUR, previous=[first]
@@ -238,10 +222,7 @@ def test_a_newer_minor_version_is_read_and_other_json_is_refused() -> None:
 
 
 def test_metrics_show_zero_for_policies_in_sync(tmp_path: Path) -> None:
-    """Each policy has a drift series, also at 0.
-
-    The oldest instant exists only during drift, and there is no metric of the process.
-    """
+    """The oldest instant exists only during drift, and there is no metric of the process."""
     path = tmp_path / "reconciler.prom"
     floor = purge(partition=0).address
     owned = PolicyInfo(policy=floor.policy_address, owner="team-orders", reason=None)

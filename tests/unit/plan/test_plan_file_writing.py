@@ -1,19 +1,35 @@
-"""A plan file is replaced as a whole, is readable by its owner only, and can be read back."""
+"""A plan file is replaced as a whole and can be read back; its schema; a new operation needs no codec."""
 
 import dataclasses
 import json
 import os
 import stat
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import jsonschema
 import pytest
+from hypothesis import given
 
-from reconciler.errors import ReconcilerError
+from reconciler import operations
+from reconciler.errors import PlanUnusable, ReconcilerError
 from reconciler.model.names import Address
-from reconciler.model.plan import LimitVerdict, Satisfied
+from reconciler.model.plan import LimitVerdict, Plan, Satisfied
+from reconciler.operations import DeleteRecords
 from reconciler.plan import plan_file
-from tests.strategies.examples import blocked, plan, plan_text, purge, removal, satisfied, sealed, waiting
+from tests.strategies import plans as made
+from tests.strategies.examples import (
+    blocked,
+    digest_by_hand,
+    plan,
+    plan_text,
+    purge,
+    removal,
+    satisfied,
+    sealed,
+    waiting,
+)
 
 
 def test_the_file_is_private_and_has_no_draft(tmp_path: Path) -> None:
@@ -63,7 +79,7 @@ def test_a_path_that_cannot_be_written_is_an_error_that_names_it(tmp_path: Path)
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
     """The plan is written to the target of the link."""
     real, link = tmp_path / "real.json", tmp_path / "link.json"
-    real.write_text("old")
+    plan_file.write(plan(), real)
     link.symlink_to(real)
     plan_file.write(plan(purge()), link)
     assert link.is_symlink()
@@ -100,10 +116,7 @@ def test_a_plan_that_no_file_can_represent_is_refused(changes: dict[str, Any], m
 
 @pytest.mark.parametrize("name", ["a\ud83d\ude00", "a\udc80"])
 def test_halves_of_a_surrogate_pair_are_refused(name: str) -> None:
-    """Two halves together would become one character, and so another group.
-
-    Kafka's names are UTF-8 and have no halves.
-    """
+    """Together they would be one character, and another group; Kafka's names have no halves."""
     with pytest.raises(ValueError, match="surrogates"):
         plan_text(plan(removal(name)))
 
@@ -126,3 +139,91 @@ def test_satisfied_partitions_of_a_topic_share_a_line() -> None:
         {"address": "GroupRemoval/a/b", "partitions": None},
         {"address": "LeaderPolicy/all/x", "partitions": "0-6,8-4999"},
     ]
+
+
+# --- the committed schema
+
+
+VALIDATOR = jsonschema.Draft202012Validator(plan_file.schema())
+
+
+@made.FEW
+@given(made.plans(max_size=3))
+def test_every_plan_fits_the_schema(example: Plan) -> None:
+    """With any content."""
+    VALIDATOR.validate(json.loads(plan_text(example)))
+
+
+def test_the_schema_is_valid() -> None:
+    """It is valid by its own dialect, and names the dialect."""
+    jsonschema.Draft202012Validator.check_schema(plan_file.schema())
+    assert plan_file.schema()["$id"] == json.loads(plan_text(plan()))["$schema"]
+
+
+def test_the_committed_schema_is_up_to_date() -> None:
+    """schemas/plan.json equals the schema of the code."""
+    committed = Path(__file__).parents[3] / "schemas" / "plan.json"
+    assert json.loads(committed.read_text(encoding="utf-8")) == plan_file.schema()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"before_offset":98213', '"before_offset":-1'),
+        ('"kind": "Plan"', '"kind": "Results"'),
+        ('"format_version": "3.0"', '"format_version": "4.0"'),
+        ('"operation":"delete_records"', '"operation":"delete_group"'),
+        ('"consumers":"block"', '"consumers":"any"'),
+        ('"plan_digest": "sha256:', '"plan_digest": "md5:'),
+    ],
+)
+def test_the_schema_refuses_other_documents(old: str, new: str) -> None:
+    """It would be of no use if it allowed everything."""
+    text = plan_text(plan(purge()))
+    assert old in text
+    assert not VALIDATOR.is_valid(json.loads(text.replace(old, new, 1)))
+
+
+# --- an operation that exists only in this test
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archive(DeleteRecords):
+    """Copy records to another place, then remove them."""
+
+    OPERATION: ClassVar[str] = "archive"
+
+    bucket: str
+
+
+def archive() -> Archive:
+    action = purge()
+    return Archive(bucket="cold", **{field.name: getattr(action, field.name) for field in fields(action)})
+
+
+def test_a_new_operation_needs_no_change_of_the_codec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operations, "OPERATIONS", (*operations.OPERATIONS, Archive))
+    path = tmp_path / "plan.json"
+    example = plan(removal(), archive())
+    plan_file.write(example, path)
+    assert plan_file.read(path) == example
+    document = json.loads(plan_text(example))
+    assert document["summary"]["archive"] == 1
+    assert document["summary"]["records_removed_max"] == 97_213
+    assert document["actions"][1]["bucket"] == "cold"
+    assert document["plan_digest"] == digest_by_hand(document) == plan_file.digest(example)
+    jsonschema.Draft202012Validator(plan_file.schema()).validate(document)
+    monkeypatch.undo()
+    with pytest.raises(PlanUnusable, match="operation is 'archive', which is none of"):
+        plan_file.read(path)
+
+
+def test_a_plan_of_a_version_without_the_operation_stays_usable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its summary has no number of the operation, which its rows prove to be none."""
+    path = tmp_path / "plan.json"
+    example = plan(removal())
+    plan_file.write(example, path)
+    monkeypatch.setattr(operations, "OPERATIONS", (*operations.OPERATIONS, Archive))
+    assert plan_file.read(path) == example

@@ -1,7 +1,8 @@
-"""From policies to a plan: selection, protections, conflicts, expectations, and the header."""
+"""From policies to a plan: selection, protections, conflicts, expectations, targets, and the header."""
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,15 @@ import pytest
 from reconciler.errors import UsageError, WrongCluster
 from reconciler.model.action import Mode
 from reconciler.model.names import Address
-from reconciler.model.plan import Blocked, Decision, ManifestFile, PolicyInfo, Satisfied, Skipped, Source
-from reconciler.model.snapshot import GroupState, Unknown
+from reconciler.model.plan import Blocked, Decision, ManifestFile, Plan, PolicyInfo, Satisfied, Skipped, Source
+from reconciler.model.snapshot import ClusterSnapshot, GroupState, Unknown
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import planner
+from reconciler.plan.conflicts import ConflictIndex
+from reconciler.policies import Policy, RetentionFloor
+from tests.golden.wording import mentions
 from tests.strategies.facts import (
     CLUSTER_ID,
     DAY,
@@ -27,6 +31,7 @@ from tests.strategies.facts import (
     leaders,
     partition,
     planned,
+    reader,
     removal,
     snapshot,
     topic,
@@ -40,9 +45,21 @@ def purgeable(number: int = 0, *, topic: str = "orders", **facts: Any) -> Any:
     return partition(number, topic=topic, **({"at": {DAY: 100}} | facts))
 
 
-def brief(decisions: tuple[Decision, ...]) -> list[tuple[str, str]]:
-    """Return address and type of each decision, with the code of a blocked one."""
-    return [(str(d.address), d.code if isinstance(d, Blocked) else type(d).__name__) for d in decisions]
+KINDS = {DeleteRecords: "delete", DeleteGroup: "remove", ElectLeader: "elect", Skipped: "skip", Satisfied: "fine"}
+
+
+def brief(plan: Plan) -> str:
+    """Return each decision: policy and subject, and the code of a block or the kind of decision."""
+    return ", ".join(
+        f"{str(d.address).partition('/')[2]} {d.code if isinstance(d, Blocked) else KINDS[type(d)]}"
+        for d in plan.decisions
+    )
+
+
+def reason(decision: Decision) -> str:
+    assert isinstance(decision, Blocked)
+    assert decision.code == "B105"
+    return decision.reason
 
 
 # --- the plan itself
@@ -95,10 +112,6 @@ def test_decisions_are_in_address_order_with_partitions_by_number() -> None:
     assert addresses[12:] == [f"RetentionFloor/gdpr/orders[{number}]" for number in range(11)]
 
 
-def test_no_policies_make_an_empty_plan() -> None:
-    assert planned([], snapshot(purgeable())).decisions == ()
-
-
 def test_the_scan_request_is_the_union_of_all_kinds() -> None:
     needs = planner.scan_request([leaders(), removal(), floor(keep=LAST)], NOW_MS)
     assert (len(needs.topics), len(needs.groups), needs.topic_records, needs.cluster_records) == (2, 1, True, True)
@@ -106,128 +119,162 @@ def test_the_scan_request_is_the_union_of_all_kinds() -> None:
     assert not planner.scan_request([leaders(), removal()], NOW_MS).cluster_records
 
 
-# --- selection
+# --- what is decided about which subject
+
+BOTH = "dead/old-etl remove, gdpr/orders[0] delete"
+UNREAD_BY = {"unreadBy": ["old-etl"]}
+ORDERS = snapshot(purgeable())
+THREE = snapshot(purgeable(0), purgeable(1), purgeable(2))
+UNREAD = snapshot(topic("orders", LOST))
+TWO_TOPICS = snapshot(purgeable(), purgeable(topic="other"))
+NAMES = snapshot(*(purgeable(topic=name) for name in ("_schemas", "__remote_log_metadata", "orders")))
+CLICKS = snapshot(*(purgeable(topic=name) for name in ("clicks-a", "clicks-b", "clicks-c", "orders")))
+BUSY, OLD = snapshot(group("old-etl", state=GroupState.STABLE)), snapshot(group("old-etl"))
+APPS = snapshot(*(group(name) for name in ("app[blue]", "appb", "appx")))
+JOURNAL = "_reconciler.journal"
+LEADERLESS = snapshot(partition(leader=None, in_sync=()))
+UNCLEAN = leaders(partitions={"orders": [0]}, election="unclean")
 
 
-def test_patterns_of_a_floor_never_select_a_leading_underscore() -> None:
-    """The system topics of Kafka Connect and the schema registry look like ordinary topics."""
-    names = ("_schemas", "__remote_log_metadata", "orders")
-    facts = snapshot(*(purgeable(topic=name) for name in names))
-    assert brief(planned(floor("*", keep=LAST), facts).decisions) == [
-        ("RetentionFloor/gdpr/orders[0]", "DeleteRecords")
-    ]
-    assert brief(planned(floor("_schemas", keep=LAST), facts).decisions) == [
-        ("RetentionFloor/gdpr/_schemas[0]", "DeleteRecords")
-    ]
+def last(*topics: str, name: str = "gdpr", **spec: Any) -> RetentionFloor:
+    return floor(*topics, keep=LAST, name=name, **spec)
 
 
-def test_excepted_names_have_no_decision() -> None:
-    """Not even an exact name that the cluster does not list."""
-    facts = snapshot(purgeable(), purgeable(topic="audit"))
-    policy = floor("*", "gone", keep=LAST, exceptTopics=["audit", "g*"])
-    assert brief(planned(policy, facts).decisions) == [("RetentionFloor/gdpr/orders[0]", "DeleteRecords")]
+def parts(**partitions: Sequence[int]) -> list[Policy]:
+    """Return floors on partitions of `orders`, by their names; without numbers, on all of them."""
+    return [last(name=name, **({"partitions": list(of)} if of else {})) for name, of in partitions.items()]
 
 
-def test_a_pattern_without_a_match_has_no_decision() -> None:
-    assert planned(floor("zzz-*", keep=LAST), snapshot(purgeable())).decisions == ()
+SELECTION: list[tuple[Policy | list[Policy], ClusterSnapshot, str]] = [
+    ([], ORDERS, ""),
+    (last("zzz-*"), ORDERS, ""),
+    (floor(keep={"last": 100}), ORDERS, "gdpr/orders[0] fine"),
+    # The system topics of Kafka Connect and the schema registry look like ordinary topics.
+    (last("*"), NAMES, "gdpr/orders[0] delete"),
+    (last("_schemas"), NAMES, "gdpr/_schemas[0] delete"),
+    # Excepted names have no decision, not even an exact name that the cluster does not list.
+    (last("o*", "gone", exceptTopics=["other", "g*"]), TWO_TOPICS, "gdpr/orders[0] delete"),
+    # The limit of expectAtMost counts matches, and exact names that are unknown are none.
+    (last("clicks-a*", "gone", expectAtMost=1), CLICKS, "gdpr/clicks-a[0] delete, gdpr/gone B101"),
+    # The policy has one block at its address and no other decision; other policies go on.
+    (
+        [last("clicks-*", name="clicks", expectAtMost=2), last()],
+        CLICKS,
+        "clicks B107, gdpr/orders[0] delete",
+    ),
+]
+PROTECTIONS: list[tuple[Policy | list[Policy], ClusterSnapshot, dict[str, Any], str]] = [
+    (removal("old-etl"), OLD, {"groups": ["old-*"]}, "dead/old-etl B106"),
+    (removal("o*"), OLD, {"groups": ["old-*"]}, "dead/old-etl skip"),
+    # Group ids are any text: app[blue] may mean the group with that name.
+    (removal("app[bx]*"), APPS, {"groups": ["app[blue]"]}, "dead/appb skip, dead/appx remove"),
+    (removal("app[[]*"), APPS, {"groups": ["app[blue]"]}, "dead/app[blue] skip"),
+    # A protected group name does not protect a topic, and the reverse.
+    ([last(), removal()], snapshot(purgeable(), group("old-etl")), {"groups": ["orders"], "topics": ["old-etl"]}, BOTH),
+    # A move of a leader loses nothing; an unclean election loses records.
+    (leaders(), snapshot(partition(leader=2)), {"topics": ["orders"]}, "all/orders[0] elect"),
+    (UNCLEAN, LEADERLESS, {"topics": ["orders"]}, "all/orders B106"),
+]
+CLAIMS: list[tuple[Policy | list[Policy], ClusterSnapshot, str]] = [
+    (parts(a=[0], b=[1]), THREE, "a/orders[0] delete, b/orders[1] delete"),
+    # Some partitions conflict: the others have decisions of their own, and the narrower floor has none left.
+    (
+        parts(a=[0, 1], b=[1, 2]),
+        THREE,
+        "a/orders[0] delete, a/orders[1] B105, b/orders[1] B105, b/orders[2] delete",
+    ),
+    (
+        [*parts(a=()), floor(keep={"fromOffset": {"1": 30}}, name="b")],
+        THREE,
+        "a/orders[0] delete, a/orders[1] B105, a/orders[2] delete, b/orders B105",
+    ),
+    # A floor without a partition of its own is blocked as a whole. One other policy, or several, claim them.
+    (parts(a=[1], b=[1, 2]), THREE, "a/orders B105, b/orders[1] B105, b/orders[2] delete"),
+    (
+        parts(a=[0, 1], b=[0], c=[1, 2]),
+        THREE,
+        "a/orders B105, b/orders B105, c/orders[1] B105, c/orders[2] delete",
+    ),
+    # Kinds do not conflict.
+    (
+        [last(), leaders()],
+        snapshot(purgeable(leader=2)),
+        "all/orders[0] elect, gdpr/orders[0] delete",
+    ),
+    # A live group that neither policy would remove is not a conflict and no drift.
+    ([removal("old-*", name="a"), removal("*-etl", name="b")], BUSY, "a/old-etl skip, b/old-etl skip"),
+    # The other policy requires more evidence; the program cannot decide which one is right.
+    (
+        [removal("old-*", name="a", idleFor="3d"), removal("*-etl", name="b", idleFor="30d")],
+        OLD,
+        "a/old-etl B105, b/old-etl skip",
+    ),
+    # With unknown partitions the topic has one block; it remains if some partitions conflict.
+    ([last(name="a"), last("ord*", name="b")], UNREAD, "a/orders B105, b/orders B105"),
+    (parts(a=[0, 1], b=[1, 2]), UNREAD, "a/orders B103, b/orders B103"),
+    # A policy above its expectation still claims its subjects: a higher expectAtMost may make it valid.
+    ([last("*", name="a", expectAtMost=1), last(name="b")], TWO_TOPICS, "a B107, b/orders B105"),
+    # `since` in the future blocks the policy once, with and without conflicts.
+    (
+        [floor(keep={"since": "2030-01-01T00:00:00Z"}, name="a"), last(name="b")],
+        ORDERS,
+        "a B210, b/orders B105",
+    ),
+]
 
 
-# --- expectAtMost
+@pytest.mark.parametrize(
+    ("policies", "facts", "protect", "expected"),
+    [*PROTECTIONS, *((policies, facts, {}, expected) for policies, facts, expected in (*SELECTION, *CLAIMS))],
+)
+def test_what_is_decided_about_which_subject(
+    policies: Policy | list[Policy], facts: ClusterSnapshot, protect: dict[str, Any], expected: str
+) -> None:
+    assert brief(planned(policies, facts, cluster=cluster(protect=protect))) == expected
 
 
-def test_more_topics_than_expected_block_the_whole_policy() -> None:
-    """The policy has one block at its address and no other decision; other policies go on."""
-    facts = snapshot(*(purgeable(topic=name) for name in ("clicks-a", "clicks-b", "clicks-c", "orders")))
-    policies = [floor("clicks-*", keep=LAST, name="clicks", expectAtMost=2), floor(keep=LAST)]
-    plan = planned(policies, facts)
-    assert brief(plan.decisions) == [
-        ("RetentionFloor/clicks", "B107"),
-        ("RetentionFloor/gdpr/orders[0]", "DeleteRecords"),
-    ]
-    (blocked, _) = plan.decisions
+def test_the_journal_topic_loses_nothing() -> None:
+    """Its records are the history of all runs and the clock of `every`."""
+    journal = cluster(journal={"topic": JOURNAL})
+    (decision,) = planned(last(JOURNAL), snapshot(purgeable(topic=JOURNAL)), cluster=journal).decisions
+    assert isinstance(decision, Blocked)
+    assert (decision.code, decision.address.name) == ("B201", JOURNAL)
+    assert mentions(decision.reason, JOURNAL, "journal")
+    assert mentions(decision.next_step, "topics")
+
+
+@pytest.mark.parametrize(
+    ("policy", "facts", "count", "raised"),
+    [
+        (last("clicks-*", expectAtMost=2), CLICKS, "selects 3 topics, and expectAtMost is 2", 3),
+        (removal("a*b*", expectAtMost=1), APPS, "selects 2 groups, and expectAtMost is 1", 2),
+        (removal("appx*", expectAtMost=0), APPS, "selects 1 group, and expectAtMost is 0", 1),
+    ],
+)
+def test_more_than_expected_block_the_whole_policy(
+    policy: Policy, facts: ClusterSnapshot, count: str, raised: int
+) -> None:
+    (blocked,) = planned(policy, facts).decisions
     assert isinstance(blocked, Blocked)
-    assert blocked.reason == "selects 3 topics, and expectAtMost is 2: nothing of this policy is done"
-    assert "expectAtMost to 3" in blocked.next_step
-    assert blocked.declared_at.path == "manifests/floors.yaml"
-    assert len(planned(floor("clicks-*", keep=LAST, expectAtMost=3), facts).actions) == 3
-
-
-def test_unknown_exact_names_do_not_count_towards_expect_at_most() -> None:
-    """The limit counts matches."""
-    facts = snapshot(purgeable(topic="clicks-a"))
-    policy = floor("clicks-*", "gone", keep=LAST, expectAtMost=1)
-    assert brief(planned(policy, facts).decisions) == [
-        ("RetentionFloor/gdpr/clicks-a[0]", "DeleteRecords"),
-        ("RetentionFloor/gdpr/gone", "B101"),
-    ]
-
-
-def test_more_groups_than_expected_block_the_whole_policy() -> None:
-    facts = snapshot(group("old-1"), group("old-2"))
-    (decision,) = planned(removal("old-*", expectAtMost=1), facts).decisions
-    assert isinstance(decision, Blocked)
-    assert decision.reason == "selects 2 groups, and expectAtMost is 1: nothing of this policy is done"
-    assert len(planned(removal("old-*", expectAtMost=2), facts).actions) == 2
-    (decision,) = planned(removal("old-1*", expectAtMost=0), facts).decisions
-    assert isinstance(decision, Blocked)
-    assert decision.reason == "selects 1 group, and expectAtMost is 0: nothing of this policy is done"
-
-
-# --- protections
+    assert blocked.reason == f"{count}: nothing of this policy is done"
+    assert f"expectAtMost to {raised}" in blocked.next_step
+    assert blocked.declared_at == policy.declared_at
+    spec = policy.spec.model_copy(update={"expect_at_most": raised})  # type: ignore[attr-defined]
+    assert len(planned(policy.model_copy(update={"spec": spec}), facts).actions) == raised
 
 
 def test_a_protected_topic_is_blocked_by_name_and_skipped_by_pattern() -> None:
     facts = snapshot(purgeable(topic="payments.in"))
     protected = cluster(protect={"topics": ["payments.*"]})
-    (by_name,) = planned(floor("payments.in", keep=LAST), facts, cluster=protected).decisions
+    (by_name,) = planned(last("payments.in"), facts, cluster=protected).decisions
     assert isinstance(by_name, Blocked)
     assert (by_name.address, by_name.code) == (Address("RetentionFloor", "gdpr", "payments.in"), "B106")
     assert by_name.reason == "topic payments.in is protected by Cluster/prod-eu (manifests/cluster.yaml:1): payments.*"
-    (by_pattern,) = planned(floor("pay*", keep=LAST), facts, cluster=protected).decisions
-    assert isinstance(by_pattern, Skipped)
-
-
-def test_a_name_that_looks_like_a_glob_protects_itself_too() -> None:
-    """Group ids are any text: app[blue] may mean the group with that name."""
-    facts = snapshot(*(group(name) for name in ("app[blue]", "appb", "appx")))
-    result = planned(removal("app*"), facts, cluster=cluster(protect={"groups": ["app[blue]"]}))
-    assert [action.address.name for action in result.actions] == ["appx"]
-
-
-def test_a_protected_group_is_blocked_by_name_and_skipped_by_pattern() -> None:
-    facts = snapshot(group("billing"))
-    protected = cluster(protect={"groups": ["bill*"]})
-    assert brief(planned(removal("billing"), facts, cluster=protected).decisions) == [
-        ("GroupRemoval/dead/billing", "B106")
-    ]
-    assert brief(planned(removal("b*"), facts, cluster=protected).decisions) == [
-        ("GroupRemoval/dead/billing", "Skipped")
-    ]
-
-
-def test_protections_apply_to_their_own_type() -> None:
-    """A protected group name does not protect a topic, and the reverse."""
-    facts = snapshot(purgeable(), group("old-etl"))
-    protected = cluster(protect={"groups": ["orders"], "topics": ["old-etl"]})
-    assert len(planned([floor(keep=LAST), removal()], facts, cluster=protected).actions) == 2
-
-
-def test_the_journal_topic_loses_nothing() -> None:
-    """Its records are the history of all runs and the clock of `every`."""
-    facts = snapshot(purgeable(topic="_reconciler.journal"))
-    journal = cluster(journal={"topic": "_reconciler.journal"})
-    assert brief(planned(floor("_reconciler.journal", keep=LAST), facts, cluster=journal).decisions) == [
-        ("RetentionFloor/gdpr/_reconciler.journal", "B201")
-    ]
-
-
-def test_a_protected_topic_may_get_its_preferred_leader_but_no_unclean_one() -> None:
-    """A move of a leader loses nothing; an unclean election loses records."""
-    protected = cluster(protect={"topics": ["orders"]})
-    assert isinstance(planned(leaders(), snapshot(partition(leader=2)), cluster=protected).decisions[0], ElectLeader)
-    unclean = leaders(partitions={"orders": [0]}, election="unclean")
-    facts = snapshot(partition(leader=None, in_sync=()))
-    assert brief(planned(unclean, facts, cluster=protected).decisions) == [("LeaderPolicy/all/orders", "B106")]
+    assert mentions(by_name.next_step, "protect")
+    assert brief(planned(last("pay*"), facts, cluster=protected)) == "gdpr/payments.in skip"
+    (by_name,) = planned(removal(), OLD, cluster=cluster(protect={"groups": ["old-*"]})).decisions
+    assert isinstance(by_name, Blocked)
+    assert mentions(by_name.reason, '"old-etl"', "Cluster/prod-eu", "manifests/cluster.yaml:1", "old-*")
 
 
 # --- two claims
@@ -237,11 +284,7 @@ def test_two_floors_on_one_topic_block_each_other_and_cite_both_locations() -> N
     """One block for the topic, not one per partition."""
     facts = snapshot(purgeable(0), purgeable(1), purgeable(0, topic="other"))
     plan = planned([floor("ord*", keep=LAST, name="b", line=7), floor("*", keep=LAST, name="a", line=3)], facts)
-    assert brief(plan.decisions) == [
-        ("RetentionFloor/a/orders", "B105"),
-        ("RetentionFloor/a/other[0]", "DeleteRecords"),
-        ("RetentionFloor/b/orders", "B105"),
-    ]
+    assert brief(plan) == "a/orders B105, a/other[0] delete, b/orders B105"
     blocked = plan.decisions[0]
     assert isinstance(blocked, Blocked)
     assert blocked.reason == (
@@ -251,131 +294,137 @@ def test_two_floors_on_one_topic_block_each_other_and_cite_both_locations() -> N
     assert blocked.declared_at.line == 3
 
 
-def test_floors_on_different_partitions_do_not_conflict() -> None:
-    facts = snapshot(purgeable(0), purgeable(1))
-    policies = [floor(keep=LAST, name="a", partitions=[0]), floor(keep=LAST, name="b", partitions=[1])]
-    assert [str(action.address) for action in planned(policies, facts).actions] == [
-        "RetentionFloor/a/orders[0]",
-        "RetentionFloor/b/orders[1]",
+def test_a_block_of_some_partitions_has_the_place_of_its_policy() -> None:
+    """And cites the policies that take part only."""
+    for policies in (parts(a=[0, 1], b=[1, 2]), parts(a=[0, 1], b=[0], c=[1, 2])):
+        stopped = {d.address.policy: d for d in planned(policies, THREE).decisions if isinstance(d, Blocked)}
+        assert [d.declared_at for d in stopped.values()] == [policy.declared_at for policy in policies]
+        assert "RetentionFloor/c" not in stopped["b"].reason
+
+
+def conflicts_of(facts: ClusterSnapshot, *policies: Policy) -> list[dict[str, frozenset[int] | None]]:
+    """Map the conflicting names of each policy to partition numbers; None means all."""
+    selections = [policy.select(facts) for policy in policies]
+    claims = ConflictIndex(selections)
+    return [
+        {name: contest.partitions for name, contest in claims.conflicts(selection).items()} for selection in selections
     ]
 
 
-def test_floors_that_share_some_partitions_are_blocked_on_those() -> None:
-    """The other partitions have decisions of their own; the narrower floor has none left."""
-    facts = snapshot(purgeable(0), purgeable(1), purgeable(2))
-    policies = [floor(keep=LAST, name="a", partitions=[0, 1]), floor(keep=LAST, name="b", partitions=[1, 2])]
-    stopped = [d for d in planned(policies, facts).decisions if isinstance(d, Blocked)]
-    assert [d.declared_at for d in stopped] == [policy.declared_at for policy in policies]
-    assert brief(planned(policies, facts).decisions) == [
-        ("RetentionFloor/a/orders[0]", "DeleteRecords"),
-        ("RetentionFloor/a/orders[1]", "B105"),
-        ("RetentionFloor/b/orders[1]", "B105"),
-        ("RetentionFloor/b/orders[2]", "DeleteRecords"),
-    ]
-    wider = [floor(keep=LAST, name="a"), floor(keep={"fromOffset": {"1": 30}}, name="b")]
-    assert brief(planned(wider, facts).decisions) == [
-        ("RetentionFloor/a/orders[0]", "DeleteRecords"),
-        ("RetentionFloor/a/orders[1]", "B105"),
-        ("RetentionFloor/a/orders[2]", "DeleteRecords"),
-        ("RetentionFloor/b/orders", "B105"),
-    ]
+def test_a_selection_distinguishes_existing_from_unknown_names() -> None:
+    """Patterns select existing names only."""
+    facts = snapshot(topic("a1"), topic("a2"), group("g"))
+    floor_selection = floor("a*", "gone", keep={"last": 1}).select(facts)
+    assert (dict(floor_selection.subjects), floor_selection.matched) == ({"a1": False, "a2": False, "gone": True}, 2)
+    exact = floor("a1", "gone", keep={"last": 1}).select(facts)
+    assert (dict(exact.subjects), exact.matched) == ({"a1": True, "gone": True}, 1)
+    leader_selection = leaders("a*", exceptTopics=["a2"]).select(facts)
+    assert (dict(leader_selection.subjects), leader_selection.matched) == ({"a1": False}, 1)
+    groups = removal("g", "x").select(facts)
+    assert (dict(groups.subjects), groups.matched) == ({"g": True, "x": True}, 1)
 
 
-def test_a_floor_without_a_partition_of_its_own_is_blocked_as_a_whole() -> None:
-    """One other policy, or several together, claim all its partitions."""
-    facts = snapshot(purgeable(0), purgeable(1), purgeable(2))
-    narrow = [floor(keep=LAST, name="a", partitions=[1]), floor(keep=LAST, name="b", partitions=[1, 2])]
-    assert brief(planned(narrow, facts).decisions) == [
-        ("RetentionFloor/a/orders", "B105"),
-        ("RetentionFloor/b/orders[1]", "B105"),
-        ("RetentionFloor/b/orders[2]", "DeleteRecords"),
+def test_leader_policies_conflict_on_their_partitions() -> None:
+    """Unclean elections conflict with each other and with a policy for all topics."""
+    facts = snapshot(*(partition(number) for number in range(4)))
+    first = leaders(name="one", partitions={"orders": [0, 1]}, election="unclean")
+    second = leaders(name="two", partitions={"orders": [1, 2]}, election="unclean")
+    far = leaders(name="far", partitions={"orders": [3], "other": [0]}, election="unclean")
+    every = leaders("*", name="every")
+    assert conflicts_of(facts, first, second, far) == [{"orders": frozenset({1})}, {"orders": frozenset({1})}, {}]
+    assert conflicts_of(facts, every, first, far) == [
+        {"orders": frozenset({0, 1, 3})},
+        {"orders": None},
+        {"orders": None},
     ]
-    several = [
-        floor(keep=LAST, name=name, partitions=numbers) for name, numbers in (("a", [0, 1]), ("b", [0]), ("c", [1, 2]))
-    ]
-    assert brief(planned(several, facts).decisions) == [
-        ("RetentionFloor/a/orders", "B105"),
-        ("RetentionFloor/b/orders", "B105"),
-        ("RetentionFloor/c/orders[1]", "B105"),
-        ("RetentionFloor/c/orders[2]", "DeleteRecords"),
-    ]
-    cited = planned(several, facts).decisions[1]
-    assert isinstance(cited, Blocked)
-    assert "RetentionFloor/c" not in cited.reason
+    assert conflicts_of(facts, first, far) == [{}, {}]
+    assert conflicts_of(facts, every) == [{}]
+    assert conflicts_of(facts, every, leaders("ord*", name="too")) == [{"orders": None}, {"orders": None}]
 
 
-def test_three_claims_are_all_blocked_and_many_are_counted() -> None:
-    facts = snapshot(group("old-etl"))
-    policies = [removal("old-*", name=name) for name in "abcde"]
-    plan = planned(policies, facts)
-    assert [code for _, code in brief(plan.decisions)] == ["B105"] * 5
-    blocked = plan.decisions[2]
-    assert isinstance(blocked, Blocked)
-    cited = ", ".join(f"GroupRemoval/{name} (manifests/groups.yaml:4)" for name in "abd")
-    assert (
-        blocked.reason == f'GroupRemoval/c (manifests/groups.yaml:4) and {cited} and others all claim group "old-etl"'
+def test_different_topics_and_kinds_do_not_conflict() -> None:
+    facts = snapshot(topic("a"), topic("b"), group("a"))
+    policies = (floor("a", keep={"last": 1}), floor("b", keep={"last": 1}), removal("a"), leaders("a"))
+    assert conflicts_of(facts, *policies) == [{}, {}, {}, {}]
+
+
+def test_a_conflict_names_the_policies_that_take_part() -> None:
+    """Two policies are "both", three are "all"."""
+    facts = snapshot(*(partition(number) for number in range(3)))
+
+    def policy(name: str, *numbers: int) -> Policy:
+        return leaders(name=name, line=ord(name), partitions={"orders": list(numbers)}, election="unclean")
+
+    plan = planned([policy("a", 0), policy("b", 0, 1), policy("c", 1), policy("d", 2)], facts)
+    by_address = {str(decision.address): decision for decision in plan.decisions}
+    assert reason(by_address["LeaderPolicy/a/orders"]) == (
+        "LeaderPolicy/a (manifests/leaders.yaml:97) and LeaderPolicy/b (manifests/leaders.yaml:98) both claim topic orders"
     )
-    assert "exceptGroups" in blocked.next_step
-    four = planned(policies[:4], facts).decisions[0]
-    assert isinstance(four, Blocked)
-    assert "others all" not in four.reason
+    assert reason(by_address["LeaderPolicy/b/orders"]) == (
+        "LeaderPolicy/b (manifests/leaders.yaml:98) and LeaderPolicy/a (manifests/leaders.yaml:97), "
+        "LeaderPolicy/c (manifests/leaders.yaml:99) all claim topic orders"
+    )
+    assert not isinstance(by_address["LeaderPolicy/d/orders[2]"], Blocked)
 
 
-def test_policies_of_different_kinds_do_not_conflict() -> None:
-    facts = snapshot(purgeable(leader=2))
-    assert len(planned([floor(keep=LAST), leaders()], facts).actions) == 2
+def test_a_conflict_of_many_policies_names_three() -> None:
+    """The message names the first three other policies, and says that there are more."""
+    decisions = planned([removal("old-*", name=name) for name in "abcde"], OLD).decisions
+    cited = ", ".join(f"GroupRemoval/{name} (manifests/groups.yaml:4)" for name in "abd")
+    assert [reason(decision) for decision in decisions][2] == (
+        f'GroupRemoval/c (manifests/groups.yaml:4) and {cited} and others all claim group "old-etl"'
+    )
+    first = planned([removal("old-*", name=name) for name in "abcd"], OLD).decisions[0]
+    assert reason(first).endswith('GroupRemoval/d (manifests/groups.yaml:4) all claim group "old-etl"')
+    assert isinstance(first, Blocked)
+    assert first.next_step == "leave it to one of them: name it under exceptGroups of the others"
 
 
-def test_skipped_subjects_of_two_patterns_stay_skipped() -> None:
-    """A live group that neither policy would remove is not a conflict and no drift."""
-    facts = snapshot(group("old-etl", state=GroupState.STABLE))
-    policies = [removal("old-*", name="a"), removal("*-etl", name="b")]
-    assert [code for _, code in brief(planned(policies, facts).decisions)] == ["Skipped", "Skipped"]
+def test_a_group_that_a_floor_waits_for_is_not_removed() -> None:
+    """The floor would be stale for ever: an absent group has not read everything."""
+    facts = snapshot(partition(readers=(reader("old-etl", 40),)), group("old-etl"), group("other"))
+    waiting = [floor(f"orders-{number}", keep={"unreadBy": ["old-etl", "x"]}, name=f"f{number}") for number in range(4)]
+    for policies in (waiting, waiting[::-1]):
+        for selector, spec in (("old-etl", {}), ("*", {"expectAtMost": 9})):
+            decisions = planned([removal(selector, **spec), *policies], facts).decisions
+            decision_by_name = {d.address.name: d for d in decisions if d.address.kind == "GroupRemoval"}
+            blocked = decision_by_name["old-etl"]
+            assert isinstance(blocked, Blocked)
+            assert (blocked.code, blocked.unread) == ("B306", False)
+            assert blocked.reason == (
+                'group "old-etl" is named in unreadBy of RetentionFloor/f0 (manifests/floors.yaml:9), RetentionFloor/f1 '
+                "(manifests/floors.yaml:9), RetentionFloor/f2 (manifests/floors.yaml:9) and others: without it nothing would ever be purged "
+                "there again"
+            )
+            assert blocked.next_step == "remove it from unreadBy first, or name it in exceptGroups of the removal"
+            assert selector != "*" or isinstance(decision_by_name["other"], DeleteGroup)
+    three = planned([removal("old-etl"), *waiting[1:]], facts).decisions[0]
+    assert isinstance(three, Blocked)
+    assert "f3" in three.reason
+    assert "and others" not in three.reason
 
 
-def test_a_subject_of_two_policies_is_blocked_if_one_would_act() -> None:
-    """The other policy requires more evidence; the program cannot decide which one is right."""
-    facts = snapshot(group("old-etl", idle=6 * DAY))
-    policies = [removal("old-*", name="a", idleFor="3d"), removal("*-etl", name="b", idleFor="30d")]
-    assert [code for _, code in brief(planned(policies, facts).decisions)] == ["B105", "Skipped"]
+def test_a_floor_outside_of_the_targets_counts_as_well() -> None:
+    """A plan for targets or modes still knows every policy."""
+    facts = snapshot(partition(readers=(reader("old-etl", 40),)), group("old-etl"))
+    policies = [removal("old-etl"), floor(keep={"unreadBy": ["old-etl"]}, envelope={"mode": "continuous"})]
+    for changes in ({"targets": ["GroupRemoval/dead"]}, {"modes": {Mode.MERGE}}):
+        (only,) = planned(policies, facts, **changes).decisions
+        assert isinstance(only, Blocked)
+        assert only.code == "B306"
 
 
-def test_a_conflicting_topic_with_unread_facts_is_blocked_once() -> None:
-    """With unknown partitions, or an unknown topic, the topic has one block."""
-    facts = snapshot(topic("orders", LOST))
-    policies = [floor(keep=LAST, name="a"), floor("ord*", keep=LAST, name="b")]
-    assert brief(planned(policies, facts).decisions) == [
-        ("RetentionFloor/a/orders", "B105"),
-        ("RetentionFloor/b/orders", "B105"),
-    ]
-
-
-def test_a_block_of_a_topic_remains_if_some_partitions_conflict() -> None:
-    facts = snapshot(topic("orders", LOST))
-    policies = [floor(keep=LAST, name="a", partitions=[0, 1]), floor(keep=LAST, name="b", partitions=[1, 2])]
-    assert brief(planned(policies, facts).decisions) == [
-        ("RetentionFloor/a/orders", "B103"),
-        ("RetentionFloor/b/orders", "B103"),
-    ]
-
-
-def test_a_policy_above_its_expectation_still_claims_its_subjects() -> None:
-    """A higher expectAtMost may make it valid."""
-    facts = snapshot(purgeable(), purgeable(topic="other"))
-    policies = [floor("*", keep=LAST, name="a", expectAtMost=1), floor(keep=LAST, name="b")]
-    assert brief(planned(policies, facts).decisions) == [
-        ("RetentionFloor/a", "B107"),
-        ("RetentionFloor/b/orders", "B105"),
-    ]
-
-
-def test_a_block_of_a_policy_is_no_conflict() -> None:
-    """`since` in the future blocks the policy once, with and without conflicts."""
-    policies = [floor(keep={"since": "2030-01-01T00:00:00Z"}, name="a"), floor(keep=LAST, name="b")]
-    assert brief(planned(policies, snapshot(purgeable())).decisions) == [
-        ("RetentionFloor/a", "B210"),
-        ("RetentionFloor/b/orders", "B105"),
-    ]
+@pytest.mark.parametrize(
+    ("keep", "facts", "expected"),
+    [
+        # A group that would stay anyway has its own reason, and other groups are not affected.
+        (UNREAD_BY, snapshot(partition(), group("old-etl", state=GroupState.STABLE)), "dead/old-etl B303"),
+        (UNREAD_BY, snapshot(partition()), "dead/old-etl fine"),
+        ({"last": 1}, snapshot(partition(), group("old-etl")), "dead/old-etl remove"),
+    ],
+)
+def test_only_a_removal_is_blocked_by_a_floor(keep: dict[str, Any], facts: ClusterSnapshot, expected: str) -> None:
+    assert brief(planned([removal("old-etl"), floor(keep=keep)], facts)).startswith(expected)
 
 
 # --- scope
@@ -383,93 +432,75 @@ def test_a_block_of_a_policy_is_no_conflict() -> None:
 
 def test_modes_narrow_the_plan_but_all_policies_claim() -> None:
     """A converge run must not act on a subject that a reviewed policy also claims."""
-    facts = snapshot(purgeable(), purgeable(topic="other"))
-    policies = [floor("*", keep=LAST, name="a", envelope={"mode": "continuous"}), floor(keep=LAST, name="b")]
-    plan = planned(policies, facts, modes={Mode.CONTINUOUS})
-    assert brief(plan.decisions) == [
-        ("RetentionFloor/a/orders", "B105"),
-        ("RetentionFloor/a/other[0]", "DeleteRecords"),
-    ]
+    policies: list[Policy] = [last("*", name="a", envelope={"mode": "continuous"}), last(name="b")]
+    plan = planned(policies, TWO_TOPICS, modes={Mode.CONTINUOUS})
+    assert brief(plan) == "a/orders B105, a/other[0] delete"
+
+
+SOME = snapshot(purgeable(0), purgeable(1), purgeable(topic="other"), group("old-etl"))
+GDPR, DEAD = "RetentionFloor/gdpr", "GroupRemoval/dead"
 
 
 @pytest.mark.parametrize(
-    ("target", "expected"),
+    ("targets", "subjects", "full"),
     [
+        # A target is a policy, a topic, a partition or a group.
+        ([GDPR], [f"{GDPR}/orders[0]", f"{GDPR}/orders[1]", f"{GDPR}/other[0]"], [GDPR]),
+        ([f"{GDPR}/orders"], [f"{GDPR}/orders[0]", f"{GDPR}/orders[1]"], [f"{GDPR}/orders"]),
+        ([f"{GDPR}/orders[1]"], [f"{GDPR}/orders[1]"], [f"{GDPR}/orders[1]"]),
+        ([f"{DEAD}/old-etl"], [f"{DEAD}/old-etl"], [f"{DEAD}/old-etl"]),
+        # Several add up, and are listed once, in order.
+        ([f"{GDPR}/orders[1]", DEAD, DEAD], [f"{DEAD}/old-etl", f"{GDPR}/orders[1]"], [DEAD, f"{GDPR}/orders[1]"]),
+        # A target may be what the plan prints; the plan holds the full address, whatever was typed.
         (
-            "RetentionFloor/gdpr",
-            ["RetentionFloor/gdpr/orders[0]", "RetentionFloor/gdpr/orders[1]", "RetentionFloor/gdpr/other[0]"],
+            ["orders[1]", '"old-etl"'],
+            [f"{DEAD}/old-etl", f"{GDPR}/orders[1]"],
+            [f"{DEAD}/old-etl", f"{GDPR}/orders[1]"],
         ),
-        ("RetentionFloor/gdpr/orders", ["RetentionFloor/gdpr/orders[0]", "RetentionFloor/gdpr/orders[1]"]),
-        ("RetentionFloor/gdpr/orders[1]", ["RetentionFloor/gdpr/orders[1]"]),
-        ("GroupRemoval/dead/old-etl", ["GroupRemoval/dead/old-etl"]),
     ],
 )
-def test_targets_narrow_the_plan(target: str, expected: list[str]) -> None:
-    """A target is a policy, a topic, a partition or a group."""
-    facts = snapshot(purgeable(0), purgeable(1), purgeable(topic="other"), group("old-etl"))
-    plan = planned([floor("*", keep=LAST), removal()], facts, targets=[target])
-    assert [str(d.address) for d in plan.decisions] == expected
-    assert plan.targets == (target,)
+def test_targets_narrow_the_plan(targets: list[str], subjects: list[str], full: list[str]) -> None:
+    plan = planned([last("*"), removal()], SOME, targets=targets)
+    assert [str(d.address) for d in plan.decisions] == subjects
+    assert list(plan.targets) == full
 
 
-def test_several_targets_add_up_and_are_listed_once_in_order() -> None:
-    facts = snapshot(purgeable(0), purgeable(1), group("old-etl"))
-    targets = ["RetentionFloor/gdpr/orders[1]", "GroupRemoval/dead", "GroupRemoval/dead"]
-    plan = planned([floor(keep=LAST), removal()], facts, targets=targets)
-    assert [type(d) for d in plan.decisions] == [DeleteGroup, DeleteRecords]
-    assert plan.targets == ("GroupRemoval/dead", "RetentionFloor/gdpr/orders[1]")
+@pytest.mark.parametrize(
+    ("policy", "facts", "target", "expected"),
+    [
+        (last("*", expectAtMost=1), TWO_TOPICS, GDPR, "gdpr B107"),
+        (last("*", expectAtMost=1), TWO_TOPICS, f"{GDPR}/orders", "gdpr B107"),
+        (last("*", expectAtMost=1), TWO_TOPICS, f"{GDPR}/orders[0]", "gdpr B107"),
+        (last(), UNREAD, f"{GDPR}/orders[0]", "gdpr/orders B103"),
+    ],
+)
+def test_a_block_of_the_policy_or_topic_answers_for_a_target(
+    policy: Policy, facts: ClusterSnapshot, target: str, expected: str
+) -> None:
+    assert brief(planned(policy, facts, targets=[target])) == expected
 
 
-def test_a_block_of_the_policy_of_a_target_is_in_the_plan() -> None:
-    facts = snapshot(purgeable(), purgeable(topic="other"))
-    policy = floor("*", keep=LAST, expectAtMost=1)
-    for target in ("RetentionFloor/gdpr", "RetentionFloor/gdpr/orders", "RetentionFloor/gdpr/orders[0]"):
-        assert brief(planned(policy, facts, targets=[target]).decisions) == [("RetentionFloor/gdpr", "B107")], target
-
-
-def test_a_blocked_topic_answers_for_a_target_in_it() -> None:
-    facts = snapshot(topic("orders", LOST))
-    plan = planned(floor(keep=LAST), facts, targets=["RetentionFloor/gdpr/orders[0]"])
-    assert brief(plan.decisions) == [("RetentionFloor/gdpr/orders", "B103")]
-
-
-def test_a_block_answers_for_one_target_only() -> None:
-    """The second target is still a mistake."""
-    facts = snapshot(purgeable(), purgeable(topic="other"))
-    policy = floor("*", keep=LAST, expectAtMost=1)
-    with pytest.raises(UsageError, match=r"--target RetentionFloor/gdrp/orders\[0\]: nothing is decided about it"):
-        planned(policy, facts, targets=["RetentionFloor/gdpr/orders[0]", "RetentionFloor/gdrp/orders[0]"])
-
-
-@pytest.mark.parametrize("target", ["RetentionFloor/gdrp", "RetentionFloor/gdrp/orders[0]"])
-def test_a_target_without_a_decision_is_wrong_usage(target: str) -> None:
-    """A mistyped target must not look like a subject in sync."""
-    with pytest.raises(UsageError, match="nothing is decided about it; did you mean RetentionFloor/gdpr"):
-        planned(floor(keep=LAST), snapshot(purgeable()), targets=[target])
-
-
-def test_a_target_without_a_similar_name_has_no_hint() -> None:
-    with pytest.raises(UsageError, match=r"--target RetentionFloor/gdpr/orders\[1\]: nothing is decided about it$"):
-        planned(floor(keep=LAST), snapshot(purgeable()), targets=["RetentionFloor/gdpr/orders[1]"])
-
-
-def test_a_misspelt_target_of_a_pattern_gets_the_name_of_the_cluster() -> None:
-    """Before the scan, a policy of all topics may select any name."""
-    with pytest.raises(UsageError, match=r"--target RetentionFloor/gdpr/ordres: nothing .*; did you mean orders\?$"):
-        planned(floor("*", keep=LAST, expectAtMost=1), snapshot(purgeable()), targets=["ordres"])
-
-
-def test_a_target_that_no_policy_selects_is_wrong_usage() -> None:
-    with pytest.raises(UsageError, match="--target order: nothing is decided about it; did you mean orders"):
-        planned(floor(keep=LAST), snapshot(purgeable()), targets=["order"])
-
-
-def test_a_target_may_be_what_the_plan_prints() -> None:
-    """The plan holds the full address, whatever was typed."""
-    facts = snapshot(purgeable(0), purgeable(1), group("old-etl"))
-    plan = planned([floor(keep=LAST), removal()], facts, targets=["orders[1]", '"old-etl"'])
-    assert plan.targets == ("GroupRemoval/dead/old-etl", "RetentionFloor/gdpr/orders[1]")
-    assert [str(decision.address) for decision in plan.decisions] == list(plan.targets)
+@pytest.mark.parametrize(
+    ("policy", "targets", "words"),
+    [
+        # A mistyped target must not look like a subject in sync.
+        (last(), ["RetentionFloor/gdrp"], "nothing is decided about it; did you mean RetentionFloor/gdpr"),
+        (last(), ["RetentionFloor/gdrp/orders[0]"], "nothing is decided about it; did you mean RetentionFloor/gdpr"),
+        (last(), [f"{GDPR}/orders[1]"], r"--target RetentionFloor/gdpr/orders\[1\]: nothing is decided about it$"),
+        (last(), ["order"], "--target order: nothing is decided about it; did you mean orders"),
+        # Before the scan, a policy of all topics may select any name.
+        (last("*"), ["ordres"], r"--target RetentionFloor/gdpr/ordres: nothing .*; did you mean orders\?$"),
+        # A block answers for one target only; the second target is still a mistake.
+        (
+            last("*", expectAtMost=0),
+            [f"{GDPR}/orders[0]", "RetentionFloor/gdrp/orders[0]"],
+            r"--target RetentionFloor/gdrp/orders\[0\]: nothing is decided about it",
+        ),
+    ],
+)
+def test_a_target_without_a_decision_is_wrong_usage(policy: Policy, targets: list[str], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        planned(policy, ORDERS, targets=targets)
 
 
 # --- what could not be read
@@ -508,13 +539,9 @@ def test_lists_that_a_plan_does_not_need_may_be_incomplete() -> None:
 
 
 def test_other_blocks_do_not_make_a_plan_incomplete() -> None:
-    plan = planned(floor(keep=LAST), snapshot(purgeable(leader=None)))
-    assert brief(plan.decisions) == [("RetentionFloor/gdpr/orders[0]", "B203")]
+    plan = planned(last(), snapshot(purgeable(leader=None)))
+    assert brief(plan) == "gdpr/orders[0] B203"
     assert plan.incomplete == ()
-
-
-def test_satisfied_subjects_are_decisions() -> None:
-    assert [type(d) for d in planned(floor(keep={"last": 100}), snapshot(purgeable())).decisions] == [Satisfied]
 
 
 # --- purity

@@ -17,8 +17,7 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Blocked, Plan, Skipped
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import GroupFacts, GroupState, GroupType, PartitionFacts, TopicFacts
-from reconciler.operations.delete_group import DeleteGroup
+from reconciler.model.snapshot import GroupFacts, GroupType, PartitionFacts, TopicFacts
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
 from reconciler.operations.observation import Observation
@@ -73,9 +72,14 @@ UNCLEAN = leaders(election="unclean", partitions={"payments": [0]})
 LEADERLESS = payments(leader=None, in_sync=(2,))
 UNREAD_BY = floor(keep={"unreadBy": ["billing"]})
 READ = orders(readers=(reader("billing", 90),))
+COMPACTED = topic(cleanup_policy=frozenset({"compact", "delete"}))
 PURGE, REMOVE, ELECT = saved(FLOOR, orders()), saved(OLD, group()), saved(LED, payments())
 """Saved plans: orders[0] is purged up to 90, old-etl removed, and broker 1 elected for payments[0]."""
 AWAIT, FORCE = saved(UNREAD_BY, READ), saved(UNCLEAN, LEADERLESS, brokers=(1, 3))
+IGNORE, LATE = floor(keep=LAST, consumers="ignore"), orders(readers=(reader("late", 52),))
+CLAMP, EVERY = floor(keep=LAST, consumers="clamp"), floor(keep=LAST, every="2m")
+SECOND, RISK, PACED = saved(FLOOR, orders(1)), saved(IGNORE, LATE), saved(EVERY, orders())
+CLAMPED = saved(CLAMP, orders())
 
 
 def decide(
@@ -85,16 +89,6 @@ def decide(
     later = snapshot(*facts, **({"observed_at_ms": LATER_MS} | changes))
     loaded = [policies] if isinstance(policies, Policy) else list(policies)
     return recheck.recheck(plan, cluster(**(spec or {})), loaded, waivers, later)
-
-
-def ending(result: Recheck) -> Outcome:
-    """Return the outcome of the only action, of which nothing is sent."""
-    (outcome,) = result.outcomes
-    assert result.remaining == ()
-    said = {name: getattr(outcome, name) for name in ("action", "status", "detail", "held")}
-    assert outcome == Outcome(**said), "no request went out"
-    assert outcome.detail, "every end says why"
-    return outcome
 
 
 def only_purge(result: Recheck) -> DeleteRecords:
@@ -114,23 +108,27 @@ def test_a_plan_is_usable_from_its_scan_to_its_expiry() -> None:
     """
     for at_ms in (NOW_MS - CLOCKS_APART_MAX_MS, NOW_MS + DAY - 1):
         assert decide(REMOVE, OLD, group(), observed_at_ms=at_ms).remaining
-    with pytest.raises(PlanUnusable) as expired:
-        decide(REMOVE, OLD, group(), observed_at_ms=NOW_MS + DAY)
-    assert str(expired.value) == (
-        "the plan expired at 2026-11-22T10:00:00Z, and now it is 2026-11-22T10:00:00Z: nothing was done; plan again"
-    )
-    with pytest.raises(PlanUnusable) as ahead:
-        decide(REMOVE, OLD, group(), observed_at_ms=NOW_MS - CLOCKS_APART_MAX_MS - 1)
-    assert "stamped 2026-11-21T10:00:00Z" in str(ahead.value)
-    assert str(ahead.value).endswith("nothing was done; set the clock that is wrong, then plan again")
+    for at_ms, words in (
+        (
+            NOW_MS + DAY,
+            "the plan expired at 2026-11-22T10:00:00Z, and now it is 2026-11-22T10:00:00Z: nothing was done",
+        ),
+        (NOW_MS - CLOCKS_APART_MAX_MS - 1, "stamped 2026-11-21T10:00:00Z.* nothing was done; set the clock"),
+    ):
+        with pytest.raises(PlanUnusable, match=f"{words}.*plan again$"):
+            decide(REMOVE, OLD, group(), observed_at_ms=at_ms)
 
 
-def test_a_plan_of_another_cluster_is_refused() -> None:
-    """Either the brokers or the manifest belong to another cluster."""
-    with pytest.raises(WrongCluster, match="the brokers are other: nothing was done; choose the right manifests"):
-        decide(REMOVE, OLD, cluster_id="other")
-    with pytest.raises(WrongCluster, match="Cluster/prod-eu names other: nothing was done"):
-        decide(REMOVE, OLD, spec={"clusterId": "other"})
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"cluster_id": "other"}, "the brokers are other: nothing was done; choose the right manifests"),
+        ({"spec": {"clusterId": "other"}}, "Cluster/prod-eu names other: nothing was done"),
+    ],
+)
+def test_a_plan_of_another_cluster_is_refused(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(WrongCluster, match=words):
+        decide(REMOVE, OLD, **changes)
 
 
 @pytest.mark.parametrize("make", [examples.purge, examples.removal, examples.election])
@@ -138,6 +136,9 @@ def test_a_plan_with_two_actions_on_one_subject_is_unusable(make: Any) -> None:
     """Only an edited file has them; duplicates fail a whole request."""
     with pytest.raises(PlanUnusable, match="twice"):
         decide(examples.plan(make(), make(policy="zzz")), ())
+
+
+# --- what remains
 
 
 def test_one_partition_may_be_purged_and_get_its_leader() -> None:
@@ -148,6 +149,31 @@ def test_one_partition_may_be_purged_and_get_its_leader() -> None:
     assert {type(action) for action in plan.actions} == {DeleteRecords, ElectLeader}
 
 
+def test_one_failure_hides_no_other_action() -> None:
+    """Each action has its own result, in the order of the plan; the outcome names the saved action."""
+    plan = saved(FLOOR, *map(orders, range(3)))
+    result = decide(plan, FLOOR, orders(0), orders(1, log_start=LOST), orders(2))
+    assert result.remaining == (plan.actions[0], plan.actions[2])
+    assert [outcome.action for outcome in result.outcomes] == [plan.actions[1]]
+
+
+@pytest.mark.parametrize(
+    ("plan", "policy", "facts", "target"),
+    [
+        # `last: 95` was written after the plan of `last: 10`, and apply once deleted up to 90.
+        (PURGE, floor(keep={"last": 95}), orders(), 5),
+        (PURGE, floor(keep={"last": 2}), orders(), 90),
+        # A consumer fell back, under clamp or as a group of unreadBy; it loses nothing.
+        (CLAMPED, CLAMP, orders(readers=(reader("slow", 40),)), 40),
+        (AWAIT, UNREAD_BY, orders(readers=(reader("billing", 30),)), 30),
+        # The interval was too short for a plan a minute ago.
+        (PACED, EVERY, orders(last_purge=NOW_MS - MINUTE - 1), 90),
+    ],
+)
+def test_the_lower_of_both_targets_is_sent(plan: Plan, policy: Policy, facts: PartitionFacts, target: int) -> None:
+    assert only_purge(decide(plan, policy, facts)).before_offset == target
+
+
 def test_an_exact_name_still_truncates_a_compacted_topic() -> None:
     """It became `compact,delete` after the plan; only for a pattern that is too much (B214)."""
     purge = only_purge(decide(PURGE, FLOOR, orders(), COMPACTED))
@@ -155,80 +181,131 @@ def test_an_exact_name_still_truncates_a_compacted_topic() -> None:
     assert replace(purge, may_have_gaps=False) == PURGE.actions[0]
 
 
-def test_one_failure_hides_no_other_action() -> None:
-    """Each action has its own result, in the order of the plan."""
-    plan = saved(FLOOR, *map(orders, range(3)))
-    result = decide(plan, FLOOR, orders(0), orders(1, log_start=LOST), orders(2))
-    assert result.remaining == (plan.actions[0], plan.actions[2])
-    assert [outcome.action for outcome in result.outcomes] == [plan.actions[1]]
+@pytest.mark.parametrize("committed", [60, 52, 90, None])
+def test_the_reviewed_position_of_a_group_stays_in_what_is_sent(committed: int | None) -> None:
+    """A group whose commits vanished was not seen to catch up: the check right before the request refuses it."""
+    facts = orders(readers=() if committed is None else (reader("late", committed),))
+    action = only_purge(decide(RISK, IGNORE, facts))
+    assert action.guard.accepted == (AcceptedLag("late", 52),)
+    observed = Observation.before_request(read_at_ms=LATER_MS, partitions={facts.partition: facts})
+    failure = action.recheck(observed)
+    if committed is None:
+        words = 'group "late" has no commit any more, and the plan accepted it at 52'
+        assert failure is not None
+        assert (failure.status, failure.detail) == (Status.STALE, words)
+    else:
+        assert failure is None
+
+
+def test_what_the_review_saw_of_the_log_stays_in_what_is_sent() -> None:
+    """Retention moved the log start to 20. If an unclean election brings records back, the reviewed ones may go."""
+    action = only_purge(decide(PURGE, FLOOR, orders(log_start=20, end=150)))
+    assert (action.seen.log_start, action.seen.high_watermark, action.before_offset) == (0, 100, 90)
+
+
+def test_a_longer_idle_time_that_holds_as_well_removes_the_group() -> None:
+    assert decide(REMOVE, removal(idleFor="5d"), group()).remaining
 
 
 # --- how actions end of which nothing is sent
 
 PROTECT = {"spec": {"protect": {"topics": ["*"], "groups": ["*"]}}}
-COMPACTED = topic(cleanup_policy=frozenset({"compact", "delete"}))
-BY_PATTERN = removal("old-*")
-NO_EVIDENCE = BY_PATTERN.model_copy(update={"spec": BY_PATTERN.spec.model_copy(update={"idle_for": 0})})
+NO_EVIDENCE = removal("old-*").model_copy(update={"spec": removal("old-*").spec.model_copy(update={"idle_for": 0})})
+LED_BY_FIRST = [replace(payments(leader=1), partition=TopicPartition("payments", number)) for number in (1, 2)]
+OFFSETS = partition(topic="__consumer_offsets", end=250_000)
+SYSTEM = examples.plan(examples.purge("__consumer_offsets", 0, policy="gdpr"))
+# A plan file may name any policy for any action; a satisfied one of that name proves nothing.
+FORGED = examples.plan(replace(PURGE.actions[0], address=Address("LeaderPolicy", "all", "orders", 0)))
+LATE_51 = orders(readers=(reader("late", 51),))
+SLOW, JUST_PURGED = orders(readers=(reader("slow", 0),)), orders(last_purge=NOW_MS)
+IDLE_SHORTER = group(idle=6 * DAY - 2 * MINUTE)
+NOT_LISTED: dict[str, Any] = {"topics_incomplete": LOST, "groups_incomplete": LOST}
+REACHED, REACHED_OTHER = orders(log_start=90), orders(log_start=90, topic_id=OTHER_ID)
+ALL_YOUNG = orders(at={DAY - MINUTE: 0, 2 * DAY - MINUTE: 0})
+LOOSER, NOT_DUE = floor(keep={"last": 200}), "nothing is due any more: "
 Row = tuple[Plan, Policy | list[Policy], list[Facts], dict[str, Any], str]
-
-BLOCKED: list[Row] = [
-    (PURGE, [], [orders()], {}, "RetentionFloor/gdpr is not in the manifests"),
-    (PURGE, removal("orders", name="gdpr"), [orders()], {}, "RetentionFloor/gdpr is not in the manifests"),
-    (PURGE, floor("clicks", keep=LAST), [orders()], {}, "(manifests/floors.yaml:9) does not select it any more"),
-    (PURGE, floor("ord*", keep=LAST, exceptTopics=["ord*"]), [orders()], {}, "does not select it any more"),
-    (PURGE, floor(keep=LAST, partitions=[1]), [orders(), orders(1)], {}, "does not select it any more"),
-    (PURGE, [FLOOR, floor("o*", name="new", keep=LAST)], [orders()], {}, "both claim topic orders (B105)"),
-    (PURGE, FLOOR, [orders()], PROTECT, "protected by Cluster/prod-eu (manifests/cluster.yaml:1): * (B106)"),
-    (PURGE, PATTERN, [orders(), COMPACTED], {}, "only a pattern selects it (B214)"),
-    (REMOVE, NO_EVIDENCE, [group()], {}, "(B305)"),
-    (REMOVE, removal("old-*", exceptGroups=["old-etl"]), [group()], {}, "does not select it any more"),
-    (ELECT, leaders("clicks"), [payments()], {}, "does not select it any more"),
-    (FORCE, leaders(election="unclean", partitions={"payments": [1]}), [LEADERLESS], {}, "does not select it"),
-]
-UNREAD: list[Row] = [
-    (PURGE, FLOOR, [orders(log_start=LOST)], {}, "could not be read"),
-    (PURGE, FLOOR, [topic()], {}, "(B103)"),
-    (PURGE, FLOOR, [], {"topics_incomplete": LOST}, "topic orders is not listed: broker 2 did not answer"),
-    (PURGE, PATTERN, [], {"topics_incomplete": LOST}, "the list of topics is incomplete: broker 2 did not answer"),
-    (REMOVE, OLD, [], {"groups_incomplete": LOST}, "(B301)"),
-    (REMOVE, removal("old-*"), [], {"groups_incomplete": LOST}, "the list of groups is incomplete"),
-    (REMOVE, OLD, [group(state=LOST)], {}, "(B103)"),
-    (ELECT, LED, [payments(leader=LOST)], {}, "(B103)"),
-]
-IGNORE, LATE = floor(keep=LAST, consumers="ignore"), orders(readers=(reader("late", 52),))
-SECOND_PARTITION, RISK = saved(FLOOR, orders(1)), saved(IGNORE, LATE)
-STALE: list[Row] = [
-    (PURGE, FLOOR, [orders(topic_id=OTHER_ID)], {}, f"the topic is {OTHER_ID} now"),
-    (PURGE, FLOOR, [], {}, "(B101)"),
-    (PURGE, PATTERN, [], {}, "orders[0] is gone"),
-    (SECOND_PARTITION, FLOOR, [orders()], {}, "orders[1] is gone"),
-    # Other conditions: tightened, they hold now; loosened, nobody has reviewed what they allow.
-    (RISK, FLOOR, [orders()], {}, "consumers is block, it was ignore in the reviewed plan"),
-    (PURGE, IGNORE, [orders()], {}, "consumers is ignore, it was block in the reviewed plan"),
-    (REMOVE, removal(idleFor="2s"), [group()], {}, "idleFor is 2s"),
-    (REMOVE, OLD, [group(state=GroupState.STABLE)], {}, "(B303)"),
-    (REMOVE, OLD, [group(type=GroupType.CONSUMER)], {}, "of type consumer, it was classic in the reviewed plan"),
-    (ELECT, LED, [payments(replicas=(1, 3, 2))], {}, "not those of the reviewed plan"),
-    (ELECT, LED, [], {}, "payments[0] is gone"),
-]
-
-
-@pytest.mark.parametrize(
-    ("status", "row"),
-    [
-        (status, row)
-        for status, rows in ((Status.BLOCKED, BLOCKED), (Status.NOT_ATTEMPTED, UNREAD), (Status.STALE, STALE))
-        for row in rows
+ENDINGS: dict[Status, list[Row]] = {
+    # The manifests say what is meant now.
+    Status.BLOCKED: [
+        (PURGE, [], [orders()], {}, "RetentionFloor/gdpr is not in the manifests"),
+        (PURGE, removal("orders", name="gdpr"), [orders()], {}, "RetentionFloor/gdpr is not in the manifests"),
+        (PURGE, floor("clicks", keep=LAST), [orders()], {}, "(manifests/floors.yaml:9) does not select it any more"),
+        (PURGE, floor("ord*", keep=LAST, exceptTopics=["ord*"]), [orders()], {}, "does not select it any more"),
+        (PURGE, floor(keep=LAST, partitions=[1]), [orders(), orders(1)], {}, "does not select it any more"),
+        (PURGE, FLOOR, [orders()], PROTECT, "protected by Cluster/prod-eu (manifests/cluster.yaml:1): * (B106)"),
+        (PURGE, PATTERN, [orders(), COMPACTED], {}, "only a pattern selects it (B214)"),
+        (REMOVE, NO_EVIDENCE, [group()], {}, "(B305)"),
+        (REMOVE, removal("old-*", exceptGroups=["old-etl"]), [group()], {}, "does not select it any more"),
+        (ELECT, leaders("clicks"), [payments()], {}, "does not select it any more"),
+        (FORCE, leaders(election="unclean", partitions={"payments": [1]}), [LEADERLESS], {}, "does not select it"),
+        (FORGED, LED, [orders()], {}, "LeaderPolicy/all never asks for a record deletion"),
+        # No manifest may name the topic; an edited file has such an action.
+        (SYSTEM, floor("*", keep={"last": 1}), [OFFSETS], {}, ""),
+        (SYSTEM, floor(keep={"last": 1}), [OFFSETS], {}, ""),
     ],
-)
+    # Another try may read it. A subject is gone only if the list is complete.
+    Status.NOT_ATTEMPTED: [
+        (PURGE, FLOOR, [orders(log_start=LOST)], {}, "could not be read"),
+        (PURGE, FLOOR, [orders(leader=None)], {}, "(B203)"),
+        (PURGE, FLOOR, [], NOT_LISTED, "topic orders is not listed: broker 2 did not answer"),
+        (PURGE, PATTERN, [], NOT_LISTED, "the list of topics is incomplete: broker 2 did not answer"),
+        (REMOVE, removal("old-*"), [], NOT_LISTED, "the list of groups is incomplete"),
+    ],
+    # The cluster changed since the plan.
+    Status.STALE: [
+        (PURGE, FLOOR, [orders(topic_id=OTHER_ID)], {}, f"the topic is {OTHER_ID} now"),
+        (PURGE, PATTERN, [], {}, "orders[0] is gone"),
+        (SECOND, FLOOR, [orders()], {}, "orders[1] is gone"),
+        # Other conditions: tightened, they hold now; loosened, what they allow was not reviewed.
+        (RISK, FLOOR, [orders()], {}, "consumers is block, it was ignore in the reviewed plan"),
+        (PURGE, IGNORE, [orders()], {}, "consumers is ignore, it was block in the reviewed plan"),
+        (RISK, IGNORE, [LATE_51], {}, 'does not let group "late" skip records from 51'),
+        (REMOVE, removal(idleFor="2s"), [group()], {}, "idleFor is 2s"),
+        (REMOVE, removal(idleFor="6d"), [IDLE_SHORTER], {}, ""),
+        (REMOVE, OLD, [group(type=GroupType.CONSUMER)], {}, "of type consumer, it was classic in the reviewed plan"),
+        (ELECT, LED, [payments(replicas=(1, 3, 2))], {}, "not those of the reviewed plan"),
+        (ELECT, LED, [], {}, "payments[0] is gone"),
+    ],
+    # For a group or a broker, where a person may have to act; or for the clock of now, which runs by itself.
+    Status.WAITING: [
+        (CLAMPED, CLAMP, [SLOW], {}, 'group "slow" still needs everything from 0'),
+        (FORCE, UNCLEAN, [LEADERLESS], {}, "broker 2"),
+        (PACED, EVERY, [JUST_PURGED], {}, "at least 2m apart"),
+    ],
+    # Done, whatever the policies say: a second run of an interrupted plan continues it, also where
+    # the floor would go further now. What is only not due any more is satisfied and not done.
+    Status.SATISFIED: [
+        (PURGE, FLOOR, [REACHED], PROTECT, "the log start is 90 already"),
+        (PURGE, FLOOR, [orders(log_start=95, end=300)], {}, "the log start is 95 already"),
+        (PURGE, LOOSER, [REACHED], {}, "the log start is 90 already"),
+        (PURGE, floor(name="other", keep=LAST), [REACHED], {}, "the log start is 90 already"),
+        (REMOVE, OLD, [], PROTECT, "it is not listed any more"),
+        (REMOVE, removal("other"), [], {}, "it is not listed any more"),
+        (ELECT, LED, [payments(leader=1)], {}, "broker 1 leads already"),
+        (ELECT, leaders("clicks"), [payments(leader=1, replicas=(1, 3))], {}, "broker 1 leads already"),
+        (FORCE, UNCLEAN, [payments(leader=3)], {}, "broker 3 leads already"),
+        (PURGE, LOOSER, [orders()], {}, f"{NOT_DUE}{LOOSER.address}"),
+        (PURGE, floor(keep={"last": 10, "newerThan": "1d"}), [ALL_YOUNG], {}, NOT_DUE),
+        (ELECT, leaders(tolerance=100), [payments(), *LED_BY_FIRST], {}, f"{NOT_DUE}{LED.address}"),
+        # Another topic of that name shows nothing done.
+        (PURGE, FLOOR, [REACHED_OTHER], {}, NOT_DUE),
+        (ELECT, LED, [payments(leader=1, topic_id=OTHER_ID)], {}, NOT_DUE),
+    ],
+}
+
+
+@pytest.mark.parametrize(("status", "row"), [(status, row) for status, rows in ENDINGS.items() for row in rows])
 def test_how_an_action_ends_of_which_nothing_is_sent(status: Status, row: Row) -> None:
-    """The manifests say what is meant now. Nothing rests on what is not known, which another try may read, and a
-    subject is gone only if the list is complete. Otherwise the cluster changed since the plan.
-    """
+    """The outcome names the saved action and says why. No request went out."""
     plan, policies, facts, changes, words = row
-    outcome = ending(decide(plan, policies, *facts, **changes))
-    assert outcome.status is status, outcome.detail
+    result = decide(plan, policies, *facts, **changes)
+    (outcome,) = result.outcomes
+    held = status is Status.WAITING and policies is not EVERY
+    assert outcome == Outcome(action=plan.actions[0], status=status, detail=outcome.detail, held=held)
+    assert outcome.detail
     assert words in outcome.detail
+    is_done = status is Status.SATISFIED and NOT_DUE not in outcome.detail
+    assert (result.remaining, result.done) == ((), result.outcomes if is_done else ())
 
 
 BY_ORIGIN = {
@@ -267,205 +344,57 @@ def test_each_code_has_its_origin() -> None:
     assert by_origin.keys() == {Origin.CLUSTER}
 
 
-CLAMP, EVERY = floor(keep=LAST, consumers="clamp"), floor(keep=LAST, every="2m")
-SLOW, JUST_PURGED = orders(readers=(reader("slow", 0),)), orders(last_purge=NOW_MS)
-
-
-@pytest.mark.parametrize(
-    ("plan", "policy", "facts", "brokers", "held", "words"),
-    [
-        (saved(CLAMP, orders()), CLAMP, SLOW, (1, 2, 3), True, 'group "slow" still needs everything from 0'),
-        (FORCE, UNCLEAN, LEADERLESS, (1, 2, 3), True, "broker 2"),
-        (saved(EVERY, orders()), EVERY, JUST_PURGED, (1, 2, 3), False, "at least 2m apart"),
-    ],
-)
-def test_an_action_may_wait(
-    plan: Plan, policy: Policy, facts: PartitionFacts, brokers: tuple[int, ...], held: bool, words: str
-) -> None:
-    """For a group or a broker, where somebody may have to act; or for the clock of now, which runs by itself."""
-    outcome = ending(decide(plan, policy, facts, brokers=brokers))
-    assert (outcome.status, outcome.held) == (Status.WAITING, held), outcome.detail
-    assert words in outcome.detail
-
-
-def test_the_clock_of_now_ends_the_interval() -> None:
-    """The purge was too early for a plan a minute ago."""
-    plan, purged = saved(EVERY, orders()), orders(last_purge=NOW_MS - MINUTE - 1)
-    assert not planned(EVERY, snapshot(purged)).actions
-    assert only_purge(decide(plan, EVERY, purged)).before_offset == 90
-
-
-def test_an_address_of_another_kind_gives_no_right() -> None:
-    """A plan file may name any policy for any action; a satisfied one of that name proves nothing."""
-    action = replace(PURGE.actions[0], address=Address("LeaderPolicy", "all", "orders", 0))
-    outcome = ending(decide(examples.plan(action), LED, orders()))
-    assert (outcome.status, outcome.detail) == (Status.BLOCKED, "LeaderPolicy/all never asks for a record deletion")
-
-
-def test_no_plan_file_truncates_a_system_topic() -> None:
-    """Also if an edited file has such an action; no manifest may name the topic."""
-    facts = partition(topic="__consumer_offsets", end=250_000)
-    forged = examples.plan(examples.purge("__consumer_offsets", 0, policy="gdpr"))
-    for policy in (floor("*", keep={"last": 1}), floor(keep={"last": 1})):
-        assert ending(decide(forged, policy, facts)).status is Status.BLOCKED
-
-
-# --- policies of now, tightened or loosened
-
-
-@pytest.mark.parametrize(
-    ("plan", "policy", "facts"),
-    [
-        (PURGE, floor(keep={"last": 200}), orders()),
-        (ELECT, leaders(tolerance=100), payments()),
-    ],
-)
-def test_what_is_not_due_any_more_is_satisfied_and_not_done(plan: Plan, policy: Policy, facts: PartitionFacts) -> None:
-    """The run ends with 0, and notes no effect: the target is not reached and no leader elected."""
-    others = [replace(facts, partition=TopicPartition("payments", number), leader=1) for number in (1, 2)]
-    result = decide(plan, policy, facts, *(others if facts.partition.topic == "payments" else ()))
-    assert ending(result).status is Status.SATISFIED
-    assert ending(result).detail.startswith(f"nothing is due any more: {policy.address}")
-    assert result.done == ()
-
-
-@pytest.mark.parametrize(
-    ("keep", "target"), [({"last": 95}, 5), ({"last": 2}, 90), ({"last": 10, "newerThan": "1d"}, 0)]
-)
-def test_the_lower_of_both_targets_is_sent(keep: dict[str, Any], target: int) -> None:
-    """`last: 95` was written after the plan of `last: 10`, and apply once deleted up to the old target."""
-    result = decide(PURGE, floor(keep=keep), orders())
-    assert [action.before_offset for action in result.remaining if isinstance(action, DeleteRecords)] == (
-        [target] if target else []
-    )
-
-
-def test_a_consumer_that_fell_back_lowers_the_target() -> None:
-    """Under clamp, or as a group of unreadBy; it loses nothing."""
-    assert only_purge(decide(saved(CLAMP, orders()), CLAMP, orders(readers=(reader("slow", 40),)))).before_offset == 40
-    back = orders(readers=(reader("billing", 30),))
-    assert only_purge(decide(AWAIT, UNREAD_BY, back)).before_offset == 30
-
-
-def test_idleness_is_computed_with_the_clock_of_now() -> None:
-    """A longer idleFor that holds as well removes the group."""
-    assert decide(REMOVE, removal(idleFor="5d"), group()).remaining
-    assert ending(decide(REMOVE, removal(idleFor="6d"), group(idle=6 * DAY - 2 * MINUTE))).status is Status.STALE
-
-
-@pytest.mark.parametrize(("committed", "accepted"), [(60, 52), (52, 52), (51, None), (90, 52), (None, 52)])
-def test_the_reviewed_position_of_a_group_stays_in_what_is_sent(committed: int | None, accepted: int | None) -> None:
-    """An accepted group may not fall further behind, and one whose commits vanished was not seen to catch up:
-    the check right before the request refuses it.
-    """
-    facts = orders(readers=() if committed is None else (reader("late", committed),))
-    result = decide(RISK, IGNORE, facts)
-    if accepted is None:
-        assert 'does not let group "late" skip records from 51' in ending(result).detail
-        return
-    action = only_purge(result)
-    assert action.guard.accepted == (AcceptedLag("late", accepted),)
-    failure = action.recheck(Observation.before_request(read_at_ms=LATER_MS, partitions={facts.partition: facts}))
-    assert (failure is not None) == (committed is None)
-    assert failure is None or (failure.status, failure.detail) == (
-        Status.STALE,
-        'group "late" has no commit any more, and the plan accepted it at 52',
-    )
-
-
-def test_what_the_review_saw_of_the_log_stays_in_what_is_sent() -> None:
-    """Retention moved the log start to 20. If an unclean election brings records back, the reviewed ones may go."""
-    action = only_purge(decide(PURGE, FLOOR, orders(log_start=20, end=150)))
-    assert (action.seen.log_start, action.seen.high_watermark, action.before_offset) == (0, 100, 90)
-
-
-# --- done first
-
-REACHED = orders(log_start=90)
-
-
-@pytest.mark.parametrize(
-    ("plan", "policy", "facts", "detail"),
-    [
-        (PURGE, FLOOR, REACHED, "the log start is 90 already"),
-        (PURGE, FLOOR, orders(log_start=95, end=300), "the log start is 95 already"),
-        (PURGE, floor(keep={"last": 200}), REACHED, "the log start is 90 already"),
-        (PURGE, floor(name="other", keep=LAST), REACHED, "the log start is 90 already"),
-        (REMOVE, OLD, None, "it is not listed any more"),
-        (REMOVE, removal("other"), None, "it is not listed any more"),
-        (ELECT, LED, payments(leader=1), "broker 1 leads already"),
-        (ELECT, leaders("clicks"), payments(leader=1, replicas=(1, 3)), "broker 1 leads already"),
-        (FORCE, UNCLEAN, payments(leader=3), "broker 3 leads already"),
-    ],
-)
-def test_what_is_done_is_satisfied_whatever_the_policies_say(
-    plan: Plan, policy: Policy, facts: Facts | None, detail: str
-) -> None:
-    """A second run of an interrupted plan continues it, also where the floor would go further now."""
-    result = decide(plan, policy, *([] if facts is None else [facts]), spec={"protect": {"groups": ["old-*"]}})
-    assert (ending(result).status, ending(result).detail) == (Status.SATISFIED, detail)
-    assert result.done == result.outcomes
-
-
-@pytest.mark.parametrize(
-    ("plan", "policy", "facts"),
-    [
-        (PURGE, FLOOR, orders(log_start=90, topic_id=OTHER_ID)),
-        (ELECT, LED, payments(leader=1, topic_id=OTHER_ID)),
-    ],
-)
-def test_another_topic_of_that_name_shows_nothing_done(plan: Plan, policy: Policy, facts: Facts) -> None:
-    """Its policy may be satisfied; the action of the plan was not carried out."""
-    result = decide(plan, policy, facts)
-    assert (ending(result).status, result.done) == (Status.SATISFIED, ())
-
-
 # --- limits and waivers of now, on what remains
 
+TOPICS, SHARE = "topics", "recordsPercentPerTopic"
+BOTH, CLICKS = floor("orders", "clicks", keep=LAST), orders(topic="clicks")
+PURGES, ONE_TOPIC = saved(BOTH, orders(), CLICKS), {"spec": {"limits": {"topics": 1}}}
+NAMED = floor(keep={"unreadBy": ["billing"]}, exceptGroups=["tail"])
+"""A group of unreadBy answered for the records when the plan was made; the excepted group is not checked."""
+READ_BY_NAMED, HUNDRED = saved(NAMED, READ), topic(records=100)
+LESS, NINETY = floor(keep={"last": 5}), topic(records=90)
 
-def share(result: Recheck) -> float | None:
-    return next(verdict.observed for verdict in result.limits if verdict.id == "recordsPercentPerTopic")
+
+def read_by(**committed: int) -> PartitionFacts:
+    return orders(readers=tuple(reader(name, offset) for name, offset in committed.items()))
 
 
-def test_limits_count_what_remains() -> None:
-    """Not what is done, nor records that expired or that a lower target keeps."""
-    policy, clicks = floor("orders", "clicks", keep=LAST), orders(topic="clicks")
-    plan = saved(policy, orders(), clicks)
-    for facts, passed in (((orders(), clicks), False), ((orders(log_start=90), clicks), True)):
-        verdicts = decide(plan, policy, *facts, spec={"limits": {"topics": 1}}).limits
-        assert next(verdict for verdict in verdicts if verdict.id == "topics").passed is passed
-    size = topic(records=100)
-    assert share(decide(PURGE, FLOOR, orders(), size)) == 90
-    assert share(decide(PURGE, FLOOR, orders(log_start=80), size)) == 10
-    assert share(decide(PURGE, floor(keep={"last": 95}), orders(), size)) == 5
+def waived_until(expires: str) -> dict[str, Any]:
+    return {"waivers": (waiver("RetentionFloor/gdpr", SHARE, 100, expires=expires),)}
 
 
 @pytest.mark.parametrize(
-    ("facts", "expected"),
+    ("plan", "policy", "facts", "changes", "limit", "observed", "passed"),
     [
-        ((READ,), 0),
-        ((orders(readers=(reader("billing", 90), reader("tail", 90))),), 0),
-        ((orders(readers=(reader("billing", 90), reader("tail", 89))),), 90),
-        ((READ, group("tail", type=GroupType.SHARE, listed=False)), 90),
+        (PURGES, BOTH, [orders(), CLICKS], ONE_TOPIC, TOPICS, 2, False),
+        # Neither what is done counts, nor records that expired or that a lower target keeps.
+        (PURGES, BOTH, [REACHED, CLICKS], ONE_TOPIC, TOPICS, 1, True),
+        (PURGE, FLOOR, [orders(), HUNDRED], {}, SHARE, 90, True),
+        (PURGE, FLOOR, [orders(log_start=80), HUNDRED], {}, SHARE, 10, True),
+        (PURGE, floor(keep={"last": 95}), [orders(), HUNDRED], {}, SHARE, 5, True),
+        # Records that an excepted group may miss by now count.
+        (READ_BY_NAMED, NAMED, [READ, HUNDRED], {}, SHARE, 0, True),
+        (READ_BY_NAMED, NAMED, [read_by(billing=90, tail=90), HUNDRED], {}, SHARE, 0, True),
+        (READ_BY_NAMED, NAMED, [read_by(billing=90, tail=89), HUNDRED], {}, SHARE, 90, True),
+        (READ_BY_NAMED, NAMED, [READ, group("tail", type=GroupType.SHARE, listed=False), HUNDRED], {}, SHARE, 90, True),
+        # A waiver that expired since the plan has no effect.
+        (PURGE, LESS, [orders(), NINETY], waived_until("2026-11-21T10:00:30Z"), SHARE, 100, False),
+        (PURGE, LESS, [orders(), NINETY], waived_until("2026-11-21T10:02:00Z"), SHARE, 100, True),
     ],
-    ids=["no other group", "at the target", "behind the target", "of unknown position"],
 )
-def test_records_that_an_excepted_group_may_miss_by_now_count(facts: tuple[Facts, ...], expected: float) -> None:
-    """A group of unreadBy answered for them when the plan was made, and the excepted group is not checked."""
-    policy = floor(keep={"unreadBy": ["billing"]}, exceptGroups=["tail"])
-    plan = saved(policy, READ)
-    assert [action.consumed_by_named for action in plan.actions if isinstance(action, DeleteRecords)] == [True]
-    result = decide(plan, policy, *facts, topic(records=100))
-    assert (len(result.remaining), share(result)) == (1, expected)
-
-
-def test_waivers_must_be_valid_now() -> None:
-    """A waiver that expired since the plan has no effect."""
-    for expires, passed in (("2026-11-21T10:00:30Z", False), ("2026-11-21T10:02:00Z", True)):
-        allowed = waiver("RetentionFloor/gdpr", "recordsPercentPerTopic", 100, expires=expires)
-        result = decide(PURGE, floor(keep={"last": 5}), orders(), topic(records=90), waivers=(allowed,))
-        verdict = next(verdict for verdict in result.limits if verdict.id == "recordsPercentPerTopic")
-        assert (verdict.observed, verdict.passed) == (100, passed)
+def test_limits_count_what_remains(
+    plan: Plan,
+    policy: Policy,
+    facts: list[Facts],
+    changes: dict[str, Any],
+    limit: str,
+    observed: float,
+    passed: bool,
+) -> None:
+    verdicts = {verdict.id: verdict for verdict in decide(plan, policy, *facts, **changes).limits}
+    assert (verdicts[limit].observed, verdicts[limit].passed) == (observed, passed)
+    consumed = [action.consumed_by_named for action in plan.actions if isinstance(action, DeleteRecords)]
+    assert consumed == [policy is NAMED] * len(plan.actions)
 
 
 # --- what is read
@@ -493,11 +422,3 @@ def test_only_the_subjects_of_the_plan_are_read_by_the_policies_of_now() -> None
     assert not any(part.activity for part in orphans.groups)
     assert not recheck.scan_request(ELECT, policies, LATER_MS).spark
     assert recheck.scan_request(examples.plan(), policies, LATER_MS) == ScanRequest()
-
-
-def test_the_outcome_names_the_saved_action() -> None:
-    """So that results, journal and plan agree."""
-    plan = REMOVE
-    (outcome,) = decide(plan, OLD).outcomes
-    assert isinstance(outcome.action, DeleteGroup)
-    assert (outcome.action,) == plan.actions

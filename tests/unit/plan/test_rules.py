@@ -75,9 +75,7 @@ def settings(rule: Rule) -> dict[str, tuple[tuple[str, ...], tuple[str, ...] | N
 
 
 def test_a_continuous_policy_shows_selectors_clock_and_limits(tmp_path: Path) -> None:
-    """In the words of the manifest, with defaults where they decide: `every`, and the Cluster's
-    limits.
-    """
+    """In the words of the manifest, with deciding defaults: `every`, and the Cluster's limits."""
     cluster = manifests(ALL, tmp_path / "all.yaml").for_cluster()
     leaders, stream = continuous_policies(cluster.rules)
     assert (stream.change, str(stream.address), stream.declared_at.line) == (None, "RetentionFloor/stream", 10)
@@ -161,9 +159,7 @@ def test_a_policy_is_marked_against_the_base(
 def test_changes_of_rules_have_both_values(
     tmp_path: Path, old: str, new: str, address: str, expected: dict[str, object]
 ) -> None:
-    """A raised limit, a dropped protection, another server, a longer waiver, fewer topics of a reader and
-    another path are seen before the merge.
-    """
+    """Limits, protections, servers, waivers, readers and paths are seen before the merge."""
     assert old in ALL
     _continuous, changes = compare(tmp_path, ALL.replace(old, new), ALL)
     (rule,) = changes
@@ -240,10 +236,7 @@ def test_the_comment_shows_the_rules_before_the_actions() -> None:
 
 
 def test_limits_that_stay_take_one_line(tmp_path: Path) -> None:
-    """A phone shows few lines.
-
-    A limit that the proposal changes has a line of its own, with both values.
-    """
+    """A phone shows few lines; one that the proposal changes has its own, with both values."""
     continuous, _changes = compare(tmp_path, ALL.replace("topics: 5", "topics: 50"), ALL)
     lines = report.markdown(plan(removal(), continuous=continuous)).splitlines()
     assert "  - `limits.topics`: `50`, before: `5`" in lines
@@ -330,10 +323,7 @@ AWAITS = policy("guard", "{topics: [z], keep: {unreadBy: [billing]}}")
 def test_a_policy_that_holds_a_continuous_one_back_is_shown(
     tmp_path: Path, continuous: str, before: str, after: str, change: Change, fields: set[str]
 ) -> None:
-    """A floor that awaited a group went away, and `converge` removed the group: the plan showed nothing.
-
-    The claim of another policy holds back as well; a pattern may match topics that are created later.
-    """
+    """A floor that awaited a group, or a claim, went away, and the plan showed nothing."""
     base, proposed = CLUSTER + EU + continuous + before, CLUSTER + EU + continuous + after
     trusted = manifests(base, tmp_path / "base.yaml")
     cluster = manifests(proposed, tmp_path / "proposed.yaml").for_cluster("prod").connect_as(trusted)

@@ -96,9 +96,7 @@ def test_metadata_is_read_as_a_whole() -> None:
 
 
 def test_a_target_of_several_policies_is_planned_for_each() -> None:
-    """A plan prints `orders[0]`, and `--target 'orders[0]'` once asked which policy is meant, unlike
-    `explain`. A policy that decides nothing about it is not a target.
-    """
+    """`--target 'orders[0]'` once asked which policy is meant; those without decision are none."""
     policies = [floor(keep=LAST), leaders("orders"), removal("*", expectAtMost=9)]
     facts = snapshot(partition(0), partition(1), topic(partitions=2), group("old-etl"))
     narrow = answered(facts, planner.scan_request(policies, NOW_MS, targets=["orders[0]"]))

@@ -7,7 +7,7 @@ import pytest
 from reconciler.model.action import Mode
 from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import Blocked, Decision, Satisfied, Skipped
-from reconciler.model.snapshot import GroupFacts, GroupState, GroupType, Unknown
+from reconciler.model.snapshot import Cause, GroupFacts, GroupState, GroupType, Unknown
 from reconciler.operations.delete_group import DeleteGroup, ObservedGroup
 from tests.golden.wording import mentions
 from tests.strategies.facts import DAY, LOST, MINUTE, NOW_MS, SECOND, group, planned, removal, snapshot
@@ -63,6 +63,7 @@ def test_an_idle_empty_listed_group_is_removed() -> None:
         ({"state": GroupState.DEAD}, {}, "B303", "DEAD"),
         ({"idle": 3 * DAY - 1}, {}, "B304", "2026-11-18T10:00:00.001Z"),
         ({"idle": -MINUTE}, {}, "B304", "2026-11-21T10:01:00Z"),
+        ({"last_activity_ms": Unknown("an open transaction", Cause.OPEN_TRANSACTION)}, {}, "B304", "transaction"),
     ],
 )
 def test_other_groups_are_blocked_by_name_and_skipped_by_pattern(
@@ -74,6 +75,7 @@ def test_other_groups_are_blocked_by_name_and_skipped_by_pattern(
     assert (by_name.code, by_name.unread) == (code, False)
     assert by_name.declared_at == SourceLocation("manifests/groups.yaml", 4, 1)
     assert mentions(by_name.reason, '"old-etl"', fact)
+    assert mentions(by_name.next_step, "exceptGroups" if fact == "transaction" else "groups")
     by_pattern = decide_group(group(**facts), exact=False, **spec)
     assert by_pattern == Skipped(address=ADDRESS, code=by_name.code, reason=by_name.reason)
 
@@ -88,10 +90,6 @@ def test_a_type_that_the_manifest_leaves_out_names_the_fields_to_correct() -> No
     assert never.next_step
     assert never.next_step != left_out.next_step
     assert mentions(never.reason, "classic, consumer and streams")
-
-
-def test_a_group_is_idle_exactly_after_the_idle_time() -> None:
-    assert isinstance(decide_group(group(idle=3 * DAY)), DeleteGroup)
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -118,13 +116,28 @@ def test_unread_facts_block_by_name_and_by_pattern(facts: dict[str, Any], fact: 
     assert facts.get("state") is GroupState.UNKNOWN or LOST.reason in decision.reason
 
 
-def test_idle_for_zero_needs_no_evidence_for_an_exact_name() -> None:
-    """The program reads no time, and the action has none, even if the facts do."""
-    decision = decide_group(group(), idleFor="0s")
+@pytest.mark.parametrize(
+    ("facts", "changes", "idle_for_ms"),
+    [
+        ({"idle": 3 * DAY}, {}, 3 * DAY),
+        # The decision does not depend on an absence.
+        ({}, {"groups_incomplete": LOST}, 3 * DAY),
+        # Without evidence the program reads no time, and the action has none, even if the facts do.
+        ({}, {"idleFor": "0s"}, 0),
+        ({"idle": LOST, "newest_record": LOST}, {"idleFor": "0s"}, 0),
+        ({"idle": SECOND}, {"idleFor": "1s", "envelope": {"mode": "continuous"}}, SECOND),
+    ],
+)
+def test_a_group_is_idle_exactly_after_the_idle_time(
+    facts: dict[str, Any], changes: dict[str, Any], idle_for_ms: int
+) -> None:
+    decision = decide_group(group(**facts), **changes)
     assert isinstance(decision, DeleteGroup)
-    assert mentions(decision.reason, "EMPTY", "idleFor: 0s")
-    assert (decision.idle_for_ms, decision.seen.last_activity_ms, decision.seen.newest_record) == (0, None, None)
-    assert isinstance(decide_group(group(idle=LOST, newest_record=LOST), idleFor="0s"), DeleteGroup)
+    assert decision.idle_for_ms == idle_for_ms
+    assert decision.mode is (Mode.CONTINUOUS if "envelope" in changes else Mode.MERGE)
+    if not idle_for_ms:
+        assert mentions(decision.reason, "EMPTY", "idleFor: 0s")
+        assert (decision.seen.last_activity_ms, decision.seen.newest_record) == (None, None)
 
 
 def test_idle_for_zero_does_not_apply_to_a_pattern() -> None:
@@ -142,6 +155,7 @@ def test_a_missing_group_is_satisfied_only_if_the_list_is_complete() -> None:
     assert isinstance(decision, Blocked)
     assert (decision.code, decision.unread) == ("B301", True)
     assert mentions(decision.reason, '"old-etl"', "no DESCRIBE on the cluster", '"old-elt"')
+    assert mentions(decision.next_step, "DESCRIBE", "`doctor`")
 
 
 @pytest.mark.parametrize("incomplete", [None, LOST])
@@ -151,17 +165,6 @@ def test_a_group_with_records_in_the_consumer_offsets_is_not_absent(incomplete: 
     assert isinstance(decision, Blocked)
     assert (decision.code, decision.unread) == ("B301", True)
     assert mentions(decision.reason, '"old-etl"')
-
-
-def test_a_listed_group_is_removed_although_the_list_is_incomplete() -> None:
-    """The decision does not depend on an absence."""
-    assert isinstance(decide_group(group(), groups_incomplete=LOST), DeleteGroup)
-
-
-def test_an_exact_name_has_priority_over_a_pattern() -> None:
-    facts = snapshot(group(state=GroupState.STABLE), group("old-x", state=GroupState.STABLE))
-    decisions = planned(removal("old-etl", "old-*"), facts).decisions
-    assert [type(decision) for decision in decisions] == [Blocked, Skipped]
 
 
 def test_the_group_without_a_name_is_never_removed() -> None:
@@ -183,11 +186,3 @@ def test_scan_request_of_a_removal() -> None:
     assert not removal(idleFor="0s").scan_request(NOW_MS).spark
     (short,) = removal(idleFor="1s").scan_request(NOW_MS).groups
     assert short.activity
-
-
-def test_the_action_has_mode_and_idle_time() -> None:
-    (decision,) = planned(
-        removal(idleFor="1s", envelope={"mode": "continuous"}), snapshot(group(idle=SECOND))
-    ).decisions
-    assert isinstance(decision, DeleteGroup)
-    assert (decision.mode, decision.idle_for_ms) == (Mode.CONTINUOUS, SECOND)

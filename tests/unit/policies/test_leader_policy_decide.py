@@ -12,89 +12,139 @@ from reconciler.model.plan import Blocked, Decision, Satisfied, Waiting
 from reconciler.model.ports import Election
 from reconciler.model.snapshot import PartitionFacts, Unknown
 from reconciler.operations.elect_leader import ElectLeader, ObservedLeadership
+from reconciler.policies import LeaderPolicy
 from tests.golden.wording import mentions
-from tests.strategies.facts import LOST, NOW_MS, TOPIC_ID, cluster, leaders, partition, planned, snapshot, topic
+from tests.strategies.facts import LOST, NOW_MS, cluster, leaders, partition, planned, snapshot, topic
 
 ADDRESS = Address("LeaderPolicy", "all", "orders", 0)
-
-
-def decide_leader(facts: PartitionFacts, *, unclean: bool = False, **changes: Any) -> Decision:
-    """Return the decision on orders[0]."""
-    policy = leaders(partitions={"orders": [0]}, election="unclean") if unclean else leaders()
-    (decision,) = planned(policy, snapshot(facts, **changes)).decisions
-    assert decision.address == ADDRESS
-    return decision
 
 
 def preferring(number: int, replicas: tuple[int, ...], leader: int | Unknown | None, **facts: Any) -> PartitionFacts:
     return partition(number, replicas=replicas, leader=leader, in_sync=replicas, **facts)
 
 
-# --- preferred
+# --- elections
+
+PLACE = SourceLocation("manifests/leaders.yaml", 6, 1)
+UNCLEAN = leaders(partitions={"orders": [0]}, election="unclean")
+BEYOND = leaders(partitions={"orders": [0]}, election="unclean", tolerance=100)
+LEADERLESS, NONE_IN_SYNC = partition(leader=None, in_sync=(2,)), partition(leader=None, in_sync=())
+WITHOUT_OFFSETS = partition(leader=2, log_start=LOST, last_stable_offset=LOST, readers=LOST)
 
 
-def test_the_first_replica_is_elected_if_another_leads() -> None:
-    decision = decide_leader(partition(leader=2))
+@pytest.mark.parametrize(
+    ("policy", "facts", "brokers", "kind", "said", "unsaid"),
+    [
+        (leaders(), partition(leader=1, in_sync=(1,)), (1,), Satisfied, (), ()),
+        (leaders(), partition(leader=None), (1, 2, 3), ElectLeader, ("no leader", "broker 1"), ()),
+        # The plan of leaders needs no offsets and therefore no Spark.
+        (leaders(), WITHOUT_OFFSETS, (1, 2, 3), ElectLeader, (), ()),
+        # An unavailable preferred replica is waited for, without a time limit. The reason names it and not the
+        # present leader: all partitions that wait for one broker have the same reason.
+        (leaders(), partition(leader=2, in_sync=(2, 3)), (1, 2, 3), Waiting, ("led", "in sync", "broker 1"), ("2",)),
+        (leaders(), partition(leader=2), (2, 3), Waiting, ("led", "alive", "broker 1"), ("in sync", "2")),
+        (leaders(), partition(leader=2, in_sync=(2, 3)), (2, 3), Waiting, ("led", "alive"), ("in sync", "2")),
+        (leaders(), partition(leader=None), (2, 3), Waiting, ("no leader", "alive", "broker 1"), ("in sync",)),
+        # Unclean: without any replica in sync, or with one that is away, whose loss is named; not within a tolerance.
+        (
+            UNCLEAN,
+            NONE_IN_SYNC,
+            (1, 2, 3),
+            ElectLeader,
+            ("1,2,3", "leaderless", "not in sync", "lost is not known"),
+            (),
+        ),
+        (UNCLEAN, LEADERLESS, (1, 3), ElectLeader, ("1,3", "only 2 had is lost"), ()),
+        (BEYOND, NONE_IN_SYNC, (1, 2, 3), ElectLeader, (), ()),
+        # It waits where it is unnecessary or impossible.
+        (UNCLEAN, partition(leader=3, in_sync=(3,)), (1, 2, 3), Satisfied, (), ()),
+        (UNCLEAN, LEADERLESS, (1, 2), Waiting, ("orders[0]", "broker 2"), ()),
+        (UNCLEAN, LEADERLESS, (4,), Waiting, ("orders[0]", "no replica"), ()),
+    ],
+)
+def test_when_a_leader_is_elected(
+    policy: LeaderPolicy,
+    facts: PartitionFacts,
+    brokers: tuple[int, ...],
+    kind: type[Decision],
+    said: tuple[str, ...],
+    unsaid: tuple[str, ...],
+) -> None:
+    (decision,) = planned(policy, snapshot(facts, brokers=brokers)).decisions
+    assert isinstance(decision, kind)
+    assert decision.address == ADDRESS
+    if isinstance(decision, Waiting):
+        assert (decision.declared_at, decision.until_ms) == (PLACE, None)
+        assert mentions(decision.reason, "orders[0]")
+    if not isinstance(decision, Satisfied):
+        assert mentions(decision.reason, *said)
+        assert not any(mentions(decision.reason, word) for word in unsaid)
+    assert not leaders().scan_request(NOW_MS).spark
+
+
+@pytest.mark.parametrize(
+    ("policy", "facts", "brokers", "election", "said"),
+    [
+        (leaders(), partition(leader=2), (1, 2, 3), (Election.PREFERRED, 1, Mode.MERGE), ("2", "broker 1")),
+        (UNCLEAN, LEADERLESS, (1, 3), (Election.UNCLEAN, None, Mode.MERGE), ("1,3", "2")),
+        (
+            leaders(envelope={"mode": "continuous"}),
+            *(partition(leader=2), (1, 2, 3), (Election.PREFERRED, 1, Mode.CONTINUOUS), ("2", "broker 1")),
+        ),
+    ],
+)
+def test_an_election_has_what_it_depends_on(
+    policy: LeaderPolicy,
+    facts: PartitionFacts,
+    brokers: tuple[int, ...],
+    election: tuple[Election, int | None, Mode],
+    said: tuple[str, ...],
+) -> None:
+    """The unclean one names the live and the missing replicas, and the unknown loss."""
+    (decision,) = planned(policy, snapshot(facts, brokers=brokers)).decisions
     assert isinstance(decision, ElectLeader)
-    assert mentions(decision.reason, "2", "broker 1")
+    assert mentions(decision.reason, *said)
+    kind, wanted, mode = election
+    seen = {name: getattr(facts, name) for name in ("topic_id", "leader", "replicas", "in_sync")}
     assert decision == ElectLeader(
         address=ADDRESS,
-        declared_at=SourceLocation("manifests/leaders.yaml", 6, 1),
+        declared_at=PLACE,
         reason=decision.reason,
-        mode=Mode.MERGE,
+        mode=mode,
         partition=TopicPartition("orders", 0),
-        election=Election.PREFERRED,
-        leader_wanted=1,
-        seen=ObservedLeadership(topic_id=TOPIC_ID, leader=2, replicas=(1, 2, 3), in_sync=(1, 2, 3)),
+        election=kind,
+        leader_wanted=wanted,
+        seen=ObservedLeadership(**seen),
         drift=True,
     )
 
 
-def test_a_partition_led_by_its_first_replica_is_satisfied() -> None:
-    assert decide_leader(partition(leader=1, in_sync=(1,)), brokers=(1,)) == Satisfied(ADDRESS)
-
-
 @pytest.mark.parametrize(
-    ("facts", "brokers", "stated"),
+    ("policy", "facts", "block", "stated"),
     [
-        ({"in_sync": (2, 3)}, (1, 2, 3), ("led", "in sync")),
-        ({}, (2, 3), ("led", "alive")),
-        ({"in_sync": (2, 3)}, (2, 3), ("led", "alive")),
-        ({"leader": None}, (2, 3), ("no leader", "alive")),
+        (leaders("odrers"), partition(), "B101 odrers", ("odrers",)),
+        (leaders(), topic("orders", LOST), "B103? orders", ("partitions", "orders", LOST.reason)),
+        (leaders(), topic("orders", 1), "B103? orders[0]", ("orders[0]",)),
+        (leaders(), partition(leader=LOST), "B103? orders[0]", ("leader", "orders[0]", LOST.reason)),
+        *(
+            (leaders(), partition(**{"leader": 2, field: LOST}), "B103? orders[0]", (LOST.reason,))
+            for field in ("topic_id", "replicas", "in_sync")
+        ),
+        (leaders(), partition(replicas=()), "B104 orders[0]", ("orders[0]", "replicas")),
+        (
+            leaders(partitions={"orders": [3]}, election="unclean"),
+            topic("orders", 3),
+            "B102 orders[3]",
+            ("orders", "3"),
+        ),
     ],
 )
-def test_an_unavailable_preferred_replica_is_waited_for(
-    facts: dict[str, Any], brokers: tuple[int, ...], stated: tuple[str, ...]
-) -> None:
-    """The reason names the missing broker, and not the present leader: all partitions that wait for
-    one broker have the same reason. The wait has no time limit.
-    """
-    decision = decide_leader(partition(**({"leader": 2} | facts)), brokers=brokers)
-    assert isinstance(decision, Waiting)
-    assert (decision.declared_at, decision.until_ms) == (SourceLocation("manifests/leaders.yaml", 6, 1), None)
-    assert mentions(decision.reason, "orders[0]", "broker 1", *stated)
-    assert mentions(decision.reason, "in sync") == ("in sync" in stated)
-
-
-def test_a_leaderless_partition_with_an_available_preferred_replica_has_an_action() -> None:
-    decision = decide_leader(partition(leader=None))
-    assert isinstance(decision, ElectLeader)
-    assert mentions(decision.reason, "no leader", "broker 1")
-
-
-@pytest.mark.parametrize("field", ["topic_id", "leader", "replicas", "in_sync"])
-def test_unread_metadata_blocks(field: str) -> None:
-    decision = decide_leader(partition(**({"leader": 2} | {field: LOST})))
+def test_what_is_missing_or_unread_blocks(policy: Any, facts: Any, block: str, stated: tuple[str, ...]) -> None:
+    (decision,) = planned(policy, snapshot(facts)).decisions
     assert isinstance(decision, Blocked)
-    assert (decision.code, decision.unread) == ("B103", True)
-
-
-def test_offsets_are_not_needed() -> None:
-    """The plan of leaders needs no offsets and therefore no Spark."""
-    assert isinstance(
-        decide_leader(partition(leader=2, log_start=LOST, last_stable_offset=LOST, readers=LOST)), ElectLeader
-    )
-    assert not leaders().scan_request(NOW_MS).spark
+    assert f"{decision.code}{'?' * decision.unread} {str(decision.address).rpartition('/')[2]}" == block
+    assert mentions(decision.reason, *stated)
+    assert decision.declared_at == PLACE
 
 
 def test_patterns_select_internal_topics_too() -> None:
@@ -102,15 +152,6 @@ def test_patterns_select_internal_topics_too() -> None:
     facts = snapshot(partition(topic="__consumer_offsets", leader=2), topic("__consumer_offsets", internal=True))
     (decision,) = planned(leaders("*"), facts, cluster=cluster(protect={"topics": ["*"]})).decisions
     assert isinstance(decision, ElectLeader)
-
-
-def test_an_unknown_topic_and_an_unknown_number_of_partitions_block_the_topic() -> None:
-    facts = snapshot(topic("known", LOST))
-    unknown, uncounted = planned(leaders("gone", "known"), facts).decisions
-    assert isinstance(unknown, Blocked)
-    assert (unknown.address, unknown.code) == (Address("LeaderPolicy", "all", "gone"), "B101")
-    assert isinstance(uncounted, Blocked)
-    assert (uncounted.address, uncounted.code) == (Address("LeaderPolicy", "all", "known"), "B103")
 
 
 # --- tolerance
@@ -154,57 +195,12 @@ OFFLINE = preferring(0, (1, 2), None)
 def test_a_share_of_moved_leaders_below_the_tolerance_is_satisfied(
     facts: list[Any], below: float | None, above: float, topics: tuple[str, ...]
 ) -> None:
-    """The tolerance is an upper bound of the share that may stay; at the bound there is an action."""
+    """The tolerance is an upper bound of the share that may stay; at the bound there is an action. It is measured
+    per preferred broker: broker 2 lost one of one partition, broker 1 one of three.
+    """
+    assert elected_partitions(50, MOVED, *LED[:2], preferring(3, (2, 1), 1)) == ["orders[3]"]
     assert elected_partitions(above, *facts, topics=topics) == ["orders[0]"]
     assert below is None or elected_partitions(below, *facts, topics=topics) == []
-
-
-def test_tolerance_is_measured_per_preferred_broker() -> None:
-    """Broker 2 lost one of one partition, broker 1 one of three."""
-    assert elected_partitions(50, MOVED, *LED[:2], preferring(3, (2, 1), 1)) == ["orders[3]"]
-
-
-# --- unclean
-
-
-def test_an_unclean_election_without_an_in_sync_replica() -> None:
-    """The reason names the live and the missing replicas, and the unknown loss."""
-    decision = decide_leader(partition(leader=None, in_sync=(2,)), unclean=True, brokers=(1, 3))
-    assert isinstance(decision, ElectLeader)
-    assert mentions(decision.reason, "1,3", "2")
-    assert decision == ElectLeader(
-        address=ADDRESS,
-        declared_at=SourceLocation("manifests/leaders.yaml", 6, 1),
-        reason=decision.reason,
-        mode=Mode.MERGE,
-        partition=TopicPartition("orders", 0),
-        election=Election.UNCLEAN,
-        leader_wanted=None,
-        seen=ObservedLeadership(topic_id=TOPIC_ID, leader=None, replicas=(1, 2, 3), in_sync=(2,)),
-        drift=True,
-    )
-
-
-def test_an_unclean_election_with_no_in_sync_replica_at_all() -> None:
-    decision = decide_leader(partition(leader=None, in_sync=()), unclean=True)
-    assert isinstance(decision, ElectLeader)
-    assert mentions(decision.reason, "1,2,3", "leaderless", "not in sync", "lost is not known")
-    known_loss = decide_leader(partition(leader=None, in_sync=(2,)), unclean=True, brokers=(1, 3)).reason
-    assert mentions(known_loss, "only 2 had is lost")
-
-
-def test_a_partition_with_a_leader_needs_no_unclean_election() -> None:
-    assert decide_leader(partition(leader=3, in_sync=(3,)), unclean=True) == Satisfied(ADDRESS)
-
-
-@pytest.mark.parametrize(("in_sync", "brokers", "fact"), [((2,), (1, 2), "broker 2"), ((2,), (4,), "no replica")])
-def test_an_unclean_election_waits_if_it_is_unnecessary_or_impossible(
-    in_sync: tuple[int, ...], brokers: tuple[int, ...], fact: str
-) -> None:
-    decision = decide_leader(partition(leader=None, in_sync=in_sync), unclean=True, brokers=brokers)
-    assert isinstance(decision, Waiting)
-    assert (decision.declared_at, decision.until_ms) == (SourceLocation("manifests/leaders.yaml", 6, 1), None)
-    assert mentions(decision.reason, "orders[0]", fact)
 
 
 def test_unclean_elections_have_exactly_their_partitions() -> None:
@@ -218,18 +214,6 @@ def test_unclean_elections_have_exactly_their_partitions() -> None:
     assert isinstance(decisions[0], ElectLeader)
     assert isinstance(decisions[1], Blocked)
     assert decisions[1].code == "B102"
-
-
-def test_the_number_equal_to_the_count_is_missing() -> None:
-    (decision,) = planned(leaders(partitions={"orders": [1]}, election="unclean"), snapshot(partition())).decisions
-    assert isinstance(decision, Blocked)
-
-
-def test_tolerance_does_not_apply_to_unclean_elections() -> None:
-    """It is for preferred leaders."""
-    policy = leaders(partitions={"orders": [0]}, election="unclean", tolerance=100)
-    (decision,) = planned(policy, snapshot(partition(leader=None, in_sync=()))).decisions
-    assert isinstance(decision, ElectLeader)
 
 
 # --- needs
@@ -253,20 +237,8 @@ def test_scan_request_of_exact_partitions() -> None:
     ]
 
 
-def test_both_elections_have_the_mode() -> None:
-    (preferred,) = planned(leaders(envelope={"mode": "continuous"}), snapshot(partition(leader=2))).decisions
-    unclean_policy = leaders(partitions={"orders": [0]}, election="unclean")
-    (unclean,) = planned(unclean_policy, snapshot(partition(leader=None, in_sync=()))).decisions
-    assert isinstance(preferred, ElectLeader)
-    assert isinstance(unclean, ElectLeader)
-    assert (preferred.mode, unclean.mode) == (Mode.CONTINUOUS, Mode.MERGE)
-
-
 def test_each_unread_leader_counts_once_as_preferred() -> None:
-    """One of four partitions has another leader.
-
-    With one unread partition more that exceeds 20 percent, with two it does not.
-    """
+    """One of four has another leader: over 20 percent with one unread, not with two."""
     known_partitions = [preferring(number, (1, 2, 3), 2 if number == 1 else 1) for number in range(1, 5)]
     unread_partitions = [preferring(number, (1, 2, 3), LOST) for number in (0, 5)]
     assert len(elected_partitions(20, *known_partitions)) == 1
@@ -282,23 +254,3 @@ def test_a_topic_with_an_unknown_number_of_partitions_suspends_the_tolerance() -
     unread = snapshot(*facts, topic("orders", 5), topic("a-unread", LOST))
     assert any(isinstance(d, ElectLeader) for d in planned(policy, known).decisions)
     assert not any(isinstance(d, ElectLeader) for d in planned(policy, unread).decisions)
-
-
-@pytest.mark.parametrize(
-    ("policy", "facts", "code", "stated"),
-    [
-        (leaders("odrers"), partition(), "B101", ("odrers",)),
-        (leaders(), topic("orders", LOST), "B103", ("partitions", "orders", LOST.reason)),
-        (leaders(), topic("orders", 1), "B103", ("orders[0]",)),
-        (leaders(), partition(leader=LOST), "B103", ("leader", "orders[0]", LOST.reason)),
-        (leaders(partitions={"orders": [3]}, election="unclean"), topic("orders", 3), "B102", ("orders", "3")),
-    ],
-)
-def test_missing_topics_and_partitions_have_code_and_location(
-    policy: Any, facts: Any, code: str, stated: tuple[str, ...]
-) -> None:
-    (decision,) = planned(policy, snapshot(facts)).decisions
-    assert isinstance(decision, Blocked)
-    assert decision.code == code
-    assert mentions(decision.reason, *stated)
-    assert decision.declared_at == SourceLocation("manifests/leaders.yaml", 6, 1)

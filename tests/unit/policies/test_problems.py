@@ -22,10 +22,7 @@ def problems(kind: type[Policy], spec: dict[str, Any]) -> list[tuple[FieldPath, 
 
 
 def assert_problem(problem: ValidationIssue, code: str, at: FieldPath, *facts: str, on_key: bool = False) -> None:
-    """Assert that the message names the wrong fields and values, and the hint what to write.
-
-    Either may have the `facts`.
-    """
+    """Assert code and position, and that message or hint have the facts."""
     assert (problem.code, problem.at, problem.on_key) == (code, at, on_key)
     assert problem.message
     assert problem.hint

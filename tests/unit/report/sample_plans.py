@@ -210,9 +210,7 @@ MOVED = plan(*elections_from("four", 4), *elections_from("five", 5), *elections_
 
 
 def folded_outcomes() -> list[Outcome]:
-    """Return folded outcomes with and without code and detail, and two equal outcomes, which are
-    not folded.
-    """
+    """Return folded outcomes with and without code and detail, and two equal ones, not folded."""
     rows = []
     for topic, count, code, detail in (
         ("both", 21, "POLICY_VIOLATION", "the broker refused"),

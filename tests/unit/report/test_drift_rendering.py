@@ -44,10 +44,7 @@ def partitions(count: int) -> list[Subject]:
 
 
 def test_in_sync_is_one_line_of_text_and_one_sentence_of_markdown() -> None:
-    """The text is one line.
-
-    The Markdown also has the marker by which a workflow finds the issue to close.
-    """
+    """The Markdown has the marker by which a workflow finds the issue to close."""
     (line,) = lines_of(report_of())
     assert mentions(line, "prod-eu", "5L6g3nShT-eMCtK--X86sw", "1,200 satisfied", "3 waiting")
     marker, empty, sentence = drift_markdown(report_of()).splitlines()
@@ -71,9 +68,7 @@ def test_a_report_that_is_not_one_of_a_series_has_no_age() -> None:
 
 
 def test_the_text_of_an_unchanged_drift_has_no_offsets_and_no_times() -> None:
-    """Neither format has the time of the run or the numbers of the reason, so that nothing edits
-    the issue.
-    """
+    """So that nothing edits the issue."""
     first = report_of(partitions(3), refused=("groups",))
     moved = tuple(replace(row, detail="offset 99999") for row in first.subjects)
     later = replace(first, subjects=moved, observed_at_ms=first.observed_at_ms + 3_600_000)
@@ -95,9 +90,7 @@ def test_a_cluster_that_could_not_be_read_never_counts_as_in_sync() -> None:
 
 
 def test_hostile_group_ids_are_escaped_in_drift_reports() -> None:
-    """Markup, mentions, ends of comments and workflow commands in a group id stay text in a code
-    span or in quotes.
-    """
+    """Markup, mentions, ends of comments and workflow commands stay text."""
     hostile = subject(Address("GroupRemoval", "dead", "-->`|<img src=x>@team\n::error::\u202e"), "group")
     markdown = drift_markdown(report_of([hostile], incomplete=("@team <b>",)))
     assert '`"-->\\u0060\\u007c<img src=x>@team\\n:\\u003aerror:\\u003a\\u202e"`' in markdown

@@ -163,10 +163,7 @@ def test_the_endpoint_serves_the_metrics_until_its_end(capsys: pytest.CaptureFix
 def test_a_loop_writes_metrics_and_a_health_file_for_each_round(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A round that fails is a round, so that no supervisor starts the loop again because brokers are away.
-
-    It counts for the word that was typed: `converge --every` counted as watch.
-    """
+    """Also for one that fails; it counts for the word that was typed, not always as watch."""
     (tmp_path / "cluster.yaml").write_text(CLUSTER % "billing")
     health, metrics, seen = tmp_path / "run" / "health.json", tmp_path / "m.prom", list[object]()
     typed, *_ = words = [

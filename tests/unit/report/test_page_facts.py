@@ -85,9 +85,7 @@ def plain(texts: Iterable[Text]) -> list[str]:
 
 @pytest.mark.parametrize("example", PLANS.values(), ids=PLANS)
 def test_each_report_of_a_plan_shows_its_facts(example: Plan) -> None:
-    """Text, full text, Markdown and annotations show items, folds above twenty, blocks, limits,
-    waivers and totals.
-    """
+    """Items, folds above twenty, blocks, limits, waivers and totals, in every medium."""
     report_facts.assert_shown(example)
 
 
@@ -99,9 +97,7 @@ def test_collapsed_lists_are_counted() -> None:
 
 @pytest.mark.parametrize("example", PLANS.values(), ids=PLANS)
 def test_an_explanation_has_the_decision_and_its_numbers(example: Plan) -> None:
-    """Address, location, reason, next step and code of the decision, and the numbers of its request
-    and its arithmetic.
-    """
+    """Address, time, reason, next step and code, and the numbers of request and arithmetic."""
     for decision in example.decisions:
         text = "\n".join(plain(render.explain(example, decision.address)))
         facts = [format_address(decision.address), formatting.format_time(example.observed_at_ms)]
@@ -135,9 +131,7 @@ def test_an_explanation_has_the_decision_and_its_numbers(example: Plan) -> None:
     [("five", 5), ("six", 6), ("five/five", 5), ("six/six", 6), ("five/five[0]", 1), ("ten", 10)],
 )
 def test_an_address_of_several_decisions_explains_five_and_counts_the_others(name: str, decisions: int) -> None:
-    """A policy or topic of up to five decisions has no headline and no remainder; a larger one has
-    its counts first.
-    """
+    """Up to five have no headline and no remainder; more have their counts first."""
     lines = plain(render.explain(CROWDED, Address.parse(f"RetentionFloor/{name}"), width=60))
     covered = [str(d.address) for d in CROWDED.decisions if d.address.policy == name.partition("/")[0]][:5]
     heads = [line for line in lines if line.startswith("RetentionFloor/")]
@@ -201,9 +195,7 @@ def outcome_totals(outcomes: Sequence[Outcome]) -> list[str]:
 
 @pytest.mark.parametrize("make_outcomes", OUTCOMES.values(), ids=OUTCOMES)
 def test_each_report_of_results_shows_every_outcome(make_outcomes: Callable[[], list[Outcome]]) -> None:
-    """Each subject with status, detail, code and read-back, the worst first; counts, and one next
-    step per open status and for what the plan blocks.
-    """
+    """The worst first, with counts and one next step per status and for what is blocked."""
     outcomes = make_outcomes()
     rows = outcome_rows(outcomes)
     text = plain(render.results_text(WHOLE, outcomes))
@@ -229,9 +221,7 @@ def test_each_report_of_results_shows_every_outcome(make_outcomes: Callable[[], 
 
 @pytest.mark.parametrize("make_outcomes", OUTCOMES.values(), ids=OUTCOMES)
 def test_results_have_at_most_ten_annotations_of_a_level(make_outcomes: Callable[[], list[Outcome]]) -> None:
-    """Failed and not attempted actions are errors, blocked and stale ones are warnings; the others
-    of a level are counted.
-    """
+    """Failed or not attempted are errors, blocked and stale warnings; the rest is counted."""
     outcomes = make_outcomes()
     *lines, notice = render.results_github(WHOLE, outcomes).splitlines()
     rows = outcome_rows(outcomes)
@@ -278,9 +268,7 @@ def diff_items(old: Plan, new: Plan) -> Iterator[tuple[DecisionChange, str, tupl
 
 @pytest.mark.parametrize(("old", "new"), COMPARISONS.values(), ids=COMPARISONS)
 def test_each_report_of_a_comparison_shows_every_change(old: Plan, new: Plan) -> None:
-    """Each address has its change and its numbers, in text and in Markdown; the totals count each
-    change; both digests are there.
-    """
+    """Each address has its change and numbers; totals count each change; both digests."""
     comparison = compare(old, new)
     text, markdown = plain(render.diff_text(comparison)), render.diff_markdown(comparison).splitlines()
     tally = sorted(f"{count:,}" for count in comparison.tally.values() if count)
@@ -339,9 +327,7 @@ def drift_rows(subjects: Sequence[drift.Subject]) -> list[tuple[str, ...]]:
 
 @pytest.mark.parametrize("example", PLANS.values(), ids=PLANS)
 def test_each_report_of_drift_shows_every_row(example: Plan) -> None:
-    """Forty rows of each list have code, title, since and next step, the others are counted; limits
-    and missing facts are named.
-    """
+    """Forty rows of a list with code, title, since and next step; limits and missing facts."""
     earlier = replace(example, decisions=example.decisions[1::2], observed_at_ms=example.observed_at_ms - HOUR_MS)
     report = drift.report(example, previous=[drift.report(earlier)])
     text, markdown = plain(render.drift_text(report)), render.drift_markdown(report).splitlines()
@@ -364,9 +350,7 @@ def test_each_report_of_drift_shows_every_row(example: Plan) -> None:
 
 
 def test_a_journal_entry_shows_its_author_and_its_result() -> None:
-    """Instant, address and request of an intent; status, code and read-back of an outcome. The heading of
-    the run has its plan and its author.
-    """
+    """The request of an intent, the result of an outcome; plan and author head the run."""
     entries = journal_entries()
     _totals, _empty, heading, *lines = plain(render.journal_text(entries, full=True))
     assert mentions(heading, entries[0].run_id, entries[0].plan_digest, "3 satisfied", "ada@ci", "4f2c9aa")
@@ -389,10 +373,7 @@ def words(lines: Iterable[Text]) -> list[str]:
 
 @pytest.mark.parametrize("width", [20, 32, 60, 80])
 def test_a_width_only_breaks_lines(width: int) -> None:
-    """A narrow page has the words of the wide one.
-
-    A line is too long only for a single word that does not fit.
-    """
+    """The words stay. Only a single word that does not fit makes a line too long."""
     renderers: list[Callable[[int | None], Iterable[Text]]] = [
         *(
             lambda at, p=p, full=full: render.text(p, width=at, full=full)

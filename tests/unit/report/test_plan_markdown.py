@@ -68,10 +68,7 @@ def test_there_are_no_tables() -> None:
 
 
 def test_long_lists_are_collapsed() -> None:
-    """Twenty-five entries are visible.
-
-    The others are in details with empty lines around them, which GitHub needs for Markdown.
-    """
+    """Twenty-five are visible, the others in details, between the empty lines GitHub needs."""
     text = report.markdown(plan(*[removal(f"etl-{number:03}") for number in range(40)]))
     (tap,) = re.finditer("<details><summary>(.*)</summary>\n\n- `", text)
     assert numbers(tap[1]) == ["15"]
@@ -91,9 +88,7 @@ def test_no_collapsed_list_is_empty() -> None:
 
 @pytest.mark.parametrize(("groups", "hidden"), [(10, None), (11, "1 more"), (12, "2 more")])
 def test_ten_groups_that_would_skip_records_are_named(groups: int, hidden: str | None) -> None:
-    """These groups are those of folded partitions; the others are counted, in a comment and on a
-    terminal.
-    """
+    """Of folded partitions; the others are counted, in a comment and on a terminal."""
     skips = tuple((f"reader-{number:02}", 2_000) for number in range(groups))
     folded = plan(*(purge(partition=number, skips=skips) for number in range(21)))
     text = report.markdown(folded)

@@ -25,19 +25,6 @@ def lines(example: Plan, **how: object) -> list[str]:
     return [line.plain for line in report.text(example, **how)]  # type: ignore[arg-type]
 
 
-def test_a_topic_is_one_line_and_its_partitions_are_lines_in_full() -> None:
-    """A single partition shows its offsets; several show their number; --full lists each."""
-    (row,) = [line for line in lines(plan(purge("clicks", 7))) if line.startswith("  clicks[7] (clicks-gdpr): ")]
-    assert mentions(row, "97,213 records", "39.1 %", "1000", "98213")
-    for count in (2, 20, 21, 64):
-        purges = [purge("clicks", number) for number in range(count)]
-        (row,) = [line for line in lines(plan(*purges)) if line.startswith("  clicks (clicks-gdpr): ")]
-        assert mentions(row, f"{97_213 * count:,} records", f"{count} partitions", "39.1 %")
-        full = lines(plan(*purges), full=True)
-        assert sum(line.startswith("    clicks[") for line in full) == count
-        assert sum("because newerThan 7d" in line for line in full) == count
-
-
 def test_a_folded_topic_shows_totals_and_the_groups_that_skip() -> None:
     """One line for 30 partitions has the totals, and a line for each group that would skip records."""
     decisions = [
@@ -183,10 +170,7 @@ def test_shares_are_left_out_where_the_limits_do_not_count_all_records() -> None
 
 
 def test_the_connection_of_a_removal_with_what_it_unblocks_is_drawn() -> None:
-    """At the removal and at the blocked subjects; a removal that is not in the plan is never proposed.
-
-    The report did not know whether such a group has members, and once proposed to remove one.
-    """
+    """On both sides. A removal that is not in the plan is never proposed, as it once was."""
     held = [
         blocked(f"RetentionFloor/week/{topic}[{number}]", held_by=held_by)
         for topic, number, held_by in (
@@ -276,13 +260,6 @@ def test_uncommitted_changes_and_a_missing_checkout_are_shown() -> None:
     assert "commit" not in lines(plan(source=Source()))[0]
 
 
-def test_incomplete_or_targeted_plans_say_so_first() -> None:
-    """A user who reads only the first lines learns that the plan is not complete."""
-    text_lines = lines(plan(removal(), incomplete=("broker 2 did not answer",), targets=("GroupRemoval/dead-etl",)))
-    assert mentions(text_lines[2], "broker 2 did not answer")
-    assert mentions(text_lines[3], "GroupRemoval/dead-etl")
-
-
 def test_refusals_and_waivers_are_shown_with_their_remaining_time() -> None:
     """Each waiver is shown once, although several limits may use it."""
     waiver = UsedWaiver(
@@ -365,16 +342,6 @@ def test_waiting_partitions_are_folded_by_interval_or_by_reason() -> None:
     replicas, clock = [line for line in text_lines if line.startswith("Waiting: ") and " — " in line]
     assert mentions(replicas, "2 partitions", "x, y", "broker 1 is away")
     assert mentions(clock, "3 partitions", "t", "1 s", "3 s", "t[0]", "at 0")
-
-
-def test_colour_is_a_style_of_whole_lines() -> None:
-    """Irreversible actions are red, and no text is markup."""
-    styles = {
-        line.plain.split(" ")[2]: str(line.style)
-        for line in report.text(plan(purge(), election()))
-        if line.plain[:2] == "  "
-    }
-    assert styles == {"orders[3]": "bold red", "payments[0]": "yellow"}
 
 
 @made.FEW

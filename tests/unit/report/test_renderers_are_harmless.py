@@ -35,9 +35,7 @@ ALLOWED_HTML = ("<details><summary>", "</details>", "</summary>", "<sub>", "</su
 
 
 def assert_harmless_markdown(text: str) -> None:
-    """Assert that only code spans and our own words have markup, details are closed, and no line is
-    a workflow command.
-    """
+    """Assert that only code spans and our words have markup, and no line is a command."""
     lines = text.split("\n")
     assert text.count("<details>") == text.count("</details>")
     for number, line in enumerate(lines):

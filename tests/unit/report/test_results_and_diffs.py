@@ -317,9 +317,7 @@ def test_a_folded_change_shows_its_values() -> None:
 
 
 def test_a_log_with_a_lower_start_is_larger() -> None:
-    """The comparison agrees with `--within`: more records would be removed, although the target is
-    the same.
-    """
+    """As for `--within`: more records would go, although the target is the same."""
     old, new = purge(log_start=900), purge(log_start=0)
     text_lines = [line.plain for line in report.diff_text(compare(plan(old), plan(new)))]
     assert text_lines[2].startswith("larger: RetentionFloor/orders-gdpr/orders[3] ")

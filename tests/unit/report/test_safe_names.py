@@ -63,9 +63,7 @@ def test_an_escaped_name_can_be_decoded_exactly(name: str) -> None:
 @FEW
 @given(anything)
 def test_escaped_text_has_no_control_characters_and_no_commands(name: str) -> None:
-    """No control, format, blank, right-to-left or combining character, no second spelling, no
-    workflow command.
-    """
+    """Nor format, blank, right-to-left or combining characters, or a second spelling."""
     for text in (
         escape_name(name),
         quoted(name),
@@ -163,9 +161,7 @@ def test_ordinary_addresses_are_shown_as_they_are_typed() -> None:
 @FEW
 @given(anything)
 def test_a_name_in_markdown_is_one_code_span(name: str) -> None:
-    """It has one opening and one closing backtick, no cell border and no line end, so that nothing
-    in it is markup.
-    """
+    """One opening and one closing backtick, no cell border, no line end: nothing is markup."""
     text = escape.markdown_code(escape.quoted(name))
     assert text[0] == text[-1] == "`"
     assert not set("`|\n\r") & set(text[1:-1])
@@ -210,9 +206,7 @@ def test_a_workflow_command_is_one_line_and_can_be_decoded(value: str) -> None:
 @given(st.lists(st.one_of(names, st.text(alphabet='\\":#[ a\x7f', max_size=12))))
 @example([":::", "a::b", "###[error]", "\\##[x]", "\\\\::", '"::"', "\x7f"])
 def test_json_has_no_command_and_the_same_value(texts: list[str]) -> None:
-    """A runner searches commands anywhere in a line of its log, and a user may print the JSON of a
-    plan.
-    """
+    """A runner searches its whole log for commands, and a user may print a plan's JSON."""
     harmless_text = harmless_json(json.dumps(texts))
     assert "::" not in harmless_text
     assert "##[" not in harmless_text

@@ -30,9 +30,7 @@ def test_partition_requests_for_leadership_read_no_offsets() -> None:
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.integers(1, 6_000), max_size=4), st.booleans())
 def test_partition_chunks_contain_each_partition_once(sizes: list[int], counted: bool) -> None:
-    """Every partition with a leader is in exactly one chunk, of at most 2,000 partitions of that
-    leader.
-    """
+    """Each with a leader is in one chunk, of at most 2,000 partitions of that leader."""
     topics = [topic(f"t{index}", size) for index, size in enumerate(sizes)]
     needs = ScanRequest(topics=(TopicRequest(topics=selectors("t0", "t1"), offsets=True),), cluster_records=counted)
     listed = listing(*topics)
@@ -141,9 +139,7 @@ def test_partition_chunks_alternate_between_leaders() -> None:
 @settings(deadline=None)
 @given(st.dictionaries(st.integers(0, 49), st.integers(0, 3_000_000), max_size=50))
 def test_log_chunks_read_each_partition_once(sizes: dict[int, int]) -> None:
-    """Every partition of the log in exactly one chunk, empty ones too; no chunk is heavier than the
-    average by more than one partition.
-    """
+    """Empty ones, too; no chunk is heavier than the average by more than one partition."""
     chunks = log_chunks(sizes)
     assert sorted(number for chunk in chunks for number in chunk.log) == sorted(sizes)
     if chunks:

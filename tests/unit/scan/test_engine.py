@@ -225,10 +225,7 @@ def test_a_jvm_that_ends_at_once_names_the_log(tmp_path: Path, monkeypatch: pyte
 
 
 def test_no_command_line_has_a_property(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Secrets of --spark-conf were once in the command line of spark-submit, which every user can read.
-
-    A file that PYSPARK_SUBMIT_ARGS names still counts: spark-submit reads one file only.
-    """
+    """Every user could read secrets of --spark-conf; PYSPARK_SUBMIT_ARGS still counts."""
     home, user_file = tmp_path / "spark", tmp_path / "user.properties"
     (home / "jars").mkdir(parents=True)
     (home / "jars" / f"spark-core_2.13-{version('pyspark')}.jar").touch()

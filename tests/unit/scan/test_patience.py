@@ -1,4 +1,4 @@
-"""The time limits of a scan: one for all chunks, and a larger one for the whole job."""
+"""How long a scan waits for brokers, and which groups a broker hides."""
 
 import time
 from concurrent.futures import Future
@@ -6,13 +6,15 @@ from concurrent.futures import Future
 import pytest
 
 from reconciler.kafka.connect import Connection
+from reconciler.kafka.group_listing import GroupListing
 from reconciler.kafka.offsets import Watermarks
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import Unknown
+from reconciler.model.snapshot import NOT_ASKED, Unknown
 from reconciler.scan.scan import Listings, _divide
 from reconciler.scan.snapshot_builder import ConsumerOffsetsLog
+from tests.strategies import facts
 from tests.unit.scan.listings import groups, requests_of, topic, topics
 
 LOST = Unknown("no answer")
@@ -40,9 +42,7 @@ def planned(partitions: int, log_records: int = 0, timeout_s: float = 30.0) -> t
 
 
 def test_late_chunks_of_a_large_scan_have_their_patience() -> None:
-    """The limit once counted from the start of the job: later chunks had five seconds, whatever
-    --timeout was.
-    """
+    """Counted from the start of the job, later chunks had five seconds, for any --timeout."""
     _, small_s, _ = planned(10)
     reading_s, large_s, _ = planned(20_000, log_records=5_000_000)
     assert small_s == pytest.approx(30, abs=0.1)
@@ -90,3 +90,60 @@ def test_the_chunks_of_a_scan_follow_the_leaders_of_the_consumer_offsets() -> No
     of_log = [{leaders[number] for number in chunk.log} for chunk in chunks if chunk.log]
     assert len(of_log) == 6
     assert all(len(brokers) == 1 for brokers in of_log)
+
+
+@pytest.mark.parametrize(
+    ("log", "reason"),
+    [
+        (ConsumerOffsetsLog(sizes={0: 5, 1: 0}, partitions=2), None),
+        (ConsumerOffsetsLog(), None),
+        (ConsumerOffsetsLog(missing=NOT_ASKED), None),
+        (ConsumerOffsetsLog(sizes={0: 5}, partitions=3), "no broker lists the groups of 2 of 3 partitions"),
+        (
+            ConsumerOffsetsLog(sizes={0: 5, 1: 0}, partitions=2, unanswered={1: Unknown("its leader did not answer")}),
+            "the groups of __consumer_offsets[1] may not be listed: its leader did not answer",
+        ),
+        (ConsumerOffsetsLog(missing=Unknown("no right")), "whether every group is listed is unknown: no right"),
+    ],
+    ids=["all led", "no __consumer_offsets", "not asked", "two without a leader", "a silent leader", "invisible log"],
+)
+def test_a_log_without_leaders_hides_groups(log: ConsumerOffsetsLog, reason: str | None) -> None:
+    """Live brokers omit, without an error, the groups of partitions that they do not lead."""
+    hides_groups = log.hides_groups
+    if reason is None:
+        assert hides_groups is None
+    else:
+        assert isinstance(hides_groups, Unknown)
+        assert reason in hides_groups.reason
+
+
+@pytest.mark.parametrize(
+    ("missing", "groups", "hidden", "reason"),
+    [
+        (None, ["billing"], False, '__consumer_offsets is hidden or absent, although "billing" is a group'),
+        (None, [], False, None),
+        (None, ["billing"], True, None),
+        (Unknown("no right"), ["billing"], True, None),
+        (Unknown("no right"), [], False, "whether every group is listed is unknown: no right"),
+    ],
+    ids=["a provider hides it", "a new cluster", "the Cluster says so", "nor is a right needed", "an invisible log"],
+)
+def test_brokers_without_consumer_offsets_list_no_group(
+    missing: Unknown | None, groups: list[str], hidden: bool, reason: str | None
+) -> None:
+    """The data source took "unknown topic" for a new cluster, whatever groups were listed: its rows were complete."""
+    listed = GroupListing(groups={name: facts.group(name) for name in groups}, incomplete=None)
+    log, listing = ConsumerOffsetsLog(missing=missing).judge(listed, hidden=hidden)
+    assert log.hidden == hidden
+    assert listing.groups == listed.groups
+    if reason is None:
+        assert listing.incomplete is None
+    else:
+        assert isinstance(listing.incomplete, Unknown)
+        assert reason in listing.incomplete.reason
+
+
+def test_what_makes_a_listing_incomplete_itself_stays() -> None:
+    silent = Unknown("a broker did not answer")
+    _log, listing = ConsumerOffsetsLog().judge(GroupListing(groups={}, incomplete=silent), hidden=False)
+    assert listing.incomplete is silent

@@ -8,9 +8,7 @@ from tests.unit.scan.listings import topics as listing
 
 
 def test_partition_requests_merge_what_several_parts_request() -> None:
-    """Each partition is there once, with everything that some part requests; other partitions are
-    not there.
-    """
+    """Each partition is there once, with all that some part requests, and no other."""
     needs = ScanRequest(
         topics=(
             TopicRequest(topics=selectors("a*"), partitions=frozenset({0, 1}), offsets=True, instants_ms=(9, 3)),
@@ -47,9 +45,7 @@ def test_partition_requests_skip_topics_with_unknown_partitions() -> None:
 
 
 def test_counted_topics_are_not_the_brokers_own() -> None:
-    """Internal topics do not count for the cluster; a topic's own records count where its offsets
-    are requested.
-    """
+    """Internal topics do not count for the cluster; a topic's own where offsets are requested."""
     listed = listing(topic("a"), topic("b"), topic("__consumer_offsets"))
     assert select.topics_to_count(ScanRequest(cluster_records=True), {}, listed) == {"a", "b"}
     needs = ScanRequest(

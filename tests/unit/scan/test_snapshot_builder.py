@@ -146,10 +146,7 @@ def test_partition_with_leadership_only() -> None:
 
 
 def test_last_purge_is_the_journals() -> None:
-    """If requested: None for "never purged", Unknown for an unreadable journal.
-
-    Otherwise "not asked".
-    """
+    """None means never purged, Unknown an unreadable journal, and "not asked" not requested."""
     assert facts(partition_request(), None, purges={T0: 8}).last_purge is NOT_ASKED
     assert facts(partition_request(last_purge=True), None, purges={T0: 8}).last_purge == 8
     assert facts(partition_request(last_purge=True), None, purges={}).last_purge is None
@@ -248,6 +245,7 @@ def group_row(**columns: Any) -> Row:
     return {**read, **activity, **columns}
 
 
+READERS = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), readers=True),))
 NEEDS_ACTIVITY = ScanRequest(groups=(GroupRequest(groups=(Selector("g"),), activity=True),))
 
 
@@ -263,151 +261,142 @@ def group_facts(
     return result.get("g")
 
 
-def test_group_with_evidence() -> None:
-    """Counts and fingerprint from the commits, activity and newest record from the log."""
-    result = group_facts(group_row())
-    assert (result.listed, result.type, result.state) == (True, GroupType.CLASSIC, GroupState.EMPTY)
-    assert (result.commits, result.commit_topics, result.fingerprint) == (2, 1, "f" * 64)
-    assert (result.last_activity_ms, result.newest_record) == (1_000, (3, 9))
+OWN_LOG = log_partition("g", 50)
+LOST_LOG = ConsumerOffsetsLog(partitions=50, unread={OWN_LOG: Unknown("lost")})
+OTHER_LOG = ConsumerOffsetsLog(partitions=50, unread={(OWN_LOG + 1) % 50: Unknown("lost")})
+NO_COMMITS = {"commits": None, "commit_topics": None, "fingerprint": None}
+HIDDEN_G, UNTYPED = groups(hidden=("g",)), replace(groups("g"), without_types=True)
+ONE_LOG = ConsumerOffsetsLog(partitions=1)
+KNOWN = {"commits": 2, "commit_topics": 1, "fingerprint": "f" * 64}
 
 
-def test_silence_is_not_idleness() -> None:
-    """A group without records in the log, or without times, is Unknown and not idle."""
-    silent = group_facts(group_row(log_offset=None))
-    assert "no record" in reason(silent.last_activity_ms)
-    assert "no record" in reason(silent.newest_record)
-    timeless = group_facts(group_row(last_activity_ms=None))
-    assert "carries a time" in reason(timeless.last_activity_ms)
-    assert timeless.newest_record == (3, 9)
+OPEN_TRANSACTION = "…open transaction of __consumer_offsets[3]"
 
 
-@pytest.mark.parametrize(("end", "is_idle"), [(10, True), (9, False), (4, False)])
-def test_a_record_that_may_be_of_an_open_transaction_is_activity(end: int, is_idle: bool) -> None:
-    """A removal took a group while the transaction with its next commit was open, once that was old enough."""
-    result = group_facts(group_row(), log=ConsumerOffsetsLog(partitions=50, last_stable_offsets={3: end}))
-    if is_idle:
-        assert result.last_activity_ms == 1_000
-    else:
-        assert "open transaction of __consumer_offsets[3]" in reason(result.last_activity_ms)
-        assert isinstance(result.newest_record, Unknown)
+def ends_at(last_stable_offset: int) -> ConsumerOffsetsLog:
+    return ConsumerOffsetsLog(partitions=50, last_stable_offsets={3: last_stable_offset})
 
 
-def test_group_with_an_unread_log_partition() -> None:
-    """The group's own partition of the log decides, not the others."""
-    unread_log = ConsumerOffsetsLog(partitions=50, unread={log_partition("g", 50): Unknown("lost")})
-    assert reason(group_facts(group_row(), log=unread_log).last_activity_ms) == "lost"
-    missing = ConsumerOffsetsLog(missing=Unknown("no right"))
-    assert reason(group_facts(group_row(), log=missing).last_activity_ms) == "no right"
-    elsewhere = ConsumerOffsetsLog(partitions=50, unread={(log_partition("g", 50) + 1) % 50: Unknown("lost")})
-    assert group_facts(group_row(), log=elsewhere).last_activity_ms == 1_000
+def of_commits(keys: int, commits: int) -> dict[str, Any]:
+    """Return the facts of a group of which the log holds more commits than its coordinator told."""
+    words = f"…__consumer_offsets holds {keys} commits of the group, its coordinator has {commits}"
+    return {**dict.fromkeys(KNOWN, words), "newest_record": (3, 9)}
 
 
-def test_group_whose_commits_failed_or_are_missing() -> None:
-    """Every fact from commits has the row's error, or says that there is no row."""
-    failed = group_facts(group_row(error="timed out", commits=None, commit_topics=None, fingerprint=None))
-    assert {reason(fact) for fact in (failed.commits, failed.commit_topics, failed.fingerprint)} == {"timed out"}
-    assert "no answer" in reason(group_facts(None).commits)
-
-
-def test_group_with_more_commits_in_the_log_than_at_its_coordinator() -> None:
-    """The coordinator omits commits on topics that the caller may not describe, so a removal would
-    name too few.
-    """
-    for commits, keys, is_known in ((2, 2, True), (2, 1, True), (2, None, True), (2, 3, False), (0, 1, False)):
-        result = group_facts(group_row(commits=commits, commit_keys=keys))
-        if is_known:
-            assert (result.commits, result.fingerprint) == (commits, "f" * 64)
-        else:
-            for fact in (result.commits, result.commit_topics, result.fingerprint):
-                expected = f"__consumer_offsets holds {keys} commits of the group, its coordinator has {commits}"
-                assert expected in reason(fact)
-        assert result.newest_record == (3, 9)
-
-
-def test_group_that_only_the_log_or_the_old_list_call_knows() -> None:
-    """The group is not listed, has the type of its records, and its commits are Unknown.
-
-    A removed group is not there.
-    """
-    live = group_row(commits=None, commit_topics=None, fingerprint=None, live=True, seems="share")
-    for listing in (groups(), groups(hidden=("g",))):
-        result = group_facts(live, listing=listing)
-        assert (result.listed, result.type) == (False, GroupType.SHARE)
-        assert "no list call names" in reason(result.commits)
-    assert group_facts(group_row(live=False, seems="classic"), listing=groups()) is None
+def streams(members: int = 0, **columns: Any) -> Row:
+    return group_row(live=True, seems="streams", members=members, **columns)
 
 
 @pytest.mark.parametrize(
-    ("log", "seems", "expected"),
+    ("row", "options", "expected"),
     [
-        (ConsumerOffsetsLog(partitions=1), "classic", GroupType.CLASSIC),
-        (ConsumerOffsetsLog(partitions=1), "consumer", Unknown),  # of the early access in Kafka 3.7
-        (ConsumerOffsetsLog(partitions=1, unread={0: Unknown("away")}), "classic", Unknown),
-        (ConsumerOffsetsLog(partitions=1, skipped=1), "classic", Unknown),
-        (ConsumerOffsetsLog(missing=Unknown("hidden")), "classic", Unknown),
+        # Counts and fingerprint are from the commits, activity and newest record from the log.
+        (
+            group_row(),
+            {},
+            {"listed": True, "type": GroupType.CLASSIC, "state": GroupState.EMPTY, "last_activity_ms": 1_000, **KNOWN},
+        ),
+        # Silence is not idleness: without records in the log, or without times.
+        (group_row(log_offset=None), {}, {"last_activity_ms": "…no record", "newest_record": "…no record"}),
+        (group_row(last_activity_ms=None), {}, {"last_activity_ms": "…carries a time", "newest_record": (3, 9)}),
+        # What may be of an open transaction is activity: its removal took the next commit of a producer.
+        (group_row(), {"log": ends_at(10)}, {"last_activity_ms": 1_000, "newest_record": (3, 9)}),
+        *(
+            (group_row(), {"log": ends_at(end)}, {"last_activity_ms": OPEN_TRANSACTION, "newest_record": "…"})
+            for end in (9, 4)
+        ),
+        # The group's own partition of the log decides, not the others.
+        (group_row(), {"log": LOST_LOG}, {"last_activity_ms": Unknown("lost")}),
+        (
+            group_row(),
+            {"log": ConsumerOffsetsLog(missing=Unknown("no right"))},
+            {"last_activity_ms": Unknown("no right")},
+        ),
+        (group_row(), {"log": OTHER_LOG}, {"last_activity_ms": 1_000}),
+        # Every fact from commits has the row's error, or says that there is no row.
+        (group_row(error="timed out", **NO_COMMITS), {}, dict.fromkeys(KNOWN, Unknown("timed out"))),
+        (None, {}, {"commits": "…no answer"}),
+        # The coordinator omits topics that the caller may not describe: a removal would name too few.
+        *((group_row(commit_keys=keys), {}, {**KNOWN, "newest_record": (3, 9)}) for keys in (2, 1, None)),
+        (group_row(commit_keys=3), {}, of_commits(3, 2)),
+        (group_row(commits=0, commit_keys=1), {}, of_commits(1, 0)),
+        # Not listed, with the type of its records; a removed one is absent.
+        *(
+            (
+                group_row(live=True, seems="share", **NO_COMMITS),
+                {"listing": listing},
+                {"listed": False, "type": GroupType.SHARE, "commits": "…no list call names"},
+            )
+            for listing in (groups(), HIDDEN_G)
+        ),
+        (group_row(live=False, seems="classic"), {"listing": groups()}, None),
+        # Brokers before Kafka 3.8 tell no type; a key of another protocol, of any group, makes all unknown.
+        (group_row(live=True, seems="classic"), {"log": ONE_LOG, "listing": UNTYPED}, {"type": GroupType.CLASSIC}),
+        *(
+            (group_row(live=True, seems=seems), {"log": log, "listing": UNTYPED}, {"type": "…"})
+            for seems, log in (
+                ("consumer", ONE_LOG),  # of the early access in Kafka 3.7
+                ("classic", ConsumerOffsetsLog(partitions=1, unread={0: Unknown("away")})),
+                ("classic", ConsumerOffsetsLog(partitions=1, skipped=1)),
+                ("classic", ConsumerOffsetsLog(missing=Unknown("hidden"))),
+            )
+        ),
+        # Without the log they are classic if no broker knows another protocol, which Kafka 3.7 may.
+        *(
+            (
+                group_row(log_offset=None),
+                {"log": ConsumerOffsetsLog(hidden=True), "listing": replace(UNTYPED, classic_only=classic_only)},
+                {"type": GroupType.CLASSIC if classic_only else "…"},
+            )
+            for classic_only in (True, False)
+        ),
+        # Its first record names no protocol, like Connect's; a consumer would be listed.
+        *(
+            (group_row(live=True, seems=seems, **NO_COMMITS), {"listing": listing}, {"type": kind})
+            for seems in ("classic", "consumer")
+            for listing, kind in ((HIDDEN_G, GroupType.HIDDEN), (groups(), GroupType(seems)))
+        ),
+        # Members of a Streams group cannot be described: before its first commit it may read any topic.
+        (streams(), {"needs": READERS, "listing": HIDDEN_G}, {"type": GroupType.STREAMS, "consumption_unread": None}),
+        (
+            streams(commits=0),
+            {"needs": READERS, "listing": HIDDEN_G},
+            {"consumption_unread": "…Streams group without a commit"},
+        ),
+        # The log says whether it has members. Without the whole log its state is unknown, and never EMPTY.
+        *(
+            (
+                streams(members),
+                {"listing": HIDDEN_G, "log": log},
+                {"type": GroupType.STREAMS, "listed": True, "state": state},
+            )
+            for members, log, state in (
+                (0, ConsumerOffsetsLog(partitions=50), GroupState.EMPTY),
+                (1, ConsumerOffsetsLog(partitions=50), GroupState.STABLE),
+                (0, LOST_LOG, Unknown("lost")),
+            )
+        ),
+        (streams(), {"listing": groups()}, {"type": GroupType.STREAMS, "listed": False}),
+        # A group that is not requested has its listing only.
+        (
+            group_row(),
+            {"needs": ScanRequest()},
+            {"state": GroupState.EMPTY, "commits": NOT_ASKED, "last_activity_ms": NOT_ASKED},
+        ),
     ],
 )
-def test_groups_of_brokers_without_types_are_classic_if_the_whole_log_says_so(
-    log: ConsumerOffsetsLog, seems: str, expected: GroupType | type[Unknown]
-) -> None:
-    """Brokers before Kafka 3.8 tell no type; a key of another protocol, of whatever group, makes all unknown."""
-    row = group_row(live=True, seems=seems)
-    facts = group_facts(row, log=log, listing=replace(groups("g"), without_types=True))
-    assert facts.type is expected if isinstance(expected, GroupType) else isinstance(facts.type, expected)
-
-
-@pytest.mark.parametrize("classic_only", [True, False])
-def test_groups_of_brokers_without_types_are_classic_without_the_log_if_no_broker_knows_another_protocol(
-    classic_only: bool,
-) -> None:
-    """Kafka 3.7 may have another one; it looks the same where `__consumer_offsets` is hidden."""
-    listing = replace(groups("g"), without_types=True, classic_only=classic_only)
-    facts = group_facts(group_row(log_offset=None), log=ConsumerOffsetsLog(hidden=True), listing=listing)
-    assert (facts.type is GroupType.CLASSIC) is classic_only
-
-
-@pytest.mark.parametrize("seems", ["classic", "consumer"])
-def test_group_that_the_current_listing_omits_is_no_consumer_group(seems: str) -> None:
-    """A Connect group's first record names no protocol, like a standalone consumer's; but a
-    consumer would be listed.
-    """
-    new_group = group_row(commits=None, commit_topics=None, fingerprint=None, live=True, seems=seems)
-    assert group_facts(new_group, listing=groups(hidden=("g",))).type is GroupType.HIDDEN
-    assert group_facts(new_group, listing=groups()).type is GroupType(seems), (
-        "only the log has it: created after the listing"
-    )
-
-
-def test_what_a_streams_group_reads_is_known_once_it_has_committed() -> None:
-    """Its members cannot be described: before its first commit it may read any topic."""
-    listing = groups(hidden=("g",))
-    for commits, is_known in ((2, True), (0, False)):
-        row = group_row(commits=commits, live=True, seems="streams")
-        result = group_facts(row, needs=READERS, listing=listing)
-        assert result.type is GroupType.STREAMS
-        if is_known:
-            assert result.consumption_unread is None
+def test_facts_of_a_group(row: Row | None, options: dict[str, Any], expected: dict[str, Any] | None) -> None:
+    """`…`: the fact is Unknown, with these words."""
+    facts = group_facts(row, **options)
+    if expected is None:
+        assert facts is None
+        return
+    for name, value in expected.items():
+        fact = getattr(facts, name)
+        if isinstance(value, str) and value.startswith("…"):
+            assert value[1:] in reason(fact)
         else:
-            assert "Streams group without a commit" in reason(result.consumption_unread)
-
-
-@pytest.mark.parametrize(
-    ("members", "unread", "state"),
-    [
-        (0, {}, GroupState.EMPTY),
-        (1, {}, GroupState.STABLE),
-        (0, {log_partition("g", 50): Unknown("lost")}, Unknown("lost")),
-    ],
-)
-def test_the_consumer_offsets_says_whether_a_streams_group_has_members(
-    members: int, unread: dict[int, Unknown], state: GroupState | Unknown
-) -> None:
-    """No call describes one. Without the whole log its state is unknown, and never EMPTY."""
-    row = group_row(live=True, seems="streams", members=members)
-    result = group_facts(row, listing=groups(hidden=("g",)), log=ConsumerOffsetsLog(partitions=50, unread=unread))
-    assert (result.type, result.listed, result.state) == (GroupType.STREAMS, True, state)
-    only_in_log = group_facts(row, listing=groups())
-    assert (only_in_log.type, only_in_log.listed) == (GroupType.STREAMS, False)
+            assert fact == value, name
 
 
 def test_consumers_of_a_topic_are_all_groups_that_consume_it_wherever_they_stand() -> None:
@@ -421,14 +410,6 @@ def test_consumers_of_a_topic_are_all_groups_that_consume_it_wherever_they_stand
     assert result["other"].consumers is NOT_ASKED
 
 
-def test_group_that_is_not_requested_has_its_listing_only() -> None:
-    """Type and state of all groups are known; other facts are "not asked"."""
-    result = group_facts(group_row(), needs=ScanRequest())
-    assert result.state is GroupState.EMPTY
-    assert result.commits is NOT_ASKED
-    assert result.last_activity_ms is NOT_ASKED
-
-
 def test_a_group_whose_consumption_failed_says_so() -> None:
     """Only that group blocks; where no readers are requested, all are "not asked"."""
     rows = Rows({}, {"g": group_row(error="timed out")}, {}, [])
@@ -436,9 +417,6 @@ def test_a_group_whose_consumption_failed_says_so() -> None:
     assert reason(facts["g"].consumption_unread) == "timed out"
     assert facts["f"].consumption_unread is None
     assert snapshot_builder.group_facts(ScanRequest(), groups("f"), rows, READ)["f"].consumption_unread is NOT_ASKED
-
-
-READERS = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), readers=True),))
 
 
 @pytest.mark.parametrize(
@@ -517,9 +495,7 @@ def test_consumer_offsets_with_missing_partitions() -> None:
 
 
 def test_consumer_offsets_that_does_not_exist_or_was_not_requested() -> None:
-    """A cluster without commits has a complete, empty log; an invisible log is Unknown for every
-    group.
-    """
+    """Without commits the log is complete and empty; an invisible one is Unknown for all."""
     nothing = ConsumerOffsetsLog().with_rows([])
     assert (nothing.missing, nothing.unread) == (None, {})
     assert nothing.reason_for("g") is None
@@ -555,10 +531,7 @@ def retained(policy: frozenset[str] | Unknown = frozenset({"delete"})) -> Retent
 
 
 def test_topic_records_need_the_answers_of_all_chunks() -> None:
-    """The partitions of a topic are in several chunks, one or more for each leader.
-
-    Without the answer of one of them the sum of the others once counted as that of the topic.
-    """
+    """Without the answer of one leader's chunk the sum once counted as that of the topic."""
     answers = [answer(topics=[{"topic": "t", "records": 5, "read": 1}]) for _leader in range(2)]
     for count, expected in ((2, 10), (1, "1 of 2 partitions"), (0, "0 of 2 partitions")):
         rows = combine(answers[:count], ScanRequest(), {})

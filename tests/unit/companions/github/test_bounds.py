@@ -272,9 +272,7 @@ def test_an_attempt_that_runs_has_no_plan_yet(api: FakeApi) -> None:
 
 
 def test_the_merge_is_the_approval_of_a_cluster_that_an_operator_names(api: FakeApi) -> None:
-    """Also if a person approved before the plan ended: that approval made the rule stricter than
-    without any, against what docs/github.md says.
-    """
+    """Also if a person approved before the plan ended, which once made the rule stricter."""
     api.answers |= merge_answers(eu=41)
     api.answers["pulls/7/reviews"] = [review(hour=7)]
     assert "Planned after" in finder(api, "eu").find()[0][0].refusal

@@ -25,9 +25,7 @@ WORKFLOWS = [path for path in WRITTEN if path.startswith(".github/workflows/")]
 
 
 def test_init_writes_the_workflows_which_install_one_commit_of_this_program() -> None:
-    """Nothing is missing from the package's data, and no workflow installs by a name that anyone
-    could register.
-    """
+    """The package lacks no data, and no workflow installs by a name that anyone could register."""
     assert list(WRITTEN) == [
         ".github/dependabot.yml",
         ".github/workflows/apply.yml",
@@ -46,9 +44,7 @@ def test_init_writes_the_workflows_which_install_one_commit_of_this_program() ->
 
 
 def test_this_repository_runs_the_workflows_that_init_writes() -> None:
-    """Other repositories differ in the line of the action only. This repository's file of Dependabot
-    covers its image, too.
-    """
+    """Others differ in the line of the action only. Our Dependabot covers the image, too."""
     assert WRITTEN.keys() - OWN.keys() == {workflows.DEPENDABOT}
     for path, text in OWN.items():
         assert (ROOT / path).read_text(encoding="utf-8") == text
@@ -56,9 +52,7 @@ def test_this_repository_runs_the_workflows_that_init_writes() -> None:
 
 
 def test_the_action_installs_the_program_of_its_own_commit() -> None:
-    """The dependencies come from the lock files by hash, no package index provides this program, and
-    pip fetches no build requirement by itself.
-    """
+    """Dependencies by hash from lock files; no index has the program, pip fetches no builder."""
     text = (ROOT / ACTION).read_text(encoding="utf-8")
     assert "kafka-reconciler" not in text
     assert "options=(--quiet --require-hashes --no-deps --no-build-isolation)\n" in text
@@ -69,9 +63,7 @@ def test_the_action_installs_the_program_of_its_own_commit() -> None:
 
 
 def test_the_action_shares_downloads_between_jobs_only_where_a_job_asks_for_it() -> None:
-    """Every job can write to a cache. Without the input, pip neither reads nor writes one, and the
-    step of the shared cache does not run.
-    """
+    """Every job can write to a cache: without the input none is read or written."""
     action = YAML(typ="safe").load((ROOT / ACTION).read_text(encoding="utf-8"))
     assert action["inputs"]["cache"]["default"] == "false"
     steps = action["runs"]["steps"]
@@ -93,9 +85,7 @@ def test_dependabot_keeps_the_commits_of_the_actions_current() -> None:
     "path", [*WORKFLOWS, *(f".github/workflows/{name}.yml" for name in ("ci", "long", "release")), ACTION]
 )
 def test_third_party_actions_are_pinned_by_commit_and_named_by_version(path: str) -> None:
-    """Every `uses` is local or a full commit with the version beside it, one version of each action
-    throughout.
-    """
+    """Each `uses` is local or a full commit beside its version, the same one everywhere."""
     uses = re.findall(r"\buses: (.*)", (ROOT / path).read_text(encoding="utf-8"))
     assert uses or "red.yml" in path
     for reference in uses:
@@ -115,9 +105,7 @@ def test_one_commit_per_third_party_action() -> None:
 
 @pytest.mark.parametrize("path", WORKFLOWS)
 def test_no_expression_stands_inside_a_script_and_permissions_start_empty(path: str) -> None:
-    """Foreign text reaches scripts only through the environment, pull_request_target triggers no
-    job, and no permission holds for all jobs.
-    """
+    """Foreign text reaches scripts by the environment only; no pull_request_target."""
     text = (ROOT / path).read_text(encoding="utf-8")
     jobs = YAML(typ="safe").load(text)["jobs"].values()
     scripts = [step["run"] for job in jobs for step in job.get("steps", ()) if "run" in step]
@@ -134,9 +122,7 @@ SHELL_MAX = 10
 
 @pytest.mark.parametrize("path", [*WORKFLOWS, "examples/gitlab/.gitlab-ci.yml"])
 def test_a_step_is_a_command_and_no_program(path: str) -> None:
-    """A script has few lines and asks neither the API nor JSON anything: what decides is in the
-    program, with tests. One step of apply.yml once had a hundred lines of bash, jq and awk.
-    """
+    """What decides is in the program, with tests; a step once had a hundred lines of shell."""
     jobs = YAML(typ="safe").load((ROOT / path).read_text(encoding="utf-8"))
     if "jobs" in jobs:
         scripts = [step["run"] for job in jobs["jobs"].values() for step in job.get("steps", ()) if "run" in step]
@@ -171,9 +157,7 @@ def test_the_rules_read_the_names_that_plan_yml_writes() -> None:
 
 
 def test_no_python_imports_modules_of_the_checkout() -> None:
-    """`python -m` and the Python workers of Spark put their folder, which is a checkout, before the
-    standard library. PYTHONSAFEPATH keeps it out in each workflow and in the action.
-    """
+    """Python and Spark's workers put it before the standard library, but for PYTHONSAFEPATH."""
     for path in WORKFLOWS:
         assert YAML(typ="safe").load(OWN[path])["env"]["PYTHONSAFEPATH"] == "1", path
     steps = YAML(typ="safe").load((ROOT / ACTION).read_text(encoding="utf-8"))["runs"]["steps"]
@@ -184,9 +168,7 @@ def test_no_python_imports_modules_of_the_checkout() -> None:
 
 @pytest.mark.parametrize("files", ["this repository's", "init's"])
 def test_zizmor_finds_nothing_in_the_workflows(files: str, tmp_path: Path) -> None:
-    """The auditor of workflows finds nothing at its strictest level, in our workflows and in those of
-    users.
-    """
+    """At its strictest level, in our workflows and in those of users."""
     zizmor = shutil.which("zizmor", path=str(Path(sys.executable).parent))
     assert zizmor
     audited = [ROOT / ".github", ROOT / ACTION]
@@ -217,9 +199,7 @@ DEFAULT_BRANCH = {
 
 
 def test_a_job_that_writes_has_no_secret_and_runs_one_command_of_the_program() -> None:
-    """A token that can write and an environment with secrets are never in one job. A job that writes
-    checks out the default branch, which has the action, and runs nothing but `reconciler github`.
-    """
+    """It checks out the default branch, and runs nothing but `reconciler github`."""
     writing = set()
     for path in WORKFLOWS:
         name = Path(path).name
@@ -235,9 +215,7 @@ def test_a_job_that_writes_has_no_secret_and_runs_one_command_of_the_program() -
 
 
 def test_a_job_with_the_secrets_of_a_cluster_runs_no_file_of_a_pull_request() -> None:
-    """Jobs with an environment check out the default branch; the merge of a pull request lies in a
-    folder below it, which only `plan` gets, as data.
-    """
+    """The merge is data, in a folder below the default branch, which only `plan` gets."""
     for path in WORKFLOWS:
         for job in YAML(typ="safe").load(OWN[path])["jobs"].values():
             if "environment" not in job:

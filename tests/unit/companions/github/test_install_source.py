@@ -1,7 +1,9 @@
-"""The source of the workflows' program is a commit on GitHub that is known, never a guess."""
+"""Where the installed program comes from, and what its build imports."""
 
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,9 +34,7 @@ def cloned(tmp_path: Path) -> Path:
 
 
 def test_only_a_repository_with_a_full_commit_is_accepted() -> None:
-    """Branches, tags and short commits are refused: the owner of the repository could move them
-    later.
-    """
+    """The owner of the repository could move branches, tags and short commits later."""
     assert workflows.workflows(f"acme/reconciler@{COMMIT}") == workflows.github(f"acme/reconciler@{COMMIT}")
     for moved in (
         "acme/reconciler",
@@ -63,9 +63,7 @@ def test_an_installation_from_a_commit_knows_it(url: str) -> None:
 
 
 def test_another_source_of_the_installation_is_unknown() -> None:
-    """Another host, an archive or a folder without git give no source: a guessed name might belong
-    to another owner.
-    """
+    """A guessed name might belong to another owner."""
     for record in (
         {"url": "https://example.org/acme/reconciler", "vcs_info": {"vcs": "git", "commit_id": COMMIT}},
         {"url": "https://github.com.example.org/acme/reconciler", "vcs_info": {"vcs": "git", "commit_id": COMMIT}},
@@ -76,9 +74,7 @@ def test_another_source_of_the_installation_is_unknown() -> None:
 
 
 def test_a_checkout_is_known_by_its_origin_once_the_commit_is_there(cloned: Path) -> None:
-    """The origin must be on GitHub and must have the commit: one that was never pushed cannot be
-    installed from there.
-    """
+    """The origin is on GitHub and has the commit: another one cannot be installed from there."""
     record = json.dumps({"url": cloned.as_uri(), "dir_info": {"editable": True}})
     assert workflows.from_direct_url(record) is None, "its origin is a folder"
     git(cloned, "remote", "set-url", "origin", "git@github.com:acme/reconciler.git")
@@ -95,3 +91,21 @@ def test_a_copy_in_another_repository_is_not_the_commit_of_that_repository(clone
     record = json.dumps({"url": (cloned / "vendor").as_uri(), "dir_info": {}})
     assert workflows.from_direct_url(record) is None
     assert workflows.from_checkout(cloned) is not None
+
+
+ROOT = Path(__file__).parents[4]
+
+
+def test_the_build_hook_needs_no_package() -> None:
+    """`-S`: without site-packages. A policy class, which needs pydantic, once came in."""
+    program = (
+        "import reconciler.companions.github.workflows; print(reconciler.companions.github.workflows.is_source('a/b'))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-S", "-c", program],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (result.returncode, result.stdout) == (0, "False\n"), result.stderr

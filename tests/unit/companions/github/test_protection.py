@@ -277,9 +277,7 @@ def test_approval_of_the_most_recent_push_is_required(api: FakeApi, kind: str) -
     ],
 )
 def test_what_may_bypass_a_ruleset_is_counted(api: FakeApi, answer: Any, state: State, words: str) -> None:
-    """GitHub leaves the list out for a token without write access to the ruleset: it is then unknown,
-    not empty.
-    """
+    """A token without write access to the ruleset gets no list: it is unknown, not empty."""
     api.answers["rulesets/1"] = answer
     findings = [f for f in check_repository(api.repository(), [NEEDS]) if f.subject == "ruleset 1"]
     assert [finding.state for finding in findings] == [state]
@@ -373,10 +371,7 @@ def test_the_gate_of_apply_opens(
 def test_an_operator_may_accept_a_cluster_without_reviewers(
     api: FakeApi, monkeypatch: pytest.MonkeyPatch, names: str, code: int
 ) -> None:
-    """Private repositories without GitHub Enterprise have no reviewers.
-
-    The branch rule is not given up.
-    """
+    """Private repositories may have no reviewers. The branch rule is not given up."""
     monkeypatch.setenv("RECONCILER_UNREVIEWED", names)
     api.answers[APPLY] = environment()
     assert doctor(api, monkeypatch, "--environment", "reconciler-apply-prod") == code
@@ -451,9 +446,7 @@ def test_a_repository_cannot_name_another_path(repository: str) -> None:
     ],
 )  # fmt: skip
 def test_the_token_is_never_sent_without_tls(url: str) -> None:
-    """Only literal addresses of loopback are an exception, for tests: a name may be resolved to any
-    host.
-    """
+    """Literal loopback addresses are the exception, for tests: a name may mean any host."""
     with pytest.raises(UsageError, match="GITHUB_API_URL"):
         GitHub.of("acme/kafka", timeout_s=1, environment={"GITHUB_API_URL": url})
 
@@ -474,9 +467,7 @@ def test_a_token_with_other_characters_is_refused_and_not_printed(token: str) ->
 
 
 def test_no_other_host_gets_the_token(api: FakeApi) -> None:
-    """A renamed repository redirects to the same host; another host would get the Authorization
-    header.
-    """
+    """A redirect of a renamed repository stays on its host."""
     moved = (301, {"message": "Moved Permanently", "headers": {"Location": f"{api.url}/repos/acme/kafka/renamed"}})
     api.answers |= {APPLY: moved, "renamed": environment(REVIEWERS)}
     assert gaps(check_environment(api.repository(), "reconciler-apply-prod")) == []
@@ -548,7 +539,5 @@ def test_a_repository_that_is_not_seen_has_no_findings(api: FakeApi) -> None:
     ],
 )  # fmt: skip
 def test_the_last_pattern_that_matches_names_the_owner(text: str, name: str, owned: bool) -> None:
-    """As GitHub documents CODEOWNERS: patterns of gitignore, and a line without an owner takes it
-    away.
-    """
+    """As GitHub documents CODEOWNERS; a line without an owner takes it away."""
     assert _has_owner(text, name) is owned

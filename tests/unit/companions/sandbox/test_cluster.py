@@ -1,14 +1,22 @@
-"""Cluster ids of sandboxes, and the addresses of Kafka's tools. Tests with brokers are in tests/kafka."""
+"""Parts of a sandbox: ids, configuration, ports, logs, tools, Java. Tests with brokers are in tests/kafka."""
 
 import base64
+import re
+import socket
 from pathlib import Path
 
 import pytest
 
 from reconciler.cli.app import run
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, random_id
+from reconciler.companions.sandbox.config import LOG4J, LOG4J2, NodeAddress, broker_command, render_properties
+from reconciler.companions.sandbox.java import find_java
+from reconciler.companions.sandbox.logs import tail
+from reconciler.companions.sandbox.ports import free_addresses, listens
 from reconciler.companions.sandbox.tools import tool_command, tool_names
-from reconciler.errors import ExitCode
+from reconciler.errors import ExitCode, SandboxError
+from reconciler.scan.java import parse_version
+from tests.golden.wording import mentions
 
 
 def test_each_id_is_another_one_of_16_bytes_and_no_option() -> None:
@@ -55,3 +63,169 @@ def test_tools_that_a_version_lacks_are_not_listed(tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     missing = {*tool_names(version(tmp_path / "new", "4.3.1"))} - {*tool_names(version(tmp_path / "old", "3.9.1"))}
     assert missing == {"kafka-groups", "kafka-share-groups", "kafka-streams-groups"}
+
+
+# --- the rendered configuration of the brokers
+
+
+def parsed(text: str) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in text.splitlines())
+
+
+def nodes(count: int) -> list[NodeAddress]:
+    return [
+        NodeAddress(number, 20_000 + number, 21_000 + number if number <= 3 else None) for number in range(1, count + 1)
+    ]
+
+
+def test_every_listener_is_on_loopback() -> None:
+    """A sandbox has no passwords, so other machines must not reach it."""
+    for node in nodes(4):
+        properties = parsed(render_properties(node, nodes(4), Path("data"), overrides={}))
+        for name in ("listeners", "advertised.listeners"):
+            for listener in properties[name].split(","):
+                assert listener.split("://")[1].startswith("127.0.0.1:")
+
+
+def test_three_nodes_are_controllers_and_further_ones_are_not() -> None:
+    """The controller can move between three nodes; a fourth node is a broker only."""
+    properties = [parsed(render_properties(node, nodes(4), Path("data"), overrides={})) for node in nodes(4)]
+    assert [node["process.roles"] for node in properties] == ["broker,controller"] * 3 + ["broker"]
+    assert {node["controller.quorum.voters"] for node in properties} == {
+        "1@127.0.0.1:21001,2@127.0.0.1:21002,3@127.0.0.1:21003"
+    }
+    assert "CONTROLLER" not in properties[3]["listeners"]
+
+
+@pytest.mark.parametrize(("count", "replicas"), [(1, "1"), (2, "2"), (3, "3"), (5, "3")])
+def test_internal_topics_fit_the_number_of_nodes(count: int, replicas: str) -> None:
+    """If the offsets topic needs more replicas than there are brokers, it is never created."""
+    properties = parsed(render_properties(nodes(count)[0], nodes(count), Path("data"), overrides={}))
+    for name in ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic"):
+        assert properties[f"{name}.replication.factor"] == replicas
+
+
+def test_kafka_repairs_nothing_before_the_reconciler() -> None:
+    """Kafka would repair leaders after 300 s and delete old records after 7 days, during a test."""
+    properties = parsed(render_properties(nodes(1)[0], nodes(1), Path("data"), overrides={}))
+    assert properties["auto.leader.rebalance.enable"] == "false"
+    assert properties["log.retention.ms"] == "-1"
+
+
+def test_overrides_win_and_do_not_repeat_a_key() -> None:
+    """The meaning of a repeated key depends on the broker's parser."""
+    text = render_properties(nodes(1)[0], nodes(1), Path("data"), overrides={"offsets.topic.num.partitions": "50"})
+    assert text.count("offsets.topic.num.partitions=") == 1
+    assert parsed(text)["offsets.topic.num.partitions"] == "50"
+
+
+def test_the_command_names_heap_logging_and_configuration() -> None:
+    """Each version of log4j gets its file; without it a broker has no log."""
+    command = broker_command(Path("java"), Path("/jars"), Path("/dir"), Path("/dir/server.properties"), heap_mib=384)
+    assert "-Xmx384m" in command
+    assert "-Dlog4j2.configurationFile=/dir/log4j2.properties" in command
+    assert "-Dlog4j.configuration=file:///dir/log4j.properties" in command
+    assert command[-4:] == ("-cp", "/jars/*", "kafka.Kafka", "/dir/server.properties")
+
+
+def test_logs_go_to_standard_output() -> None:
+    """The supervisor sends standard output to the broker's log, with the messages of the JVM."""
+    assert parsed(LOG4J2)["appender.console.type"] == "Console"
+    assert parsed(LOG4J)["log4j.appender.console"] == "org.apache.log4j.ConsoleAppender"
+
+
+# --- free ports
+
+
+def test_every_node_has_ports_of_its_own_and_three_have_a_controller() -> None:
+    """Two listeners with the same port would prevent the start of a broker."""
+    addresses = free_addresses(5)
+    assert [address.id for address in addresses] == [1, 2, 3, 4, 5]
+    assert [address.controller_port is not None for address in addresses] == [True, True, True, False, False]
+    ports = [port for address in addresses for port in (address.port, address.controller_port) if port is not None]
+    assert len(set(ports)) == len(ports) == 8
+
+
+def test_listening_is_seen() -> None:
+    """`listens` is true exactly while a process accepts connections."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert listens(port)
+    assert not listens(port)
+
+
+# --- the part of a broker's log that an error message shows
+
+
+def test_the_cause_is_shown_though_it_stands_far_above_the_end(tmp_path: Path) -> None:
+    """A hundred lines about the shutdown follow it; once only the last ones were shown."""
+    log = tmp_path / "broker-1.log"
+    shutdown = [f"[now] INFO shutting down step {number}" for number in range(100)]
+    cause = ["[now] ERROR Fatal error during broker startup", "Caused by: java.net.BindException: in use"]
+    log.write_text("\n".join([*cause, "\tat some.Frame(Frame.java:1)", "\t... 9 more", *shutdown]))
+    text = tail(log)
+    assert str(log) in text
+    assert "Fatal error during broker startup" in text
+    assert "BindException" in text
+    assert "step 99" in text
+    assert "Frame.java" not in text
+    assert "more" not in text
+
+
+def test_a_broker_that_wrote_nothing_is_said_to_have_written_nothing(tmp_path: Path) -> None:
+    """An error while reading the log would hide the first error."""
+    assert tail(tmp_path / "none.log").endswith(f"{tmp_path / 'none.log'}")
+
+
+# --- the choice of a Java
+
+
+@pytest.mark.parametrize(
+    ("output", "major"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', 17),
+        ('java version "1.8.0_392"', 8),
+        ('openjdk version "21" 2023-09-19', 21),
+        ("no such thing", None),
+    ],
+)
+def test_versions_are_read_in_both_ways_of_counting(output: str, major: int | None) -> None:
+    """Java 8 calls itself 1.8."""
+    assert parse_version(output) == major
+
+
+def test_no_java_is_one_sentence_that_says_how_to_get_it(tmp_path: Path) -> None:
+    """A user without Java needs a command, not a traceback."""
+    with pytest.raises(SandboxError) as error:
+        find_java({"PATH": str(tmp_path)})
+    assert mentions(str(error.value), "Java 17")
+    assert "install" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_an_old_java_is_refused_with_its_version(tmp_path: Path) -> None:
+    """An old Java would fail later, with an UnsupportedClassVersionError in a log."""
+    java = fake_java(tmp_path / "bin", 'openjdk version "11.0.2" 2019-01-15')
+    with pytest.raises(SandboxError, match=rf"{re.escape(str(java))}\b.*\b11\b"):
+        find_java({"PATH": str(java.parent)})
+
+
+def test_java_home_goes_before_path(tmp_path: Path) -> None:
+    """Users set JAVA_HOME to choose a Java."""
+    on_path = fake_java(tmp_path / "path", 'openjdk version "17.0.1"')
+    at_home = fake_java(tmp_path / "home" / "bin", 'openjdk version "21.0.1"')
+    assert find_java({"PATH": str(on_path.parent), "JAVA_HOME": str(tmp_path / "home")}) == at_home
+
+
+def test_a_java_home_without_java_falls_back_to_path(tmp_path: Path) -> None:
+    """JAVA_HOME often names a JDK that was removed."""
+    on_path = fake_java(tmp_path / "path", 'openjdk version "17.0.1"')
+    assert find_java({"PATH": str(on_path.parent), "JAVA_HOME": str(tmp_path / "gone")}) == on_path
+
+
+def fake_java(folder: Path, output: str) -> Path:
+    folder.mkdir(parents=True)
+    java = folder / "java"
+    java.write_text(f"#!/bin/sh\necho '{output}' >&2\n")
+    java.chmod(0o755)
+    return java

@@ -56,9 +56,7 @@ def test_an_unknown_version_is_refused_with_those_that_there_are() -> None:
 
 
 def test_a_whole_cache_is_accepted_and_every_kind_of_damage_is_named(tmp_path: Path) -> None:
-    """The message names a changed, missing or unlisted jar, so that a reader knows the file to
-    check.
-    """
+    """The message names a changed, missing or unlisted jar."""
     jars = [Jar("org.a", "one", "1", digest(b"1")), Jar("org.a", "two", "2", digest(b"2"))]
     (tmp_path / "one-1.jar").write_bytes(b"1")
     missing = find_mismatch(tmp_path, jars)

@@ -27,9 +27,7 @@ def export_commits(facts: ClusterSnapshot, out: Path) -> list[dict[str, Any]]:
 
 
 def test_what_was_read_has_no_reason(tmp_path: Path) -> None:
-    """Null are here only an instant that every record is older than, and the topic id of a commit
-    that carries none.
-    """
+    """Null: an instant that every record is older than, and a commit without a topic id."""
     facts = snapshot(partition(offsets_at={5: None, 1: 0}, readers=(ConsumerPosition("g", 7, topic_id=None),)))
     exported = export_row(facts, tmp_path)
     assert exported["offsets_at"] == [(5, None), (1, 0)]

@@ -18,7 +18,7 @@ from reconciler.model.snapshot import (
     Unknown,
 )
 from reconciler.plan import planner
-from reconciler.policies import LeaderPolicy, RetentionFloor
+from reconciler.policies import GroupRemoval, LeaderPolicy, RetentionFloor
 from reconciler.policies.external_reader import ExternalReader
 from tests.golden.wording import mentions
 from tests.strategies import facts
@@ -67,37 +67,6 @@ def test_an_idle_group_with_what_it_holds_back() -> None:
     assert "works less often" in finding.counter_evidence[0]
 
 
-@pytest.mark.parametrize(
-    "present",
-    [
-        group("g", idle=DAY),
-        group("g", state=GroupState.STABLE),
-        group("g", state=LOST),
-        group("g", idle=LOST),
-        group("g", type=GroupType.SHARE),
-        group("g", listed=False),
-        group("g", fingerprint=LOST),
-    ],
-)
-def test_a_group_that_may_be_in_use_is_no_finding(present: facts.GroupFacts) -> None:
-    suggestions = suggest(snapshot(present))
-    assert suggestions.of(FindingKind.IDLE_GROUP).findings == ()
-    assert suggestions.drafts == ()
-
-
-def test_nothing_is_said_about_idle_groups_of_an_incomplete_list() -> None:
-    section = suggest(replace(SHARED, groups_incomplete=LOST)).of(FindingKind.IDLE_GROUP)
-    assert section.findings == ()
-    assert section.unknown == (f"the list of groups is incomplete: {LOST.reason}",)
-
-
-def test_a_name_that_reads_like_a_pattern_gets_no_manifest() -> None:
-    """`[ab]` as a selector would select the groups `a` and `b`."""
-    section = suggest(snapshot(group("[ab]"), group("a", idle=0))).of(FindingKind.IDLE_GROUP)
-    assert section.findings == ()
-    assert '"[ab]"' in section.unknown[0]
-
-
 def test_records_that_every_remaining_group_has_read() -> None:
     """The floor names `billing` only: no group may be removed while a floor waits for its commits."""
     suggestions = suggest(SHARED)
@@ -128,11 +97,6 @@ def test_a_group_that_a_present_policy_removes_is_awaited_by_no_floor() -> None:
     assert floor.awaited_groups == ("billing",)
 
 
-def test_a_group_that_a_present_floor_awaits_is_not_removed() -> None:
-    suggestions = suggest(SHARED, policies=[facts.floor("clicks", keep={"unreadBy": ["old-etl"]})])
-    assert suggestions.of(FindingKind.IDLE_GROUP).findings == ()
-
-
 def test_only_repartition_topics_are_certain() -> None:
     """Their records are read once; records of other topics may be read again."""
     read = (reader("a", 100),)
@@ -146,22 +110,6 @@ def test_only_repartition_topics_are_certain() -> None:
     assert findings["clicks"].confidence is Confidence.LOW
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"readers_incomplete": LOST},
-        {"groups_incomplete": LOST},
-        {"groups": {"shares": group("shares", type=GroupType.SHARE)}},
-    ],
-)
-def test_unknown_consumers_leave_no_finding_about_records(changes: dict[str, object]) -> None:
-    suggestions = suggest(replace(SHARED, **changes))  # type: ignore[arg-type]
-    for kind in (FindingKind.READ_RECORDS, FindingKind.LAGGING_GROUP, FindingKind.UNREAD_TOPIC):
-        assert suggestions.of(kind).findings == ()
-        assert suggestions.of(kind).unknown
-    assert not any(isinstance(draft.policy, RetentionFloor) for draft in suggestions.drafts)
-
-
 def test_a_share_group_leaves_no_finding_about_the_topics_that_it_may_read() -> None:
     """And all findings about others: one share group once left none about any record."""
     workers = group("workers", type=GroupType.SHARE, listed=False, may_read=frozenset({"other"}))
@@ -171,18 +119,6 @@ def test_a_share_group_leaves_no_finding_about_the_topics_that_it_may_read() -> 
     suggestions = suggest(replace(SHARED, groups=groups))
     assert "orders" not in found(suggestions, FindingKind.READ_RECORDS)
     assert any("workers" in line for line in suggestions.of(FindingKind.READ_RECORDS).unknown)
-
-
-@pytest.mark.parametrize("fact", ["log_start", "last_stable_offset", "high_watermark", "readers", "topic_id"])
-def test_one_unknown_partition_leaves_no_finding_about_its_records(fact: str) -> None:
-    partitions = dict(SHARED.partitions)
-    first = min(partitions)
-    partitions[first] = replace(partitions[first], **{fact: LOST})  # type: ignore[arg-type]
-    suggestions = suggest(replace(SHARED, partitions=partitions))
-    assert "orders" not in found(suggestions, FindingKind.READ_RECORDS)
-    assert suggestions.of(FindingKind.READ_RECORDS).unknown == (
-        f"orders: not all offsets and groups could be read: {LOST.reason}",
-    )
 
 
 def test_a_group_that_holds_purges_back_is_a_question() -> None:
@@ -213,15 +149,6 @@ def test_leaders_that_are_not_preferred() -> None:
     assert [selector.name for selector in policy.selectors] == ["orders"]
 
 
-@pytest.mark.parametrize("fact", ["leader", "replicas", "in_sync", "topic_id"])
-def test_an_unknown_leader_is_no_finding(fact: str) -> None:
-    section = suggest(snapshot(partition("orders", leader=2), partition("orders", 1, **{fact: LOST}))).of(
-        FindingKind.LEADER
-    )
-    assert section.findings == ()
-    assert LOST.reason in section.unknown[0]
-
-
 def test_topics_to_protect_and_why() -> None:
     compact = frozenset({"compact"})
     names = [topic("_schemas", cleanup_policy=compact), topic("__consumer_offsets", internal=True)]
@@ -243,35 +170,6 @@ def test_limits_are_lower_than_the_defaults_and_allow_the_drafts() -> None:
         cluster=cluster, policies=[draft.policy for draft in suggestions.drafts], waivers=(), snapshot=SHARED
     )
     assert [verdict.id for verdict in plan.refused if verdict.id in limits] == []
-
-
-@pytest.mark.parametrize(
-    "empty",
-    [
-        snapshot(),
-        snapshot(topic("__consumer_offsets", internal=True)),
-        snapshot(group("gone", listed=False)),
-    ],
-)
-def test_an_empty_cluster_has_no_limits_to_propose(empty: ClusterSnapshot) -> None:
-    """A limit of 1 was once proposed where there was nothing to measure. The limits stay, and it says why."""
-    section = suggest(empty).of(FindingKind.LIMIT)
-    assert section.findings == ()
-    (reason,) = section.unknown
-    assert reason == "elections, groups, topics: the cluster has nothing yet that it counts: it stays as it is"
-
-
-def test_a_limit_is_proposed_where_there_is_something_to_measure() -> None:
-    """Three topics without a group give a limit of topics, and none of groups."""
-    section = suggest(snapshot(*(topic(name) for name in "abc"))).of(FindingKind.LIMIT)
-    assert {finding.subject: finding.value for finding in section.findings} == {"topics": 1}
-    assert section.unknown[0].startswith("elections, groups: ")
-
-
-def test_limits_of_a_cluster_with_policies_at_work_cannot_be_told() -> None:
-    section = suggest(SHARED, policies=[facts.leaders("orders")]).of(FindingKind.LIMIT)
-    assert section.findings == ()
-    assert "LeaderPolicy/all" in section.unknown[0]
 
 
 def test_what_policies_cover_and_what_is_protected_is_left_out() -> None:
@@ -310,18 +208,6 @@ def test_the_manifests_hold_what_the_limits_allow_at_once() -> None:
     assert all("the limit `groups` of one plan allows 20" in finding.counter_evidence[-1] for finding in later)
 
 
-def test_an_unknown_cleanup_policy_is_no_finding() -> None:
-    snap = snapshot(
-        topic("orders", cleanup_policy=Unknown("DESCRIBE_CONFIGS is missing")),
-        partition("orders", readers=(reader("a", 100),)),
-        group("a", idle=HOUR),
-    )
-    suggestions = suggest(snap)
-    for kind in (FindingKind.READ_RECORDS, FindingKind.UNREAD_TOPIC, FindingKind.PROTECTION):
-        assert suggestions.of(kind).findings == ()
-        assert "DESCRIBE_CONFIGS is missing" in suggestions.of(kind).unknown[0]
-
-
 @pytest.mark.parametrize(
     ("name", "topics", "next_step"),
     [
@@ -348,10 +234,7 @@ def test_the_topics_of_a_stopped_streams_application_are_no_question() -> None:
 
 
 def test_no_floor_is_suggested_past_a_group_with_members() -> None:
-    """A GroupRemoval that selects a group in use removes nothing, and its position holds records back.
-
-    The records that it has not read were suggested as read by all, "once it is removed".
-    """
+    """Its removal removes nothing; its unread records were suggested as read by all."""
     snap = snapshot(
         partition("orders", readers=(reader("billing", 90), reader("slow", 20))),
         group("billing", idle=HOUR, state=GroupState.STABLE),
@@ -382,13 +265,6 @@ def test_a_mirror_is_drafted_with_the_topics_that_it_mirrors() -> None:
     ignored = suggest(mirrored(ExternalPosition(offsets, NOW_MS)), ignored=[finding.id])
     assert found(ignored, FindingKind.EXTERNAL_READER) == {}
     assert ignored.unmatched == ()
-
-
-def test_a_mirror_that_cannot_be_read_is_named() -> None:
-    """Without its syncs it is not known which topics it reads, so there is no draft."""
-    section = suggest(mirrored(Unknown("the right READ is missing"))).of(FindingKind.EXTERNAL_READER)
-    assert section.findings == ()
-    assert section.unknown == ("mm2-offset-syncs.B.internal: the right READ is missing",)
 
 
 def declared(
@@ -459,24 +335,98 @@ def test_a_time_that_is_not_plausible_is_no_age(age: int, words: str) -> None:
     assert finding.confidence is Confidence.MEDIUM
 
 
-def test_a_reader_at_its_work_and_topics_that_no_floor_touches_are_no_findings() -> None:
-    """Below a tenth of the topic, as for groups; compacted and protected topics lose nothing anyway."""
-    for snap, cluster in (
-        (declared(at(95), partition("orders")), facts.cluster()),
-        (declared(at(0), partition("orders"), policy="compact"), facts.cluster()),
-        (declared(at(0), partition("orders")), facts.cluster(protect={"topics": ["orders"]})),
-    ):
-        assert suggest(snap, cluster=cluster).of(FindingKind.EXTERNAL_READER).findings == ()
+IDLE, READ, UNREAD = FindingKind.IDLE_GROUP, FindingKind.READ_RECORDS, FindingKind.UNREAD_TOPIC
+LEADER, LIMIT, READER = FindingKind.LEADER, FindingKind.LIMIT, FindingKind.EXTERNAL_READER
+OF_RECORDS = (READ, FindingKind.LAGGING_GROUP, UNREAD)
+NO_CONFIGS = Unknown("DESCRIBE_CONFIGS is missing")
+UNCONFIGURED = snapshot(
+    topic("orders", cleanup_policy=NO_CONFIGS), partition("orders", readers=(reader("a", 100),)), group("a", idle=HOUR)
+)
+FIRST = min(SHARED.partitions)
+NOT_ALL, GROUPS = "not all offsets and groups could be read", "the list of groups is incomplete"
+NOTHING_YET = "elections, groups, topics: the cluster has nothing yet that it counts: it stays as it is"
+PROTECTED = {"cluster": facts.cluster(protect={"topics": ["orders"]})}
+AWAITING = {"policies": [facts.floor("clicks", keep={"unreadBy": ["old-etl"]})]}
+NO_LSO = partition("orders", last_stable_offset=LOST)
 
 
-def test_a_declared_reader_whose_position_is_not_known_is_named() -> None:
-    """Neither an unreadable position nor an unknown offset is a reader that holds nothing."""
-    for snap, reason in (
-        (declared(Unknown("no such bucket"), partition("orders")), "ExternalReader/lake: no such bucket"),
-        (
-            declared(at(10), partition("orders", last_stable_offset=LOST)),
-            f"ExternalReader/lake on orders: not all offsets could be read: {LOST.reason}",
+def without(fact: str) -> ClusterSnapshot:
+    """Return the cluster without one fact of the first partition of `orders`."""
+    lost = replace(SHARED.partitions[FIRST], **{fact: LOST})  # type: ignore[arg-type]
+    return replace(SHARED, partitions={**SHARED.partitions, FIRST: lost})
+
+
+@pytest.mark.parametrize(
+    ("snap", "changes", "kind", "unknown"),
+    [
+        # A group that may be in use.
+        *(
+            (snapshot(group("g", **present)), {}, IDLE, "")
+            for present in (
+                {"idle": DAY},
+                {"state": GroupState.STABLE},
+                {"state": LOST},
+                {"idle": LOST},
+                {"type": GroupType.SHARE},
+                {"listed": False},
+                {"fingerprint": LOST},
+            )
         ),
-    ):
-        section = suggest(snap).of(FindingKind.EXTERNAL_READER)
-        assert (section.findings, section.unknown) == ((), (reason,))
+        (SHARED, AWAITING, IDLE, ""),
+        (replace(SHARED, groups_incomplete=LOST), {}, IDLE, f"{GROUPS}: {LOST.reason}$"),
+        # `[ab]` as a selector would select the groups `a` and `b`.
+        (snapshot(group("[ab]"), group("a", idle=0)), {}, IDLE, '"[ab]"'),
+        # Unknown consumers leave no finding about records.
+        *((replace(SHARED, readers_incomplete=LOST), {}, kind, LOST.reason) for kind in OF_RECORDS),
+        *((replace(SHARED, groups_incomplete=LOST), {}, kind, LOST.reason) for kind in OF_RECORDS),
+        *((replace(SHARED, groups={"s": group("s", type=GroupType.SHARE)}), {}, kind, "share") for kind in OF_RECORDS),
+        # One partition that is not known is enough.
+        *(
+            (without(fact), {}, READ, f"orders: {NOT_ALL}: {LOST.reason}$")
+            for fact in ("log_start", "last_stable_offset", "high_watermark", "readers", "topic_id")
+        ),
+        *(
+            (snapshot(partition("orders", leader=2), partition("orders", 1, **{fact: LOST})), {}, LEADER, LOST.reason)
+            for fact in ("leader", "replicas", "in_sync", "topic_id")
+        ),
+        *((UNCONFIGURED, {}, kind, NO_CONFIGS.reason) for kind in (READ, UNREAD, FindingKind.PROTECTION)),
+        # A limit of 1 was once proposed where there was nothing to measure.
+        (snapshot(), {}, LIMIT, f"{NOTHING_YET}$"),
+        (snapshot(topic("__consumer_offsets", internal=True)), {}, LIMIT, f"{NOTHING_YET}$"),
+        (snapshot(group("gone", listed=False)), {}, LIMIT, f"{NOTHING_YET}$"),
+        (SHARED, {"policies": [facts.leaders("orders")]}, LIMIT, "LeaderPolicy/all"),
+        # Without its syncs it is not known which topics a mirror reads, so there is no draft.
+        (mirrored(Unknown("no READ")), {}, READER, "mm2-offset-syncs.B.internal: no READ$"),
+        # A reader at its work: below a tenth of the topic. Compacted and protected topics lose nothing anyway.
+        (declared(at(95), partition("orders")), {}, READER, ""),
+        (declared(at(0), partition("orders"), policy="compact"), {}, READER, ""),
+        (declared(at(0), partition("orders")), PROTECTED, READER, ""),
+        # An unreadable position or an unknown offset is no reader that holds nothing.
+        (declared(Unknown("no bucket"), partition("orders")), {}, READER, "ExternalReader/lake: no bucket$"),
+        (
+            declared(at(10), NO_LSO),
+            {},
+            READER,
+            f"ExternalReader/lake on orders: not all offsets could be read: {LOST.reason}$",
+        ),
+    ],
+)
+def test_where_there_is_no_finding(
+    snap: ClusterSnapshot, changes: dict[str, object], kind: FindingKind, unknown: str
+) -> None:
+    """`unknown`: in the first sentence about what is not known; with `$`, all of the only one."""
+    suggestions = suggest(snap, **changes)
+    section = suggestions.of(kind)
+    assert section.findings == ()
+    if unknown.endswith("$"):
+        assert section.unknown == (unknown[:-1],)
+    assert unknown[:-1] in "".join(section.unknown[:1])
+    drafted = {READ: RetentionFloor, IDLE: GroupRemoval, LEADER: LeaderPolicy, READER: ExternalReader}
+    assert not any(isinstance(draft.policy, drafted.get(kind, ())) for draft in suggestions.drafts)
+
+
+def test_a_limit_is_proposed_where_there_is_something_to_measure() -> None:
+    """Three topics without a group give a limit of topics, and none of groups."""
+    section = suggest(snapshot(*(topic(name) for name in "abc"))).of(LIMIT)
+    assert {finding.subject: finding.value for finding in section.findings} == {"topics": 1}
+    assert section.unknown[0].startswith("elections, groups: ")

@@ -11,8 +11,6 @@ from reconciler.manifest.files import load
 from reconciler.policies import POLICIES
 from tests.unit.manifest.broken import NOW_MS
 
-ROOT = Path(__file__).parents[4]
-
 
 def written(folder: Path, *, name: str = "prod-eu", servers: tuple[str, ...] = ("broker-1:9093",)) -> Path:
     for path, text in starter_manifests("5L6g3nShT-eMCtK--X86sw", servers, name).items():
@@ -22,9 +20,7 @@ def written(folder: Path, *, name: str = "prod-eu", servers: tuple[str, ...] = (
 
 
 def test_validate_passes_on_it(tmp_path: Path) -> None:
-    """ "`init` writes a first set …, and `validate` passes on it", without a warning; the set has an
-    example of each policy.
-    """
+    """Without a warning; the set has an example of each policy."""
     loaded = load([written(tmp_path, servers=("a:1", "[::1]:2"))], now_ms=NOW_MS)
     assert loaded.warnings == ()
     part = loaded.for_cluster("prod-eu")
@@ -101,9 +97,7 @@ def test_lines_that_a_gitignore_lacks(text: str, missing: tuple[str, ...]) -> No
 
 
 def test_any_cluster_id_is_written_as_text(tmp_path: Path) -> None:
-    """A cluster id that looks like a number, or holds quotes, control characters or a placeholder,
-    is unchanged.
-    """
+    """Also one that looks like a number, or holds quotes, controls or a placeholder."""
     for cluster_id in ("12345", 'a"b\\c', "x: y", "$name", "\x07bell\u202e"):
         (path,) = [p for p in starter_manifests(cluster_id, ["a:1"], "c") if p.endswith("cluster.yaml")]
         (tmp_path / "c.yaml").write_text(starter_manifests(cluster_id, ["a:1"], "c")[path], encoding="utf-8")
@@ -111,9 +105,7 @@ def test_any_cluster_id_is_written_as_text(tmp_path: Path) -> None:
 
 
 def test_connection_and_journal_of_the_user(tmp_path: Path) -> None:
-    """Properties and journal of the user replace the comments that show how; references stay
-    references.
-    """
+    """They replace the comments that show how; references stay references."""
     client = {
         "security.protocol": "SASL_SSL",
         "client.id": "$name$unknown",
