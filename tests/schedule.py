@@ -83,9 +83,14 @@ SECONDS: Mapping[str, float] = {
     "tests/kafka/test_apply.py": 31,
     "tests/e2e/test_connection_attacks.py": 30,
     "tests/e2e/test_library.py": 30,
+    "tests/e2e/test_moved_coordinators.py": 30,
+    "tests/e2e/test_operations.py": 30,
+    "tests/e2e/test_converge.py": 30,
+    "tests/e2e/test_policy_changed.py": 30,
     "tests/kafka/test_sandbox_security.py": 29,
     "tests/e2e/test_packaging.py": 28,
     "tests/spark/test_scan.py": 27,
+    "tests/e2e/test_external_readers.py": 25,
     "tests/e2e/test_scan_command.py": 25,
     "tests/unit/report/test_renderers_are_harmless.py": 24,
     "tests/e2e/test_workflow_attacks.py": 23,
@@ -94,6 +99,8 @@ SECONDS: Mapping[str, float] = {
     "tests/unit/report/test_sizes.py": 21,
     "tests/kafka/test_apply_rows.py": 20,
     "tests/e2e/test_other_ci.py": 20,
+    "tests/e2e/test_watch.py": 20,
+    "tests/e2e/test_kept_topics.py": 20,
     "tests/kafka/test_sandbox_jars.py": 15,
 }
 """File → approximate seconds; in SPLIT_FILES, of the longest test.
