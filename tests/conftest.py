@@ -21,7 +21,16 @@ from reconciler.scan.engine_choice import Engine
 from reconciler.scan.spark_process import close
 from reconciler.text import redact
 from tests.repeats import LONG
-from tests.schedule import GroupScheduling, sort_key
+from tests.schedule import GroupScheduling, sort_key, uses_three_brokers
+
+# Idle brokers that ask each other twice a second for records of hundreds of topics take a fifth of a core,
+# and each idle thread wakes three times a second.
+PROPERTIES = {
+    "default.replication.factor": "1",
+    "replica.fetch.wait.max.ms": "2000",
+    "num.network.threads": "1",
+    "num.io.threads": "2",
+}
 
 # Compiled modules are kept, whatever the shell says: tests start a thousand processes of this program.
 sys.dont_write_bytecode = False
@@ -40,9 +49,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[SandboxCluster]:
-    """Three brokers for all tests of this process.
+@pytest.fixture(scope="module")
+def cluster(request: pytest.FixtureRequest) -> SandboxCluster:
+    """The brokers that all tests of this process share: three for the files of THREE_BROKERS, one for others.
 
     A topic has one replica by default. Use unique names, leave all brokers running, and leave no group that blocks other tests. Each
     worker has its own brokers, because two tests at the same time would disturb each other: if a
@@ -51,22 +60,26 @@ def cluster() -> Iterator[SandboxCluster]:
     RECONCILER_TEST_SANDBOX names a running sandbox, for quick repetitions. Manifests of the tests
     name its id: `reconciler sandbox up --name NAME --cluster-id c2FuZGJveC1zYW5kYm94MQ`.
     """
-    name = os.environ.get("RECONCILER_TEST_SANDBOX")
-    if name:
+    if name := os.environ.get("RECONCILER_TEST_SANDBOX"):
         running = status(name)
         assert running is not None, f"RECONCILER_TEST_SANDBOX names {name}, which is not up"
         assert running.cluster_id == CLUSTER_ID, f"start {name} with --cluster-id {CLUSTER_ID}"
-        yield running
-        return
-    # Idle brokers that ask each other twice a second for records of hundreds of topics take a fifth of a core,
-    # and each idle thread wakes three times a second.
-    properties = {
-        "default.replication.factor": "1",
-        "replica.fetch.wait.max.ms": "2000",
-        "num.network.threads": "1",
-        "num.io.threads": "2",
-    }
-    with stopping(start(3, name="tests", properties=properties)) as cluster:
+        return running
+    brokers: SandboxCluster = request.getfixturevalue(
+        "_three_brokers" if uses_three_brokers(request.node.nodeid) else "_one_broker"
+    )
+    return brokers
+
+
+@pytest.fixture(scope="session")
+def _three_brokers() -> Iterator[SandboxCluster]:
+    with stopping(start(3, name="tests", properties=PROPERTIES)) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def _one_broker() -> Iterator[SandboxCluster]:
+    with stopping(start(1, name="one-broker", properties=PROPERTIES)) as cluster:
         yield cluster
 
 

@@ -4,9 +4,9 @@ The tests of a file run in one process, one after the other, because they share 
 The tests of a file without shared fixtures are distributed one by one. Long groups start first, so
 that no worker runs one alone at the end.
 
-Half of the workers prefer tests that use the session's brokers (`cluster` of conftest.py), and the
-other half the others: three idle brokers take a tenth of a core, and twenty seconds of one to start.
-So a worker without brokers ends rather than start some for few tests.
+A quarter of the workers prefers tests of three brokers (`cluster` of conftest.py), and the others the
+rest: each broker takes 3 s of CPU to start, 1 s a minute while it is idle, and a connection of each
+client. So another worker ends rather than start three for few tests.
 """
 
 from collections.abc import Mapping
@@ -27,72 +27,103 @@ SPLIT_FILES = frozenset(
 )
 """Files without shared fixtures whose tests are long enough to be distributed one by one."""
 
-SECONDS_WITH_BROKERS: Mapping[str, float] = {
-    "tests/bench/test_benches_on_brokers.py": 90,
-    "tests/e2e/test_exit_codes.py": 85,
-    "tests/e2e/test_metadata_of_commits.py": 80,
-    "tests/e2e/test_pending_and_shared.py": 80,
-    "tests/e2e/test_object_store.py": 120,  # only in `make test-long`
-    "tests/e2e/test_records_and_times.py": 60,
-    "tests/faults/test_witness.py": 50,
-    "tests/kafka/test_gateway_faults.py": 75,
-    "tests/e2e/test_drift_schedule.py": 73,
-    "tests/spark/test_nothing_left.py": 50,
-    "tests/e2e/test_unseen_consumers.py": 46,
-    "tests/e2e/test_restore_group.py": 44,
-    "tests/e2e/test_readers_and_records.py": 40,
-    "tests/e2e/test_connection_attacks.py": 30,
-    "tests/e2e/test_library.py": 30,
-    "tests/e2e/test_scan_command.py": 25,
-    "tests/e2e/test_workflows.py": 40,
-    "tests/e2e/test_interrupts.py": 35,
-    "tests/e2e/test_apply_trusts_manifests.py": 33,
-    "tests/e2e/test_consumers_of_other_kinds.py": 32,
-    "tests/kafka/test_apply.py": 31,
-    "tests/spark/test_scan.py": 27,
-    "tests/e2e/test_workflow_attacks.py": 23,
-    "tests/e2e/test_two_at_once.py": 23,
-    "tests/kafka/test_apply_rows.py": 20,
-    "tests/contract/test_gateway_contract.py": 21,
-    "tests/e2e/test_other_ci.py": 20,
-}
-"""File → approximate seconds, of files that use the session's brokers; in SPLIT_FILES, of the longest test.
+THREE_BROKERS = (
+    "tests/bench/",
+    "tests/contract/",
+    "tests/e2e/test_hostile_names.py",
+    "tests/e2e/test_interrupts.py",
+    "tests/e2e/test_moved_coordinators.py",
+    "tests/e2e/test_operations.py",
+    "tests/e2e/test_slice.py",
+    "tests/e2e/test_two_at_once.py",
+    "tests/faults/test_witness.py",
+    "tests/kafka/",
+    "tests/spark/test_incomplete.py",
+    "tests/spark/test_scan.py",
+)
+"""Folders and files whose `cluster` has three brokers: they elect leaders, stop brokers, or replicate. For others it has one."""
 
-A wrong number costs time only.
-"""
-
-SECONDS_WITHOUT: Mapping[str, float] = {
+SECONDS: Mapping[str, float] = {
     "tests/e2e/test_readers_that_crash.py": 300,  # only in `make test-long`
     "tests/spark/test_engines.py": 240,
     "tests/spark/test_spark_process.py": 200,
     "tests/spark/test_sources.py": 150,
-    "tests/e2e/test_offline_install.py": 110,
-    "tests/kafka/test_sandbox.py": 100,
-    "tests/faults/test_faults.py": 60,
+    "tests/e2e/test_object_store.py": 120,  # only in `make test-long`
     "tests/e2e/test_streams_beside_watch.py": 120,  # only in `make test-long`
+    "tests/e2e/test_offline_install.py": 110,
     "tests/spark/test_incomplete.py": 110,
+    "tests/kafka/test_sandbox.py": 100,
     "tests/kafka/test_doctor.py": 100,
+    "tests/bench/test_benches_on_brokers.py": 90,
+    "tests/e2e/test_exit_codes.py": 85,
+    "tests/e2e/test_metadata_of_commits.py": 80,
+    "tests/e2e/test_pending_and_shared.py": 80,
+    "tests/kafka/test_gateway_faults.py": 75,
+    "tests/e2e/test_drift_schedule.py": 73,
     "tests/e2e/test_shares_and_waits.py": 70,
+    "tests/e2e/test_records_and_times.py": 60,
+    "tests/faults/test_faults.py": 60,
     "tests/kafka/test_hidden_consumer_offsets.py": 60,
-    "tests/kafka/test_tls_sasl.py": 55,
     "tests/e2e/test_docs_walk.py": 60,
+    "tests/kafka/test_tls_sasl.py": 55,
     "tests/e2e/test_recipes.py": 54,
+    "tests/faults/test_witness.py": 50,
+    "tests/spark/test_nothing_left.py": 50,
     "tests/kafka/test_apply_rights.py": 50,
+    "tests/e2e/test_unseen_consumers.py": 46,
+    "tests/e2e/test_restore_group.py": 44,
+    "tests/e2e/test_readers_and_records.py": 40,
+    "tests/e2e/test_workflows.py": 40,
     "tests/unit/companions/html/test_html.py": 40,
     "tests/properties/test_references_stay_hidden.py": 38,
     "tests/kafka/test_demo_data.py": 37,
+    "tests/e2e/test_interrupts.py": 35,
+    "tests/e2e/test_apply_trusts_manifests.py": 33,
+    "tests/e2e/test_consumers_of_other_kinds.py": 32,
+    "tests/kafka/test_apply.py": 31,
+    "tests/e2e/test_connection_attacks.py": 30,
+    "tests/e2e/test_library.py": 30,
+    "tests/e2e/test_moved_coordinators.py": 30,
+    "tests/e2e/test_operations.py": 30,
+    "tests/e2e/test_converge.py": 30,
+    "tests/e2e/test_policy_changed.py": 30,
     "tests/kafka/test_sandbox_security.py": 29,
     "tests/e2e/test_packaging.py": 28,
+    "tests/spark/test_scan.py": 27,
+    "tests/e2e/test_external_readers.py": 25,
+    "tests/e2e/test_scan_command.py": 25,
     "tests/unit/report/test_renderers_are_harmless.py": 24,
+    "tests/e2e/test_workflow_attacks.py": 23,
+    "tests/e2e/test_two_at_once.py": 23,
+    "tests/contract/test_gateway_contract.py": 21,
     "tests/unit/report/test_sizes.py": 21,
+    "tests/kafka/test_apply_rows.py": 20,
+    "tests/e2e/test_other_ci.py": 20,
+    "tests/e2e/test_watch.py": 20,
+    "tests/e2e/test_kept_topics.py": 20,
     "tests/kafka/test_sandbox_jars.py": 15,
 }
-"""The same of files that start brokers of their own, or none."""
+"""File → approximate seconds; in SPLIT_FILES, of the longest test.
+
+A wrong number costs time only.
+"""
 
 _SECONDS_OF_OTHERS = 7.0
 _WORTH_BROKERS_S = 150.0
-"""If the tests with brokers that are left take longer, another worker starts brokers for them."""
-_FOLDERS_WITHOUT = ("tests/unit/", "tests/properties/", "tests/golden/")
+"""If the tests of three brokers that are left take longer, another worker starts brokers for them."""
+_OWN_BROKERS = (
+    "tests/kafka/test_apply_rights.py",
+    "tests/kafka/test_connect.py",
+    "tests/kafka/test_demo_data.py",
+    "tests/kafka/test_doctor.py",
+    "tests/kafka/test_hidden_consumer_offsets.py",
+    "tests/kafka/test_sandbox.py",
+    "tests/kafka/test_sandbox_jars.py",
+    "tests/kafka/test_sandbox_security.py",
+    "tests/kafka/test_tls_sasl.py",
+    "tests/kafka/test_tokens.py",
+)
+"""Files of THREE_BROKERS that start brokers of their own, or none."""
 
 
 def file_of(nodeid: str) -> str:
@@ -105,16 +136,14 @@ def group_of(nodeid: str) -> str:
     return nodeid if file in SPLIT_FILES else file
 
 
-def uses_brokers(group: str) -> bool:
-    """Whether tests of this group use the session's brokers."""
-    file = file_of(group)
-    return file not in SECONDS_WITHOUT and not file.startswith(_FOLDERS_WITHOUT)
+def uses_three_brokers(group: str) -> bool:
+    """Whether tests of this group use the session's three brokers."""
+    return group.startswith(THREE_BROKERS) and not group.startswith(_OWN_BROKERS)
 
 
 def seconds_of(group: str) -> float:
     """The approximate time of the tests of a group, or of any of its tests."""
-    file = file_of(group)
-    return SECONDS_WITH_BROKERS.get(file) or SECONDS_WITHOUT.get(file) or _SECONDS_OF_OTHERS
+    return SECONDS.get(file_of(group), _SECONDS_OF_OTHERS)
 
 
 def sort_key(nodeid: str) -> float:
@@ -123,26 +152,26 @@ def sort_key(nodeid: str) -> float:
 
 
 class GroupScheduling(LoadScopeScheduling):
-    """Distributes groups in the order of their collection, those with brokers to the first half of the workers."""
+    """Distributes groups in the order of their collection, those of three brokers to the first quarter of the workers."""
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         has_brokers = self._has_brokers(node)
-        preferred = (group for group in self.workqueue if uses_brokers(group) == has_brokers)
+        preferred = (group for group in self.workqueue if uses_three_brokers(group) == has_brokers)
         self.workqueue.move_to_end(next(preferred, next(iter(self.workqueue))), last=False)
         super()._assign_work_unit(node)
 
     def _reschedule(self, node: WorkerController) -> None:
-        if self.workqueue and all(map(uses_brokers, self.workqueue)) and not self._has_brokers(node):
-            has_some = any(uses_brokers(group) for group in self.assigned_work[node])
+        if self.workqueue and all(map(uses_three_brokers, self.workqueue)) and not self._has_brokers(node):
+            has_some = any(uses_three_brokers(group) for group in self.assigned_work[node])
             if not has_some and sum(map(seconds_of, self.workqueue)) < _WORTH_BROKERS_S:
                 node.shutdown()
                 return
         super()._reschedule(node)
 
     def _has_brokers(self, node: WorkerController) -> bool:
-        """Whether the node prefers tests with brokers."""
+        """Whether the node prefers tests of three brokers."""
         workers = sorted(worker.gateway.id for worker in self.registered_collections)
-        return workers.index(node.gateway.id) < (len(workers) + 1) // 2
+        return workers.index(node.gateway.id) < (len(workers) + 3) // 4

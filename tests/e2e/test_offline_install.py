@@ -34,7 +34,7 @@ from ruamel.yaml import YAML
 from reconciler import __version__
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.suggest.starter import starter_manifests
 from tests.build import head
 from tests.e2e.github import expressions
@@ -67,13 +67,6 @@ def run(command: list[str | Path], folder: Path, **variables: str | Path) -> str
 def git(folder: Path, *words: str) -> str:
     identity = ("-c", "user.name=octocat", "-c", "user.email=octocat@example.org", "-c", "commit.gpgsign=false")
     return run(["git", *identity, *words], folder).strip()
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[SandboxCluster]:
-    """A broker of this file: pip works for two minutes, and three would idle meanwhile."""
-    with stopping(start(1, name="offline", heap_mib=256)) as cluster:
-        yield cluster
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""`apply --operations`: one reviewed plan, carried out by two runs with different rights."""
+"""`apply --operations`: one reviewed plan, carried out by two runs with different rights or approvers."""
 
 import json
 from pathlib import Path
@@ -14,6 +14,8 @@ from reconciler.journal.journal import ActionJournal
 from reconciler.journal.release import Release
 from tests.build import head, write_manifests
 from tests.command import reconciler
+from tests.e2e.github.repository import Repository, cluster_manifest, leaders, removal
+from tests.e2e.test_workflows import PLANNED
 from tests.toolbox import await_leader, list_groups, log_start_offsets, partition_leaders
 
 pytestmark = pytest.mark.brokers
@@ -122,3 +124,30 @@ spec: {{topics: [{topic}], tolerance: 100}}
     assert code == 0, shown
     code, shown = run("journal")
     assert (code, shown.count("released manifests sha256:")) == (0, 1), shown
+
+
+def test_an_approval_of_elections_releases_no_later_deletion(cluster: SandboxCluster, tmp_path: Path) -> None:
+    """Its approvers are others than those of deletions. Until those approve, the manifests
+    are not released, so `converge` deletes nothing.
+    """
+    repository, mark = Repository(tmp_path, {"eu": cluster}), uuid4().hex[:8]
+    journal, led, group = f"journal-{mark}", f"led-{mark}", f"dead-{mark}"
+    unlimited = {"retention.ms": "-1", "retention.bytes": "-1", "message.timestamp.type": "LogAppendTime"}
+    client.create_topics(
+        cluster.bootstrap_servers, [Topic(journal, configs=unlimited), Topic(led, assignment=[(1, 2, 3)])]
+    )
+    tools.reassign(cluster, {(led, 0): (2, 3, 1)})
+    repository.commit("journal", cluster=cluster_manifest("eu") + f"  journal: {{topic: {journal}}}\n")
+    continuous = removal(group, idle_for="1s").replace("spec:", "mode: continuous\nspec:")
+    planned = repository.propose(groups=continuous, leaders=leaders("eu").replace("no-such-topic-*", led))["plan.yml"]
+    assert planned.results() == PLANNED, planned.log
+    repository.approve()
+    repository.hub.approve = lambda environment: environment == "reconciler-elect-eu"
+    merged = repository.merge()
+    assert merged.results().get("Apply to eu") == "failure", merged.log
+    assert merged.results().get("Elect leaders on eu") == "success", merged.log
+    await_leader(cluster, led, 0, 2)
+    [elected] = [row for row in repository.state.read("commands") if row["arguments"][0] == "apply"]
+    assert "--release" not in elected["arguments"]
+    refused = repository.run_schedule("converge.yml")
+    assert "not released: the newest release in the journal of Cluster/eu" in refused.jobs["Converge eu"].log

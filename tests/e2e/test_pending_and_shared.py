@@ -12,12 +12,11 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import ElectionType, TopicPartition
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster
-from reconciler.companions.sandbox.tools import change_preferred_leaders, kafka_version
+from reconciler.companions.sandbox.tools import kafka_version
 from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC
@@ -59,46 +58,6 @@ def target(folder: Path, cluster: SandboxCluster, topic: str, rule: str = CLAMP)
 
 
 # --- pending commits
-
-
-def test_the_first_commit_of_a_group_is_pending(cluster: SandboxCluster, topic: str, tmp_path: Path) -> None:
-    """The group counts from the log start, and the reason names the partition of the transaction.
-
-    Once the transaction is aborted, its record counts for nothing, although it stays in the log. A
-    coordinator up to Kafka 3.8 that loads the log then has no such group, and after a removal none has it:
-    it looked like a group that no listing names, and blocked every floor.
-    """
-    servers, group = cluster.bootstrap_servers, f"eos-{topic}"
-    with pending_commit(servers, group, topic, 20):
-        write_floor(tmp_path, cluster, topic, BLOCK)
-        plan = read_plan(tmp_path)
-        number = log_partition(group, len(client.partition_states(servers, CONSUMER_OFFSETS_TOPIC)))
-        reason = blocks(plan)[f"RetentionFloor/floor/{topic}[0]"]["reason"]
-        assert plan["actions"] == []
-        assert group in reason
-        assert f"open transaction of {CONSUMER_OFFSETS_TOPIC}[{number}]" in reason
-    assert committed_offsets(servers, group, [(topic, 0)]) == {(topic, 0): None}
-    assert target(tmp_path, cluster, topic, BLOCK) == 90
-    move_coordinator(cluster, group)
-    assert target(tmp_path, cluster, topic, BLOCK) == 90
-    remove_group(servers, group)
-    assert target(tmp_path, cluster, topic, BLOCK) == 90
-
-
-def move_coordinator(cluster: SandboxCluster, group: str) -> None:
-    """Let another broker lead the partition of the group, and load it."""
-    servers = cluster.bootstrap_servers
-    number = log_partition(group, len(client.partition_states(servers, CONSUMER_OFFSETS_TOPIC)))
-    former = client.partition_states(servers, CONSUMER_OFFSETS_TOPIC)[number].leader
-    change_preferred_leaders(cluster, [(CONSUMER_OFFSETS_TOPIC, number)])
-    at = TopicPartition(CONSUMER_OFFSETS_TOPIC, number)
-    admin = client.admin_client(servers)
-    admin.elect_leaders(ElectionType.PREFERRED, [at]).result(30)
-    client.wait_until(
-        lambda: client.partition_states(servers, CONSUMER_OFFSETS_TOPIC)[number].leader not in (-1, former),
-        30,
-        "another coordinator",
-    )
 
 
 def test_an_aborted_commit_behind_an_open_transaction_blocks_its_topic_only(

@@ -8,25 +8,21 @@ import os
 import pty
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from collections.abc import Mapping
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer, ElectionType
+from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic, admin_client
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
-from reconciler.kafka.consumer_offsets_layout import log_partition
-from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC
 from tests import build, kafka_client
 from tests.build import head
 from tests.command import command, environment, reconciler
-from tests.toolbox import committed_offsets, list_groups, run_kafka_tool
+from tests.toolbox import committed_offsets, list_groups
 
 pytestmark = [pytest.mark.brokers]
 
@@ -40,7 +36,7 @@ class RemovedGroup:
         mark = uuid4().hex[:8]
         self.cluster, self.folder, self.servers = cluster, folder, cluster.bootstrap_servers
         self.topic, self.other, self.group = f"orders-{mark}", f"changed-{mark}", f"old-{mark}"
-        client.create_topics(self.servers, [Topic(self.topic, 2, 3), Topic(self.other, 1, 3)])
+        client.create_topics(self.servers, [Topic(self.topic, 2), Topic(self.other)])
         client.produce(self.servers, self.topic, {0: [Record(b"%d" % n) for n in range(RECORDS)]})
         client.produce(self.servers, self.other, {0: [Record(b"x")] * RECORDS})
         client.commit(self.servers, self.group, {(self.topic, 0): 4, (self.topic, 1): 0, (self.other, 0): 6})
@@ -159,84 +155,12 @@ def test_the_journal_of_a_killed_run_is_enough(removed: RemovedGroup) -> None:
 def test_a_topic_that_was_created_again_is_refused(removed: RemovedGroup) -> None:
     """An offset of the deleted topic means other records in its successor."""
     kafka_client.delete_topics(removed.servers, [removed.other])
-    client.create_topics(removed.servers, [Topic(removed.other, 1, 3)])
+    client.create_topics(removed.servers, [Topic(removed.other)])
     client.produce(removed.servers, removed.other, {0: [Record(b"new")] * RECORDS})
     code, text = removed.restore()
     assert code == 5, text
     assert "the topic was deleted and created again" in text
     assert removed.commits() == {(removed.topic, 0): 4, (removed.topic, 1): 0, (removed.other, 0): None}
-
-
-def test_a_commit_of_a_deleted_topic_is_not_written_onto_its_namesake(cluster: SandboxCluster, tmp_path: Path) -> None:
-    """The coordinator was frozen while the topic was deleted and created again, so the commit stayed.
-
-    The removal recorded the id that the topic had by then, and the offset came back on the new topic.
-    """
-    mark = uuid4().hex[:8]
-    topic = f"namesake-{mark}"
-    client.create_topics(cluster.bootstrap_servers, [Topic(f"first-{mark}")])
-    client.commit(cluster.bootstrap_servers, f"first-{mark}", {(f"first-{mark}", 0): 0})  # creates `__consumer_offsets`
-    log = client.partition_states(cluster.bootstrap_servers, CONSUMER_OFFSETS_TOPIC)
-    # Earlier tests may have left one broker as the leader of all partitions.
-    partitions = [ClientPartition(CONSUMER_OFFSETS_TOPIC, number) for number in range(len(log))]
-    admin = admin_client(cluster.bootstrap_servers)  # a client that nothing holds ends its calls
-    admin.elect_leaders(ElectionType.PREFERRED, partitions).result(30)
-    log = client.partition_states(cluster.bootstrap_servers, CONSUMER_OFFSETS_TOPIC)
-    # A frozen controller would delete no topic.
-    status = run_kafka_tool(cluster, "org.apache.kafka.tools.MetadataQuorumCommand", "describe", "--status")
-    controller = int(next(line.split()[-1] for line in status.splitlines() if line.startswith("LeaderId:")))
-    names = (f"old-{mark}-{n}" for n in range(10_000))
-    group = next(name for name in names if log[log_partition(name, len(log))].leader != controller)
-    number = log_partition(group, len(log))
-    coordinator = log[number].leader
-    running = [broker for broker in cluster.brokers if broker.id != coordinator]
-    servers = ",".join(f"127.0.0.1:{broker.port}" for broker in running)
-    described = Topic(topic, assignment=[(running[0].id,)])
-    client.create_topics(cluster.bootstrap_servers, [described])
-    client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"old")] * RECORDS})
-    client.commit(cluster.bootstrap_servers, group, {(topic, 0): 4})
-    client.wait_until(lambda: group in list_groups(cluster), 30, f"{group} in the list")
-    cluster.pause(coordinator)
-    try:
-        new_topic = NewTopic(topic, 1, replica_assignment=[[running[0].id]])
-        change_topics(servers, coordinator, lambda admin: admin.delete_topics([topic]))
-        change_topics(servers, coordinator, lambda admin: admin.create_topics([new_topic]))
-        client.produce(servers, topic, {0: [Record(b"new")] * RECORDS})
-        client.wait_until(
-            lambda: client.partition_states(servers, CONSUMER_OFFSETS_TOPIC)[number].leader in {b.id for b in running},
-            60,
-            "another coordinator",
-        )
-    finally:
-        cluster.resume(coordinator)
-    client.wait_until(lambda: is_in_sync(cluster), 120, "all replicas of __consumer_offsets in sync", every_s=0.5)
-    assert kafka_client.committed_offsets(cluster.bootstrap_servers, group, [(topic, 0)]) == {(topic, 0): 4}
-    write_manifests(tmp_path, cluster, group, idle_for="1s")
-    for words in (("plan", "--out", "plan.json"), ("apply", "plan.json", "--results", "results.json")):
-        answer = reconciler(tmp_path, *words)
-        assert answer.returncode == 0, answer.stdout + answer.stderr
-    restored = reconciler(tmp_path, "restore-group", "results.json", group, "--confirm", group)
-    assert restored.returncode == 4, restored.stdout + restored.stderr
-    assert "the topic was deleted and created again" in restored.stdout
-    assert group not in list_groups(cluster)
-
-
-def change_topics(servers: str, frozen: int, change: Callable[[AdminClient], dict[str, Future[None]]]) -> None:
-    """Change a topic while a broker is frozen.
-
-    Such requests go to the broker that the client's last metadata called controller, which may be any.
-    """
-    for _attempt in range(50):
-        admin = admin_client(servers)
-        if admin.list_topics(timeout=10).controller_id != frozen:  # asked anew, while the broker is frozen
-            (future,) = change(admin).values()
-            return future.result(30)
-    raise AssertionError(f"each metadata calls {frozen} the controller")
-
-
-def is_in_sync(cluster: SandboxCluster) -> bool:
-    states = client.partition_states(cluster.bootstrap_servers, CONSUMER_OFFSETS_TOPIC).values()
-    return all(set(state.in_sync) == set(state.replicas) for state in states)
 
 
 def test_a_log_that_starts_above_the_offset_is_refused(removed: RemovedGroup) -> None:

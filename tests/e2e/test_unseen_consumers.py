@@ -137,7 +137,7 @@ def test_a_member_that_joins_during_the_run_stops_the_later_requests(
     """
     servers, topic = cluster.bootstrap_servers, f"long-{uuid4().hex[:8]}"
     group = f"during-{topic}"
-    client.create_topics(servers, [Topic(topic, assignment=[(1, 2)] * 4)])
+    client.create_topics(servers, [Topic(topic, partitions=4)])
     client.produce(servers, topic, {number: [Record(b"x")] * RECORDS for number in range(4)})
     write_floor(tmp_path, cluster, topic, "keep: {last: 10}, consumers: block")
     assert len(read_plan(tmp_path)["actions"]) == 4

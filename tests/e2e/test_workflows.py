@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from reconciler.companions.sandbox import client, tools
+from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.plan import plan_file
@@ -21,7 +21,7 @@ from tests.e2e.github.repository import Repository, cluster_manifest, leaders, r
 from tests.e2e.github.runner import Environment
 from tests.strategies.examples import election
 from tests.strategies.examples import plan as example_plan
-from tests.toolbox import await_leader, list_groups, run_kafka_tool
+from tests.toolbox import list_groups, run_kafka_tool
 
 pytestmark = pytest.mark.brokers
 
@@ -486,34 +486,6 @@ def test_elections_have_a_job_and_an_environment_of_their_own(repository: Reposi
     assert repository.entered == ["reconciler-plan-eu", "reconciler-elect-eu"], run.log
     assert run.jobs["Elect leaders on eu"].concurrency == "reconciler-elect-eu"
     assert "(exit 4)" in run.jobs["Elect leaders on eu"].log
-
-
-def test_an_approval_of_elections_releases_no_later_deletion(
-    repository: Repository, cluster: SandboxCluster, topic: str
-) -> None:
-    """Its approvers are others than those of deletions. Until those approve, the manifests
-    are not released, so `converge` deletes nothing.
-    """
-    journal, led, group = f"journal-{topic}", f"led-{topic}", f"dead-{topic}"
-    unlimited = {"retention.ms": "-1", "retention.bytes": "-1", "message.timestamp.type": "LogAppendTime"}
-    client.create_topics(
-        cluster.bootstrap_servers, [Topic(journal, configs=unlimited), Topic(led, assignment=[(1, 2, 3)])]
-    )
-    tools.reassign(cluster, {(led, 0): (2, 3, 1)})
-    repository.commit("journal", cluster=cluster_manifest("eu") + f"  journal: {{topic: {journal}}}\n")
-    continuous = removal(group, idle_for="1s").replace("spec:", "mode: continuous\nspec:")
-    planned = repository.propose(groups=continuous, leaders=leaders("eu").replace("no-such-topic-*", led))["plan.yml"]
-    assert planned.results() == PLANNED, planned.log
-    repository.approve()
-    repository.hub.approve = lambda environment: environment == "reconciler-elect-eu"
-    merged = repository.merge()
-    assert merged.results().get("Apply to eu") == "failure", merged.log
-    assert merged.results().get("Elect leaders on eu") == "success", merged.log
-    await_leader(cluster, led, 0, 2)
-    [elected] = _commands(repository, "apply")
-    assert "--release" not in elected["arguments"]
-    refused = repository.run_schedule("converge.yml")
-    assert "not released: the newest release in the journal of Cluster/eu" in refused.jobs["Converge eu"].log
 
 
 def test_only_the_approved_plan_is_applied(repository: Repository, cluster: SandboxCluster, topic: str) -> None:

@@ -11,7 +11,7 @@ from contextlib import closing
 
 import pytest
 
-from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
@@ -22,13 +22,6 @@ from reconciler.scan.engine_choice import Engine
 from reconciler.scan.scan import scan
 
 Scan = Callable[..., ClusterSnapshot]
-
-
-@pytest.fixture(scope="module")
-def one_broker() -> Iterator[SandboxCluster]:
-    """A broker of the module's own: as its `cluster`, any worker can run the module."""
-    with stopping(start(1, name="one-broker")) as cluster:
-        yield cluster
 
 
 @pytest.fixture

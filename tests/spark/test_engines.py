@@ -74,11 +74,6 @@ class ConnectServer:
 
 
 @pytest.fixture(scope="module")
-def cluster(one_broker: SandboxCluster) -> SandboxCluster:
-    return one_broker
-
-
-@pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> OtherPython:
     return OtherPython(tmp_path_factory.mktemp("python"))
 

@@ -59,11 +59,6 @@ FIRST_SCAN_MS, DAY_MS = 1_795_168_800_000, 86_400_000
 
 
 @pytest.fixture(scope="module")
-def cluster(one_broker: SandboxCluster) -> SandboxCluster:
-    return one_broker
-
-
-@pytest.fixture(scope="module")
 def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A JVM with Spark, without a session, for the programs of this file, one after the other.
 
