@@ -12,7 +12,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.client import Record, Topic, admin_client
+from reconciler.companions.sandbox.client import PartitionState, Record, Topic, admin_client
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sandbox.tools import change_preferred_leaders
 from reconciler.kafka.consumer_offsets_layout import log_partition
@@ -55,8 +55,9 @@ def test_the_first_commit_of_a_group_is_pending(cluster: SandboxCluster, tmp_pat
 def move_coordinator(cluster: SandboxCluster, group: str) -> None:
     """Let another broker lead the partition of the group, and load it."""
     servers = cluster.bootstrap_servers
-    number = log_partition(group, len(client.partition_states(servers, CONSUMER_OFFSETS_TOPIC)))
-    former = client.partition_states(servers, CONSUMER_OFFSETS_TOPIC)[number].leader
+    log = elect_preferred(cluster)
+    number = log_partition(group, len(log))
+    former = log[number].leader
     change_preferred_leaders(cluster, [(CONSUMER_OFFSETS_TOPIC, number)])
     at = ClientPartition(CONSUMER_OFFSETS_TOPIC, number)
     admin = admin_client(servers)
@@ -68,6 +69,21 @@ def move_coordinator(cluster: SandboxCluster, group: str) -> None:
     )
 
 
+def elect_preferred(cluster: SandboxCluster) -> dict[int, PartitionState]:
+    """Return the partitions of `__consumer_offsets` under their preferred leaders: earlier tests may have moved some."""
+    servers = cluster.bootstrap_servers
+    log = client.partition_states(servers, CONSUMER_OFFSETS_TOPIC)
+    admin = admin_client(servers)  # a client that nothing holds ends its calls
+    admin.elect_leaders(ElectionType.PREFERRED, [ClientPartition(CONSUMER_OFFSETS_TOPIC, n) for n in log]).result(30)
+
+    def is_led() -> bool:
+        log.update(client.partition_states(servers, CONSUMER_OFFSETS_TOPIC))
+        return all(state.leader == state.replicas[0] for state in log.values())
+
+    client.wait_until(is_led, 60, "the preferred leaders of __consumer_offsets")
+    return log
+
+
 def test_a_commit_of_a_deleted_topic_is_not_written_onto_its_namesake(cluster: SandboxCluster, tmp_path: Path) -> None:
     """The coordinator was frozen while the topic was deleted and created again, so the commit stayed.
 
@@ -77,12 +93,7 @@ def test_a_commit_of_a_deleted_topic_is_not_written_onto_its_namesake(cluster: S
     topic = f"namesake-{mark}"
     client.create_topics(cluster.bootstrap_servers, [Topic(f"first-{mark}")])
     client.commit(cluster.bootstrap_servers, f"first-{mark}", {(f"first-{mark}", 0): 0})  # creates `__consumer_offsets`
-    log = client.partition_states(cluster.bootstrap_servers, CONSUMER_OFFSETS_TOPIC)
-    # Earlier tests may have left one broker as the leader of all partitions.
-    partitions = [ClientPartition(CONSUMER_OFFSETS_TOPIC, number) for number in range(len(log))]
-    admin = admin_client(cluster.bootstrap_servers)  # a client that nothing holds ends its calls
-    admin.elect_leaders(ElectionType.PREFERRED, partitions).result(30)
-    log = client.partition_states(cluster.bootstrap_servers, CONSUMER_OFFSETS_TOPIC)
+    log = elect_preferred(cluster)
     # A frozen controller would delete no topic.
     status = run_kafka_tool(cluster, "org.apache.kafka.tools.MetadataQuorumCommand", "describe", "--status")
     controller = int(next(line.split()[-1] for line in status.splitlines() if line.startswith("LeaderId:")))

@@ -14,6 +14,7 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.scan import read_chunks, spark_process
 from reconciler.scan.chunks import Chunk
 from reconciler.scan.engine_choice import Engine, EngineName
+from reconciler.scan.task_rows import decode
 from tests.spark.processes import assert_nothing_left
 from tests.spark.reading import GROUP, REQUEST, TIMEOUT_S, read, scan_task, start
 
@@ -49,7 +50,7 @@ def test_late_chunks_do_not_wait_for_a_silent_broker_again(silent_server: str) -
         (answer,) = read_chunks.read(
             REQUEST, INLINE, session, task, GROUP, limit_s=limit_s, progress=lambda *_step: None
         )
-    (group,) = answer["groups"].to_pylist()
+    (group,) = decode(answer["groups"]).to_pylist()
     assert group["error"]
 
 

@@ -18,6 +18,7 @@ from reconciler.errors import ScanFailed
 from reconciler.scan import spark_process
 from reconciler.scan.engine_choice import Engine
 from reconciler.scan.spark_process import SparkProcess
+from reconciler.scan.task_rows import decode
 from tests.spark.processes import assert_nothing_left, descendants
 from tests.spark.reading import GROUP, NOTHING, next_answers, read, start
 
@@ -80,7 +81,7 @@ def test_a_task_whose_worker_crashes_is_repeated(engine: Engine, warm: SparkProc
     assert crashed
     assert spark_process.start_spark(engine) is warm
     assert not set(crashed) & set(workers())
-    (group,) = answer["groups"].to_pylist()
+    (group,) = decode(answer["groups"]).to_pylist()
     assert group["group"] == "g"
     assert group["error"]
 
