@@ -62,29 +62,23 @@ class _Topic:
         return max((move.noun for _action, move in self.moves), key="offset".__eq__)
 
     @property
-    def of_partitions(self) -> list[int]:
-        """The states of each partition: what is decided of the topic as a whole holds for each of them."""
-        whole = self.states.get(-1, 0)
-        return [bits | whole for number, bits in self.states.items() if number != -1] or [whole]
-
-    @property
     def tally(self) -> Counter[str]:
         """Count its partitions in each of their states, and the records that are removed.
 
         A partition is in sync only if it has no other state.
         """
-        counts = Counter(records=self.removed)
-        for bits, number in Counter(self.of_partitions).items():
-            counts += dict.fromkeys(_states(bits), number)
-        return counts
+        return Counter(records=self.removed) + _count(self.states.values())
 
     @property
     def urgent_tally(self) -> Counter[str]:
-        """Count each of its partitions once, in the most urgent of its states."""
-        counts = Counter[str]()
-        for bits, number in Counter(self.of_partitions).items():
-            counts[_states(bits)[0]] += number
-        return counts
+        """Count each of its partitions once, in the most urgent of its states and those of the topic as a whole."""
+        whole = self.states.get(-1, 0)
+        partitions = Counter(bits | whole for number, bits in self.states.items() if number != -1) or {whole: 1}
+        return sum((Counter({_states(bits)[0]: number}) for bits, number in partitions.items()), Counter())
+
+
+def _count(states: Iterable[int]) -> Counter[str]:
+    return sum((Counter(dict.fromkeys(_states(bits), n)) for bits, n in Counter(states).items()), Counter())
 
 
 def _states(bits: int) -> list[str]:
@@ -192,7 +186,7 @@ def _topics_chart(plan: Plan, topics: Sequence[tuple[str, _Topic]], tallies: Map
         share = formatting.percent(100.0 * entry.removed / entry.records) if entry.records else ""
         removed = f"{entry.removed:,} of {formatting.count(entry.records, entry.noun)} ({share})" if entry.moves else ""
         return Row(
-            cells=((name(topic),), (removed,), (_partition_counts(entry, tallies[topic]),)),
+            cells=((name(topic),), (removed,), (_partition_counts(entry.states),)),
             bars=tuple(bars),
             severities=_severities(tallies[topic]),
             anchor=f"topic-{figures.slug(topic)}",
@@ -234,12 +228,13 @@ def _topics_chart(plan: Plan, topics: Sequence[tuple[str, _Topic]], tallies: Map
     )
 
 
-def _partition_counts(entry: _Topic, tally: Counter[str]) -> str:
-    """`12 partitions: 3 irreversible, 9 in sync`."""
-    words = figures.format_tally({state: tally[state] for state in _STATES})
-    if set(entry.states) == {-1}:
-        return f"the topic as a whole: {words.removeprefix('1 ')}"
-    return f"{formatting.count(len(entry.of_partitions), 'partition')}: {words}"
+def _partition_counts(states: Mapping[int, int]) -> str:
+    """`the topic as a whole: blocked; 12 partitions: 3 irreversible, 9 in sync`."""
+    tally = _count(bits for number, bits in states.items() if number != -1)
+    partitions = formatting.count(len(states.keys() - {-1}), "partition")
+    words = [f"the topic as a whole: {', '.join(_states(states[-1]))}"] if -1 in states else []
+    words += [f"{partitions}: {figures.format_tally({state: tally[state] for state in _STATES})}"] if tally else []
+    return "; ".join(words)
 
 
 def _leaders_chart(moves: Sequence[LeaderMove]) -> Chart:

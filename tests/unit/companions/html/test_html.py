@@ -415,6 +415,15 @@ def test_a_blocked_partition_is_never_hidden_by_an_election() -> None:
     assert row.severities == {Severity.WARNING, Severity.CHANGE, Severity.GOOD}
 
 
+def test_a_topic_that_is_blocked_as_a_whole_is_no_partition_of_it() -> None:
+    """Before, a topic of two partitions had one that is blocked, and two in sync."""
+    row = _topic_row(
+        blocked("RetentionFloor/gdpr/a"), *(satisfied(f"LeaderPolicy/all/a[{number}]") for number in (0, 1))
+    )
+    assert {style: number for style, number in row.bars[-1].segments.items() if number} == {"blocked": 2}
+    assert row.cells[2][-1] == "the topic as a whole: blocked; 2 partitions: 2 in sync"
+
+
 def test_a_blocked_election_does_not_hide_a_deletion() -> None:
     """The bar has the partition once; the words and the filter have both of its decisions."""
     row = _topic_row(blocked("LeaderPolicy/all/a[0]"), purge("a", 0))
