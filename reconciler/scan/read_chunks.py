@@ -1,6 +1,5 @@
 """Reads all chunks of a scan, in threads of this process or in Spark, with the same code."""
 
-import pickle
 from collections.abc import Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import closing, contextmanager
@@ -14,7 +13,7 @@ from reconciler.model.scan_request import ScanRequest
 from reconciler.scan.chunks import Chunk
 from reconciler.scan.engine_choice import Engine, reads_inline, starts_spark_first
 from reconciler.scan.spark_process import close, start_spark
-from reconciler.scan.task_rows import Answer, ScanTask, read_chunk
+from reconciler.scan.task_rows import Answer, ScanTask, load_answer, read_chunk
 
 _THREADS = 4
 _SLICE_S = 0.5
@@ -69,7 +68,7 @@ def read(
         except BaseException:
             close()
             raise
-        return [pickle.loads(answer) for answer in answers]  # noqa: S301  our own tasks, as all results of Spark
+        return list(map(load_answer, answers))
 
 
 def describe(chunks: Sequence[Chunk]) -> str:

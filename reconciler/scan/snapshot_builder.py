@@ -333,6 +333,8 @@ def _with_activity(facts: GroupFacts, row: Row, unread: Unknown | None, log: Con
     """
     if unread is None and row.get("log_offset") is None:
         unread = Unknown("__consumer_offsets holds no record of the group")
+    elif unread is None and row["log_partition"] in log.unanswered:
+        unread = log.unanswered[row["log_partition"]]  # whether a transaction is open there is not known
     elif unread is None and log.last_stable_offsets.get(row["log_partition"], _ENDLESS) <= row["log_offset"]:
         where = f"{CONSUMER_OFFSETS_TOPIC}[{row['log_partition']}]"
         unread = Unknown(f"its newest record is in or behind an open transaction of {where}", Cause.OPEN_TRANSACTION)

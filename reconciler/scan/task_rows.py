@@ -111,7 +111,7 @@ def _unpickle(data: bytes) -> Any:
 
 
 def read_encoded(task: ScanTask, chunk: Chunk) -> bytes:
-    """Read a chunk in a task of Spark, and return its answer, pickled."""
+    """Read a chunk in a task of Spark, and return its answer for `load_answer`."""
     try:
         connection = replace(task.connection.resolve_here(), timeout_s=task.patience_s)
     except UnresolvedReference as reason:
@@ -121,7 +121,7 @@ def read_encoded(task: ScanTask, chunk: Chunk) -> bytes:
     # Garbage collection took a third of the time.
     with gc_paused(), closing(KafkaSession(connection)) as session:
         answer = read_chunk(session, task, chunk, isolated=is_retry())
-        return pickle.dumps(answer if answers_for(session, task.cluster_id) else {})
+        return dump_answer(answer if answers_for(session, task.cluster_id) else {})
 
 
 def answers_for(session: KafkaSession, cluster_id: str | None) -> bool:
@@ -152,6 +152,19 @@ def encode(batch: pa.RecordBatch) -> bytes:
 def decode(stream: bytes) -> pa.RecordBatch:
     """Return the table that `encode` wrote."""
     return pa.ipc.open_stream(stream).read_next_batch()
+
+
+_ANSWER = pa.schema([("table", pa.string()), ("rows", pa.binary())])
+
+
+def dump_answer(answer: Answer) -> bytes:
+    """Return an answer as an Arrow stream: a server of Spark Connect must not choose what the client unpickles."""
+    return encode(pa.RecordBatch.from_pydict({"table": [*answer], "rows": [*answer.values()]}, schema=_ANSWER))
+
+
+def load_answer(stream: bytes) -> Answer:
+    """Return the answer that `dump_answer` wrote; its tables stay encoded."""
+    return {row["table"]: row["rows"] for row in decode(stream).to_pylist()}
 
 
 def is_retry() -> bool:

@@ -267,6 +267,7 @@ OTHER_LOG = ConsumerOffsetsLog(partitions=50, unread={(OWN_LOG + 1) % 50: Unknow
 NO_COMMITS = {"commits": None, "commit_topics": None, "fingerprint": None}
 HIDDEN_G, UNTYPED = groups(hidden=("g",)), replace(groups("g"), without_types=True)
 ONE_LOG = ConsumerOffsetsLog(partitions=1)
+UNANSWERED = ConsumerOffsetsLog(partitions=50, unanswered={3: Unknown("no answer")})
 KNOWN = {"commits": 2, "commit_topics": 1, "fingerprint": "f" * 64}
 
 
@@ -305,6 +306,8 @@ def streams(members: int = 0, **columns: Any) -> Row:
             (group_row(), {"log": ends_at(end)}, {"last_activity_ms": OPEN_TRANSACTION, "newest_record": "…"})
             for end in (9, 4)
         ),
+        # An end that was not read is no proof that no transaction is open.
+        (group_row(), {"log": UNANSWERED}, {"last_activity_ms": Unknown("no answer"), "newest_record": "…"}),
         # The group's own partition of the log decides, not the others.
         (group_row(), {"log": LOST_LOG}, {"last_activity_ms": Unknown("lost")}),
         (

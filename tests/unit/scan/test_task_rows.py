@@ -13,7 +13,7 @@ from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
 from reconciler.scan import task_rows
 from reconciler.scan.chunks import Chunk
-from reconciler.scan.task_rows import ScanTask, answers_for, decode, read_encoded
+from reconciler.scan.task_rows import ScanTask, answers_for, decode, load_answer, read_encoded
 
 
 def test_what_tasks_share_by_topic_is_unpickled_once_per_process() -> None:
@@ -65,7 +65,7 @@ def test_a_task_that_knows_no_cluster_brings_no_answer(monkeypatch: pytest.Monke
         until_s=1.0,
         log_limit_s=2.0,
     )
-    assert pickle.loads(read_encoded(task, Chunk())) == ({} if answered is None else answer)
+    assert load_answer(read_encoded(task, Chunk())) == ({} if answered is None else answer)
     if answered is not None:
         with pytest.raises(ScanFailed, match="are cluster here, not there"):
             read_encoded(replace(task, cluster_id="there"), Chunk())
