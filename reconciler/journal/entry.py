@@ -4,12 +4,10 @@ An entry is an intent before a request or an outcome after it. Readers take ever
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, make_dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from functools import partial
 from itertools import chain, groupby
-from types import GenericAlias
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal
 
 from reconciler.codec import Codec
 from reconciler.errors import JournalUnavailable
@@ -73,16 +71,38 @@ class JournalEntry:
     removed_offsets: tuple[CommittedOffset, ...] | None = None
 
 
-_OF_ACTION = ("address", "request", *_OF_OUTCOME, "removed_offsets")
-"""The fields in which the entries of one line differ."""
-_OF_LINE = tuple(part.name for part in fields(JournalEntry) if part.name not in ("v", *_OF_ACTION))
-_TYPES = get_type_hints(JournalEntry, include_extras=True)
-_FIELDS = {part.name: (part.name, _TYPES[part.name], part) for part in fields(JournalEntry)}
-_part = partial(make_dataclass, frozen=True, slots=True, kw_only=True)
-BatchItem: Any = _part("BatchItem", [_FIELDS[name] for name in _OF_ACTION])
-_ACTIONS = "actions", GenericAlias(tuple, (BatchItem, ...))
-BatchLine: Any = _part("BatchLine", [("v", Literal[3], FORMAT), *(_FIELDS[name] for name in _OF_LINE), _ACTIONS])
-"""Entries of one batch: a line of the journal. It begins with its format and its time."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchItem:
+    """What the entries of one line do not have in common."""
+
+    address: Address
+    request: Mapping[str, str | int]
+    status: Status | None = None
+    detail: str | None = None
+    code: str | None = None
+    read_back: str | None = None
+    sends: int | None = None
+    removed_max: Total | None = None
+    low_watermark: Int64 | None = None
+    removed_offsets: tuple[CommittedOffset, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchLine:
+    """Entries of one batch: a line of the journal. It begins with its format and its time."""
+
+    v: Literal[3] = FORMAT
+    at_ms: EpochMs
+    event: Event
+    run_id: str = field(metadata={"name": "run"})
+    plan_digest: str = field(metadata={"name": "plan"})
+    operation: str
+    who: str | None = None
+    commit: str | None = None
+    run_url: str | None = None
+    approver: str | None = None
+    in_flight_ms: Total | None = None
+    actions: tuple[BatchItem, ...]
 
 
 def create(event: Action | Outcome, removed_offsets: RemovedOffsets | None = None, **run: Any) -> JournalEntry:
@@ -105,6 +125,8 @@ def create(event: Action | Outcome, removed_offsets: RemovedOffsets | None = Non
 _ENTRY = Codec(JournalEntry, omit_none=True)
 _BATCH = Codec(BatchLine, omit_none=True)
 _ITEM = Codec(BatchItem, omit_none=True)
+_IN_BOTH = tuple(f.name for f in fields(BatchItem))
+_IN_COMMON = tuple(f.name for f in fields(BatchLine) if f.name not in ("v", "actions"))
 
 
 def dump(entry: JournalEntry | Approval) -> str:
@@ -118,7 +140,7 @@ def dump_batch(entries: Sequence[JournalEntry]) -> Iterator[str]:
     A longer line has one action. Raises JournalUnavailable for a text that JSON cannot hold.
     """
     try:
-        for common, same in groupby(entries, lambda entry: {name: getattr(entry, name) for name in _OF_LINE}):
+        for common, same in groupby(entries, lambda entry: {name: getattr(entry, name) for name in _IN_COMMON}):
             begin = _BATCH.encode(BatchLine(**common, actions=())).removesuffix("]}")
             items, size = list[str](), len(begin)
             for item in chain.from_iterable(map(_items, same)):
@@ -136,7 +158,7 @@ def dump_batch(entries: Sequence[JournalEntry]) -> Iterator[str]:
 
 def _items(entry: JournalEntry) -> Iterator[str]:
     """Yield the parts of an entry as JSON: many offsets do not fit into one line."""
-    item = _ITEM.encode(BatchItem(**{name: getattr(entry, name) for name in _OF_ACTION}))
+    item = _ITEM.encode(BatchItem(**{name: getattr(entry, name) for name in _IN_BOTH}))
     offsets = entry.removed_offsets or ()
     if len(item) <= _LINE_MAX or len(offsets) < 2:
         yield item
@@ -157,5 +179,5 @@ def parse(line: bytes) -> Sequence[JournalEntry]:
         batch = _BATCH.decode(text)
     except ValueError as error:
         raise ValueError(f"no journal entry of format {FORMAT}, perhaps of another version: {error}") from None
-    common = {name: getattr(batch, name) for name in _OF_LINE}
-    return [JournalEntry(**common, **{name: getattr(item, name) for name in _OF_ACTION}) for item in batch.actions]
+    common = {name: getattr(batch, name) for name in _IN_COMMON}
+    return [JournalEntry(**common, **{name: getattr(item, name) for name in _IN_BOTH}) for item in batch.actions]
