@@ -164,7 +164,10 @@ def restore(planned: RestorePlan, context: ApplyContext) -> dict[TopicPartition,
 
 
 def note_metadata(commits: Iterable[CommittedOffset]) -> str:
-    """Return a part of a sentence about the metadata that restored commits lack; empty: they lack none."""
+    """Return a part of a sentence about the metadata that restored commits lack; empty: they lack none.
+
+    The client library cannot write metadata without a NUL byte behind it.
+    """
     lost = [commit.metadata_base64 for commit in commits if commit.metadata_base64 != ""]
     if not lost:
         return ""

@@ -36,7 +36,9 @@ _CITED_MAX = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterManifests(RuleSet):
-    """The input of one plan: the manifests of one cluster, and their files. Policies, waivers and readers are sorted by address, files by path.
+    """The input of one plan: the manifests of one cluster, and their files.
+
+    Policies, waivers and readers are sorted by address, files by path.
 
     `connection_changes`: fields of the connection that the files change, and that are not followed.
     `base`: the trusted manifests of the cluster; None: there are none. `proposed`: the Cluster with the
