@@ -168,10 +168,10 @@ def drift(
     console.prepare(settings, DRIFT, metrics)
     previous_reports = _read(previous)
     reports: list[DriftReport] = []
-    codes: set[int] = set()
+    wrong_cluster = False
     for manifests in loading.load_clusters(paths, settings):
         common.note_missing_policies(manifests, settings)
-        with common.collect_errors(manifests, codes) as failed, common.open_run(settings, manifests) as run:
+        with common.collect_errors(manifests, set()) as failed, common.open_run(settings, manifests) as run:
             reports.append(drift_reports.report(pipeline.plan(run), previous=previous_reports))
         name, cluster_id = manifests.cluster.metadata.name, manifests.cluster.spec.cluster_id
         now_ms = wall_clock_ms()
@@ -181,13 +181,14 @@ def drift(
             )
             for error in failed
         ]
+        # The wrong cluster stays wrong until the manifest changes, and its facts mean nothing.
+        wrong_cluster |= any(isinstance(error, WrongCluster) for error in failed)
     document = drift_document(reports, paths=paths or (), quiet=settings.quiet, dated=previous is not None)
     console.emit(settings, document)
     if metrics:
         with console.write_errors(f"--metrics {metrics}"):
             drift_metrics(reports, dated=previous is not None).write(metrics)
-    # The wrong cluster stays wrong until the manifest changes, and its facts mean nothing.
-    return WrongCluster.exit_code if WrongCluster.exit_code in codes else drift_reports.exit_code(reports)
+    return WrongCluster.exit_code if wrong_cluster else drift_reports.exit_code(reports)
 
 
 def _read(previous: Path | None) -> Sequence[DriftReport]:

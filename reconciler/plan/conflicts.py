@@ -51,7 +51,8 @@ class ConflictIndex:
                 continue
             rivals.append(other)
             all_of_it = all_of_it or theirs is None
-            common |= (theirs or frozenset()) if claimed is None else claimed & (claimed if theirs is None else theirs)
+            both = claimed if theirs is None else theirs if claimed is None else claimed & theirs
+            common |= both or frozenset()
             if all_of_it and len(rivals) > _CITED_MAX:  # no further rival changes what is said
                 break
         if not rivals:
