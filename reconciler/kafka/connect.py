@@ -233,7 +233,7 @@ def open_client(
     settings = {**read_timeouts(connection), "error_cb": attempt.add_error, "log.connection.close": True}
     client = create(AdminClient, connection, settings, logger=attempt)
     answer: Future[Any] | None = None
-    is_asked, unanswered = False, Deadline.after(patience_s)
+    is_asked, next_client_s, unanswered = False, patience_s, Deadline.after(patience_s)
     while not deadline.passed:
         if answer is None or answer.done():
             # Not describe_cluster: that waits for the controller, and brokers may name a frozen one. It also
@@ -248,11 +248,15 @@ def open_client(
             return client, str(answer.result().cluster_id)
         if answer.done():
             time.sleep(_SLICE_S)
-        if unanswered.passed and not is_asked:
-            is_asked = True
+        if unanswered.passed:
             if attempt.names_brokers:
                 client, answer = create(AdminClient, connection, settings, logger=attempt), None
-            if cause := find_cause(connection, Deadline.after(patience_s)):
+                # Each client has twice the time of the one before: a slow broker may still answer one of them.
+                next_client_s *= 2
+            unanswered = Deadline.after(next_client_s)
+            cause = None if is_asked else find_cause(connection, Deadline.after(patience_s))
+            is_asked = True
+            if cause:
                 raise ClusterUnreachable(f"no broker of {connection.servers} answered: {cause}")
         if give_up.passed and not attempt.may_succeed():
             break

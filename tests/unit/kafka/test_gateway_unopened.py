@@ -218,8 +218,8 @@ def test_absence_needs_a_complete_listing_and_the_coordinator(
     monkeypatch: pytest.MonkeyPatch, errors: list[KafkaError], coordinators: object, *, absent: bool
 ) -> None:
     """Any doubt makes an unlisted group Unknown: a silent broker may be its coordinator."""
-    monkeypatch.setattr(KafkaSession, "call_worker", lambda *_arguments, **_options: coordinators)
     session = session_of(cluster_id="here", errors=errors)
+    monkeypatch.setattr(session, "call_worker", lambda *_arguments, **_options: coordinators)
     billing = read_groups(session, ["billing"], cluster_id="here", deadline=Deadline.after(0.2))["billing"]
     assert billing.listed is False if absent else isinstance(billing.listed, Unknown)
 
@@ -231,11 +231,11 @@ def test_a_group_that_its_coordinator_has_removed_is_absent_from_a_complete_list
     """Its coordinator is not asked a second time; the others are."""
     calls: list[Any] = []
 
-    def call_worker(_session: KafkaSession, _work: object, groups: object, **_options: object) -> None:
+    def call_worker(_work: object, groups: object, **_options: object) -> None:
         calls.append(groups)
 
-    monkeypatch.setattr(KafkaSession, "call_worker", call_worker)
     session = session_of(cluster_id="here", errors=errors)
+    monkeypatch.setattr(session, "call_worker", call_worker)
     deadline = Deadline.after(5)
     groups = ["billing", "orders"]
     facts = read_groups(session, groups, cluster_id="here", deadline=deadline, removed=["billing"])
@@ -253,8 +253,8 @@ def test_a_commit_on_a_topic_that_cannot_be_described_has_no_topic_id(
     """The group may still be removed; such an offset is never restored."""
     commit = CommittedOffset(topic="orders", partition=0, offset=3)
     answer = ({}, {"billing": (("orders", 0, 3, None),)})
-    monkeypatch.setattr(KafkaSession, "call_worker", lambda *_arguments, **_options: answer)
     session = session_of(cluster_id="here", listed=True)
+    monkeypatch.setattr(session, "call_worker", lambda *_arguments, **_options: answer)
     client: Any = session._clients["reads"]
     client.describe_topics = lambda _topics, **_options: {"orders": refused(KafkaError(code))}
     billing = read_groups(session, ["billing"], cluster_id="here", deadline=Deadline.after(5))["billing"]
@@ -286,8 +286,8 @@ def test_an_error_of_a_whole_call_has_its_name_for_each_group(monkeypatch: pytes
     def call_worker(*_arguments: object, **_options: object) -> None:
         raise error
 
-    monkeypatch.setattr(KafkaSession, "call_worker", call_worker)
     session = session_of(cluster_id="here", listed=True)
+    monkeypatch.setattr(session, "call_worker", call_worker)
     gateway, at = KafkaGateway(session, cluster_id="here"), TopicPartition("orders", 0)
     unread = Unknown(str(error))
     assert gateway.read_groups(["billing"])["billing"].listed == unread
