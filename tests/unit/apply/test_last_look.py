@@ -270,8 +270,9 @@ def test_after_a_slow_journal_facts_are_read_again(
     ("limits", "reason"),
     [
         ({"checked_at_ms": START_MS - 30 * 60_000 - 1}, "the recheck was 30 min ago, and it is good for 30 min"),
-        ({"has_expired": lambda now_ms: now_ms >= START_MS}, "the plan expired during this run: plan again"),
-        ({"checked_at_ms": START_MS - 30 * 60_000, "has_expired": lambda now_ms: now_ms > START_MS}, None),
+        ({"expires_ms": {"the plan": START_MS}}, "the plan expired during this run: plan again"),
+        ({"expires_ms": {"the plan": START_MS + 1, "Waiver/w": START_MS}}, "Waiver/w expired during this run"),
+        ({"checked_at_ms": START_MS - 30 * 60_000, "expires_ms": {"the plan": START_MS + 1}}, None),
     ],
 )
 def test_nothing_is_sent_on_an_old_recheck(
@@ -335,7 +336,7 @@ def test_a_run_that_ends_after_its_intent_sends_nothing(cluster: FakeCluster, tm
         clock=clock,
         stop=lambda: stopped,
         checked_at_ms=START_MS if over == "old" else None,
-        has_expired=lambda now_ms: over == "expired" and now_ms >= START_MS + 60_000,
+        expires_ms={"the plan": START_MS + 60_000} if over == "expired" else {},
     ).outcomes
     assert [(outcome.status, outcome.sends) for outcome in result] == [(Status.NOT_ATTEMPTED, 0)] * 2
     assert cluster.requests == []
