@@ -221,7 +221,8 @@ def digest(plan: Plan) -> str:
 def save(document: Plan | ApplyResult, path: Path | str) -> Path:
     """Write a plan for `apply`, or results beside those of earlier runs of the plan.
 
-    Returns the place of the file: results of another plan are never overwritten. Raises OSError.
+    Returns the place of the file: results of another plan are never overwritten. Raises OSError; of a
+    plan ReconcilerError, and UsageError in the place of another file.
     """
     if isinstance(document, Plan):
         plan_file.write(document, Path(path))

@@ -220,7 +220,7 @@ class _Cluster(ManifestsInForce):
                 console.emit(self.settings, plan_document(plan))
 
         with common.open_run(self.settings, manifests, signals, self.last_purges) as run:
-            applied = pipeline.converge(run, on_plan=on_plan, confirm=partial(self.confirm, manifests, reading))
+            applied = pipeline.converge(run, on_plan=on_plan, confirm=partial(self.confirm, run, manifests, reading))
         unwritten: set[int] = set()
         for verdict in applied.refused:
             console.print_error(verdict.message, code=verdict.id, exit_code=ExitCode.REFUSED)

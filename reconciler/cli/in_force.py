@@ -21,6 +21,7 @@ from reconciler.journal.release import manifests_hash
 from reconciler.manifest import files, git
 from reconciler.manifest.files import ClusterManifests, ManifestSet
 from reconciler.policies.cluster import Cluster
+from reconciler.run import Run
 
 SETTLED_S = 30.0
 """How long changed manifests outside of a commit read the same before they come into force."""
@@ -63,7 +64,7 @@ class ManifestsInForce:
         if not reason:
             return present
         if self.in_force is None:
-            raise PlanUnusable(f"the manifests of {name} are not in force yet: {reason}; nothing was done")
+            raise _not_in_force(name, reason)
         self.waits = reason
         if reason != waits:
             console.print_stderr(
@@ -104,13 +105,18 @@ class ManifestsInForce:
         with common.open_run(self.settings, self.in_force or manifests, signals) as run:
             return pipeline.newest_release(run) == manifests_hash(manifests.files)
 
-    def confirm(self, manifests: ClusterManifests, reading: ManifestSet | ReconcilerError) -> None:
-        """Bring what was selected of a reading into force. Raises PlanUnusable if it was not complete."""
+    def confirm(self, run: Run, manifests: ClusterManifests, reading: ManifestSet | ReconcilerError) -> None:
+        """Bring what was selected of a reading into force, after the scan of `run`.
+
+        Raises PlanUnusable if the reading was not complete, or if others have been released since.
+        """
         # A folder that somebody writes while it is read would otherwise count as written.
         if files.read_contents(self.paths) != getattr(reading, "contents", None):
             raise PlanUnusable(
                 "the manifests changed while the cluster was read: nothing was done; run again when they are complete"
             )
+        if self.reviewed and pipeline.newest_release(run) != manifests_hash(manifests.files):
+            raise _not_in_force(manifests.cluster.metadata.name, _describe_unreleased(manifests.cluster))
         if isinstance(reading, ManifestSet) and any(manifests is part for part in reading.by_cluster):
             self.in_force = self.known = manifests
             self.seen = None
@@ -137,6 +143,10 @@ def _select_valid(
     # A Cluster that is declared twice is invalid, also under two names, and either one may protect more.
     same_id = (cluster for cluster in error.clusters if cluster.spec.cluster_id == in_force.cluster.spec.cluster_id)
     return reduce(ClusterManifests.with_protections, chain(declared, same_id), in_force)
+
+
+def _not_in_force(name: str, reason: str) -> PlanUnusable:
+    return PlanUnusable(f"the manifests of {name} are not in force yet: {reason}; nothing was done")
 
 
 def _describe_unreleased(cluster: Cluster) -> str:

@@ -168,10 +168,11 @@ def drift(
     console.prepare(settings, DRIFT, metrics)
     previous_reports = _read(previous)
     reports: list[DriftReport] = []
+    codes: set[int] = set()
     wrong_cluster = False
     for manifests in loading.load_clusters(paths, settings):
         common.note_missing_policies(manifests, settings)
-        with common.collect_errors(manifests, set()) as failed, common.open_run(settings, manifests) as run:
+        with common.collect_errors(manifests, codes) as failed, common.open_run(settings, manifests) as run:
             reports.append(drift_reports.report(pipeline.plan(run), previous=previous_reports))
         name, cluster_id = manifests.cluster.metadata.name, manifests.cluster.spec.cluster_id
         now_ms = wall_clock_ms()
@@ -188,7 +189,9 @@ def drift(
     if metrics:
         with console.write_errors(f"--metrics {metrics}"):
             drift_metrics(reports, dated=previous is not None).write(metrics)
-    return WrongCluster.exit_code if wrong_cluster else drift_reports.exit_code(reports)
+    if wrong_cluster:
+        return WrongCluster.exit_code
+    return drift_reports.exit_code(reports) or common.worst_exit_code(codes)  # of a cluster without a report
 
 
 def _read(previous: Path | None) -> Sequence[DriftReport]:

@@ -17,6 +17,7 @@ from reconciler.kafka.connect import Settings, create, read_timeouts
 from reconciler.kafka.futures import Deadline, cause_of, reason_of, submit
 from reconciler.kafka.offsets import Watermarks, find_by_time
 from reconciler.kafka.session import KafkaSession
+from reconciler.model.garbage import gc_paused
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import Cause, LookupKind, PartitionFacts, RecordLookup, RecordStamp, Unknown
 
@@ -104,6 +105,7 @@ def read_records(
     return errors | {partition.partition: reason for partition, reason in unread.items()}
 
 
+@gc_paused()
 def look_up(
     session: KafkaSession,
     asked: Mapping[TopicPartition, Collection[RecordLookup]],

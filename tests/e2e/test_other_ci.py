@@ -174,6 +174,20 @@ def test_gitlab_plans_a_merge_request_and_applies_the_digest_that_a_person_types
     assert group not in list_groups(cluster)
 
 
+def test_gitlab_applies_with_the_manifests_of_the_moment(
+    repository: Repository, group: str, cluster: SandboxCluster
+) -> None:
+    """A job that a person starts hours later has the commit of its pipeline, which protects less than the branch."""
+    repository.commit("change", dead=REMOVAL.format(group=group))
+    gitlab = GitLab(repository)
+    planned, text, _code = gitlab.run("plan-merged")
+    [digest] = re.findall(r"Digest (sha256:[0-9a-f]{64})", text)
+    declared = repository.declare_cluster(cluster.bootstrap_servers.split(","))
+    repository.commit("protect", cluster=f"{declared}  protect: {{groups: [{group}]}}\n")
+    _, text, code = gitlab.run("apply", clone=planned, DIGEST=digest)
+    assert (code, group in list_groups(cluster)) == (4, True), text
+
+
 def test_gitlab_connects_where_the_default_branch_says(repository: Repository) -> None:
     """A merge request with other servers is refused, and its plan is still of the trusted cluster."""
     repository.git("checkout", "-q", "-b", "change")

@@ -178,6 +178,17 @@ def test_drift_distinguishes_a_wrong_from_an_unavailable_cluster(
     assert captured.out.count("too little could be ") == 2
 
 
+def test_a_cluster_without_a_report_is_not_in_sync(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipe that broke in a plan was taken for a reader of stdout that has gone, and the exit code was 0."""
+
+    def plan(*_arguments: object, **_options: object) -> object:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(pipeline, "plan", plan)
+    monkeypatch.setattr(console, "discard_stdout", lambda: None)
+    assert run(["drift", str(folder)]) == ExitCode.ERROR
+
+
 def test_doctor_checks_the_other_clusters_of_one_that_is_away(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

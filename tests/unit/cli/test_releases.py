@@ -85,6 +85,23 @@ def test_only_the_newest_release_counts(folder: Path, capsys: pytest.CaptureFixt
     assert converge(folder, capsys)[0] == ExitCode.ERROR
 
 
+def test_a_release_during_the_scan_counts(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The folder, such as the clone of a pod, stays as it is: it went on without the protection of the release."""
+    cluster = folder / "prod" / "cluster.yaml"
+    release(folder)
+
+    def during() -> None:
+        cluster.write_text(CLUSTER % "billing, audit")
+        release(folder)
+        cluster.write_text(CLUSTER % "billing")
+
+    code, rounds = loop(["converge", str(folder), "--reviewed"], monkeypatch, during=during)
+    assert (code, rounds) == (ExitCode.PLAN_UNUSABLE, [])
+    assert mentions(capsys.readouterr().err, "not released", "nothing was done")
+
+
 def changed(folder: Path) -> None:
     (folder / "prod" / "policy.yaml").write_text(LEADERS % "all" + "# more\n")
 
