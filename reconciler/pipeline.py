@@ -187,7 +187,10 @@ def apply(
         progress=run.progress,
         sending=run.sending,
         checked_at_ms=checked_at_ms,
-        has_expired=planned.has_expired,
+        expires_ms={
+            "the plan": planned.expires_at_ms,
+            **{f"Waiver/{used.name}": used.expires_ms for verdict in checked.limits for used in verdict.waivers},
+        },
         known_groups=snapshot.groups,
         consumer_offsets_ends=snapshot.consumer_offsets_ends,
         needs_stamps=needs_stamps,

@@ -127,7 +127,8 @@ class ApplyContext:
 
     `stop`: read before each request; true means that nothing new is sent. `sending`: called before each
     request, from any thread, once its intents are stored. `checked_at_ms`: when the recheck began.
-    `has_expired`: `Plan.has_expired`. `leaders`: the leader of each partition for which it held an election.
+    `expires_ms`: when what the run rests on ends, such as the plan; then nothing more is sent. `leaders`: the
+    leader of each partition for which it held an election.
     `needs_stamps`: whether a journal that the brokers do not stamp stops the run. Others: as in `RunContext`.
     """
 
@@ -142,7 +143,7 @@ class ApplyContext:
     sending: Callable[[], None] = lambda: None
     tuning: Tuning = field(default_factory=Tuning)
     checked_at_ms: int | None = None
-    has_expired: Callable[[int], bool] = lambda _now_ms: False
+    expires_ms: Mapping[str, int] = field(default_factory=dict)
     removed_groups: set[str] = field(default_factory=set)
     leaders: dict[Subject, int] = field(default_factory=dict)
     known_groups: Mapping[str, GroupFacts] = field(default_factory=dict)
@@ -205,14 +206,15 @@ class ApplyContext:
         return replace(read, groups=groups, subscriptions=subscriptions)
 
     def may_send(self) -> bool:
-        """Whether a request may go out now; an old recheck or an expired plan stops the run."""
+        """Whether a request may go out now; an old recheck and an expired plan or waiver stop the run."""
         now_ms = self.clock()  # the machine may have slept in the middle of the run
         age_ms = now_ms - (now_ms if self.checked_at_ms is None else self.checked_at_ms)
         if not self.stopping and age_ms > _RECHECK_MAX_AGE_MS:
             age, limit = age_ms // 60_000, _RECHECK_MAX_AGE_MS // 60_000
             self.halt(f"the recheck was {age} min ago, and it is good for {limit} min: apply the plan again")
-        if not self.stopping and self.has_expired(now_ms):
-            self.halt("the plan expired during this run: plan again")
+        ended = next((what for what, end_ms in self.expires_ms.items() if now_ms >= end_ms), None)
+        if not self.stopping and ended is not None:
+            self.halt(f"{ended} expired during this run: plan again")
         return not self.stopping
 
     def record_intents(self, attempts: Sequence[Attempt[Any]]) -> bool:

@@ -97,6 +97,8 @@ def apply(
             measured.cluster = manifests.cluster.metadata.name
             if plan is None:
                 plan = _plan_and_confirm(manifests, settings, expect_digest, places)
+                # Those of now: a person takes time to answer, and somebody may protect a topic meanwhile.
+                manifests = loading.load_cluster(paths, settings, cluster_id=plan.cluster_id)
             # The results are written inside as well: a Ctrl-C at that moment must not end with "interrupted
             # before anything was written".
             with handle_signals() as signals:

@@ -332,12 +332,16 @@ def start_logging(settings: Settings) -> None:
 
 
 def confirm(question: str, expected: str) -> None:
-    """Read one line from the terminal. Raises ReconcilerError at the end of the input, Refused for another answer."""
+    """Read one line from the terminal. Raises ReconcilerError at the end of the input, Refused for another answer.
+
+    Blanks around the answer do not count, unless the name has them.
+    """
     with hidden():
         if not write_line("INFO", question):
             print(question, end=" ", file=sys.stderr, flush=True)
         answer = sys.stdin.readline()
     if not answer:
         raise ReconcilerError("the input ended without an answer: nothing was done")
-    if answer.strip() != expected:
-        raise Refused(f"{quoted(answer.strip())} is not {quoted(expected)}: nothing was done")
+    answer = answer.removesuffix("\n")
+    if expected not in (answer, answer.strip()):
+        raise Refused(f"{quoted(answer)} is not {quoted(expected)}: nothing was done")

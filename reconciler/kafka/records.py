@@ -5,15 +5,16 @@ records are found without reading what lies between them.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import suppress
 from itertools import groupby
 from operator import methodcaller
 
 from confluent_kafka import Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
+from reconciler.errors import ClusterUnreachable
 from reconciler.kafka.connect import Settings, create, read_timeouts
-from reconciler.kafka.futures import Deadline, cause_of, reason_of
+from reconciler.kafka.futures import Deadline, cause_of, reason_of, submit
 from reconciler.kafka.offsets import Watermarks, find_by_time
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
@@ -176,13 +177,15 @@ def _read_ranges(
     unfinished = {partition: end for partition, (_start, end) in ranges.items()}
     idle = session.deadline()
     limit = Deadline.after(float("inf") if limit_s is None else limit_s)
-    with closing(create(Consumer, session.connection, {**read_timeouts(session.connection), **settings})) as client:
+    finished: list[ClientPartition] = []
+    client = create(Consumer, session.connection, {**read_timeouts(session.connection), **settings})
+    try:
         client.assign([ClientPartition(p.topic, p.partition, start) for p, (start, _end) in ranges.items()])
         while unfinished and not idle.passed and not limit.passed:
             messages = client.consume(_BATCH, _SLICE_S)
             if messages:
                 idle = session.deadline()
-            done: list[ClientPartition] = []
+            pending = len(unfinished)
             for partition, run in _runs(messages):
                 if partition not in unfinished:
                     continue
@@ -199,9 +202,15 @@ def _read_ranges(
                     errors[partition] = Unknown(reason, cause_of(failure))
                 if is_read or is_enough or failure is not None:
                     del unfinished[partition]
-                    done.append(ClientPartition(partition.topic, partition.partition))
-            if done:  # in one call: each waits for the client's thread
-                client.pause(done)
+                    finished.append(ClientPartition(partition.topic, partition.partition))
+            # Each call waits for the client's thread, and of many short ranges most end in a few batches.
+            if finished and len(unfinished) == pending:
+                client.pause(finished)
+                finished = []
+    finally:
+        # In a thread: the library ends thousands of partitions one by one.
+        with suppress(ClusterUnreachable):
+            submit(client.close)
     unread = Unknown(f"no data for {session.timeout_s:.0f} s", Cause.NO_ANSWER)
     if limit_s is not None and not idle.passed:
         unread = Unknown(f"not done after {limit_s:.0f} s", Cause.NO_ANSWER)

@@ -35,8 +35,13 @@ from reconciler.text.formatting import format_duration, format_instant
 DEFAULT_EVERY_MS = 30_000
 """Kafka Streams' `repartition.purge.interval.ms`."""
 
-_NAME_OF_NO_GROUP = "\N{SNOWMAN} no group has this name"
-"""A pattern that matches it matches every name."""
+_NAMES_OF_NO_GROUP = (
+    ("\N{SNOWMAN} no group has this name",),
+    ("qzjxq", "kwvyk"),
+    ("qz-jx", "kw-vy"),
+    ("QZJXQ", "KWVYK"),
+)
+"""Patterns that match all names of a part are about no group in particular, as `*`, `[a-z]*` and `regex:[^_].*`."""
 
 TRANSACTIONS = "__transaction_state"
 """The topic that brokers create for the first transactional producer of a cluster."""
@@ -205,10 +210,13 @@ class RetentionFloor(Policy):
         keep = self.spec.keep
         if keep.from_offset is not None and keep.topic_id is None:
             yield ("spec", "keep", "fromOffset"), "a new topic of that name has the same offsets", "add topicId"
-        for index, selector in enumerate(self.spec.except_groups or ()):
-            if selector.is_pattern and selector.matches(_NAME_OF_NO_GROUP):
-                where = ("spec", "exceptGroups", index)
-                yield where, f"`{selector.text}` excepts every group", "name the groups that may skip records"
+        patterns = [selector for selector in self.spec.except_groups or () if selector.is_pattern]
+        for names in _NAMES_OF_NO_GROUP:
+            covering = {pattern.text for name in names for pattern in patterns if pattern.matches(name)}
+            if all(any(pattern.matches(name) for pattern in patterns) for name in names):
+                message = f"`exceptGroups: [{', '.join(sorted(covering))}]` excepts groups of any name"
+                yield ("spec", "exceptGroups"), message, "name the groups that may skip records"
+                break
 
     def problems_at(self, now_ms: int) -> Iterator[ValidationIssue]:
         if self.spec.keep.since is not None and self.spec.keep.since > now_ms:

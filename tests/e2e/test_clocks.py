@@ -1,4 +1,4 @@
-"""A machine whose clock is two days ahead, on real brokers."""
+"""A machine whose clock is two days ahead, and one whose clock passes the end of a waiver, on real brokers."""
 
 import json
 import subprocess
@@ -8,12 +8,14 @@ from uuid import uuid4
 
 import pytest
 
+from reconciler.clock import wall_clock_ms
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
 from reconciler.kafka import journal_topic
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
+from reconciler.text.formatting import format_instant
 from tests.command import environment, reconciler
 from tests.toolbox import log_start_offsets, run_kafka_tool
 
@@ -25,6 +27,21 @@ now = time.time_ns
 time.time_ns = lambda: now() + 2 * 86_400 * 10**9
 from reconciler.__main__ import main
 main()
+"""
+LATER_ONCE_STORED = """\
+import time
+from pathlib import Path
+now, journal = time.time_ns, Path("manifests/.reconciler/local.jsonl")
+time.time_ns = lambda: now() + 11 * 60 * 10**9 * journal.exists()
+from reconciler.__main__ import main
+main()
+"""
+WAIVER = """\
+---
+apiVersion: reconciler/v1
+kind: Waiver
+metadata: {{name: once}}
+spec: {{policy: RetentionFloor/young, limit: topics, value: 1, expires: {expires}}}
 """
 MANIFESTS = """\
 apiVersion: reconciler/v1
@@ -60,9 +77,9 @@ def write_manifests(cluster: SandboxCluster, folder: Path, journal: str) -> str:
     return topic
 
 
-def run_two_days_ahead(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def run_with_clock(program: str, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", TWO_DAYS_AHEAD, *words],
+        [sys.executable, "-c", program, *words],
         cwd=folder,
         env=environment(),
         stdin=subprocess.DEVNULL,
@@ -82,7 +99,7 @@ def test_converge_on_a_machine_two_days_ahead_does_nothing(
     session = KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=20.0))
     journal_topic.create_topic(session, journal)
     topic = write_manifests(cluster, tmp_path, journal)
-    result = run_two_days_ahead(tmp_path, *verb)
+    result = run_with_clock(TWO_DAYS_AHEAD, tmp_path, *verb)
     assert result.returncode == 1, result.stderr
     assert "log start from 0 to 100" in result.stdout, "the plan by its clock"
     assert "apart, more than 5m; set the clock that is wrong, then plan again" in result.stderr
@@ -102,7 +119,7 @@ def test_converge_refuses_a_journal_topic_that_the_brokers_do_not_stamp(
     journal = f"_journal.{uuid4().hex[:12]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(journal)])
     topic = write_manifests(cluster, tmp_path, journal)
-    refused = run_two_days_ahead(tmp_path, "converge")
+    refused = run_with_clock(TWO_DAYS_AHEAD, tmp_path, "converge")
     assert refused.returncode == 1
     assert log_start_offsets(cluster, topic) == {0: 0}
     command = f"--alter --entity-type topics --entity-name {journal} --add-config message.timestamp.type=LogAppendTime"
@@ -121,3 +138,16 @@ def test_converge_refuses_a_journal_topic_that_the_brokers_do_not_stamp(
     run_kafka_tool(cluster, "kafka-configs", *command.split())
     converged = reconciler(tmp_path, "converge")
     assert (converged.returncode, log_start_offsets(cluster, topic)) == (0, {0: 95}), converged.stderr
+
+
+def test_a_waiver_that_ends_during_an_apply_lets_no_later_request_out(cluster: SandboxCluster, tmp_path: Path) -> None:
+    """It once held for half an hour more, as long as the recheck is good. Here it ends behind the intent."""
+    topic = write_manifests(cluster, tmp_path, "")
+    manifests = tmp_path / "manifests" / "set.yaml"
+    text = manifests.read_text().replace("  journal: {topic: }\n", "").replace("newerThan: 1d", "last: 10")
+    text = text.replace("mode: continuous\n", "").replace("limits: {", "limits: {topics: 0, ")
+    manifests.write_text(text + WAIVER.format(expires=format_instant(wall_clock_ms() + 10 * 60_000)))
+    assert reconciler(tmp_path, "plan", "--out", "plan.json").returncode == 0
+    applied = run_with_clock(LATER_ONCE_STORED, tmp_path, "apply", "plan.json")
+    assert (applied.returncode, log_start_offsets(cluster, topic)) == (1, {0: 0}), applied.stdout
+    assert "Waiver/once expired during this run: plan again" in applied.stderr

@@ -5,6 +5,9 @@ changed. Kafka's own tools show what is left.
 """
 
 import json
+import os
+import pty
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +19,7 @@ from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.plan import plan_file
-from tests.command import reconciler
+from tests.command import command, environment, reconciler
 from tests.e2e.test_unseen_consumers import write_manifests
 from tests.toolbox import list_groups, log_start_offsets
 
@@ -147,3 +150,31 @@ def test_a_continued_plan_finds_done_what_a_tightened_policy_no_longer_asks_for(
     write_manifests(tmp_path, cluster, FLOOR % (topic, "last: 95", ""))
     assert "the log start is 90 already" in apply(tmp_path, 0)
     assert log_start_offsets(cluster, topic) == {0: 90}
+
+
+def test_a_floor_that_keeps_more_by_the_answer_keeps_it(cluster: SandboxCluster, topic: str, tmp_path: Path) -> None:
+    """A person reads the plan and types the name. The manifests were once those from before the question."""
+    write_manifests(tmp_path, cluster, FLOOR % (topic, "last: 10", IGNORING))
+    writer, terminal = pty.openpty()
+    try:
+        with subprocess.Popen(
+            command("apply"),
+            cwd=tmp_path,
+            env=environment(),
+            stdin=terminal,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        ) as process:
+            assert process.stderr is not None
+            asked = b""
+            while not asked.endswith(b"to apply this plan: "):
+                part = process.stderr.read1()
+                assert part, asked
+                asked += part
+            write_manifests(tmp_path, cluster, FLOOR % (topic, "last: 95", IGNORING))
+            os.write(writer, b"local\n")
+            process.stderr.read()
+    finally:
+        os.close(writer)
+        os.close(terminal)
+    assert (process.returncode, log_start_offsets(cluster, topic)) == (0, {0: 5})

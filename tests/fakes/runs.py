@@ -1,6 +1,6 @@
 """Builds actions as planned for a fake cluster, and applies them with a fake clock."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome
 from reconciler.model.ports import Election, Gateway
-from reconciler.model.snapshot import Consumers, fingerprint
+from reconciler.model.snapshot import fingerprint
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
@@ -92,16 +92,24 @@ def run(gateway: Gateway, actions: Sequence[Action], folder: Path, **of_context:
     return RunResult(list(apply(actions, of_run)), of_run.journal)
 
 
+def intercept(
+    cluster: FakeCluster, method: str, before: Callable[[], object] = int, *, after: Callable[[], object] = int
+) -> None:
+    """Run something before, or after, each call of a method of the cluster."""
+    original = getattr(cluster, method)
+
+    def call(*arguments: object, **options: object) -> object:
+        before()
+        answer = original(*arguments, **options)
+        after()
+        return answer
+
+    setattr(cluster, method, call)
+
+
 def silence_after_consumers(cluster: FakeCluster, broker: int) -> None:
     """Let the broker go silent once the consumers were read."""
-    read_consumers = cluster.read_consumers
-
-    def read(topics: Collection[str], log_starts: Mapping[int, int]) -> Consumers:
-        consumers = read_consumers(topics, log_starts)
-        cluster.silent = {broker}
-        return consumers
-
-    cluster.read_consumers = read  # type: ignore[method-assign]
+    intercept(cluster, "read_consumers", after=lambda: setattr(cluster, "silent", {broker}))
 
 
 def purge(cluster: FakeCluster, at: TopicPartition, before_offset: int, **guard: Any) -> DeleteRecords:

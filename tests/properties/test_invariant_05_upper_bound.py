@@ -4,22 +4,35 @@ within what the manifests of now decide, whatever changed.
 
 from hypothesis import given, settings
 
+from reconciler.model.block_reason import BLOCK_CODES, Origin
+from reconciler.model.outcome import Status
+from reconciler.model.plan import Blocked, Skipped
 from reconciler.model.ports import Election
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import GroupState
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
+from reconciler.plan import planner
+from reconciler.plan.targets import with_parents
 from tests.strategies.planner_inputs import PlannerInput, later_days
 
 OFTEN = settings(max_examples=max(400, settings.default.max_examples))
 """Of few pairs of days an action remains."""
+BY_ORIGIN = {
+    Origin.MANIFESTS: Status.BLOCKED,
+    Origin.UNREAD: Status.NOT_ATTEMPTED,
+    Origin.CLUSTER: Status.STALE,
+}
 
 
 @OFTEN
 @given(later_days())
 def test_every_action_of_a_saved_plan_has_one_result(days: tuple[PlannerInput, PlannerInput]) -> None:
-    """It remains, or has one outcome without a request; both are in the order of the plan."""
+    """It remains, or has one outcome without a request; both are in the order of the plan.
+
+    What the planner blocks now ends by its code, with its reason: nothing else decides about facts.
+    """
     first_day, later_day = days
     plan = first_day.plan()
     checked = later_day.recheck(plan)
@@ -29,6 +42,15 @@ def test_every_action_of_a_saved_plan_has_one_result(days: tuple[PlannerInput, P
     assert outcomes == [action for action in plan.actions if action.address not in remaining]
     assert all(outcome.sends == 0 and outcome.removed_max == 0 for outcome in checked.outcomes)
     assert set(checked.done) <= set(checked.outcomes)
+    asked = frozenset(action.address for action in plan.actions)
+    _selections, decided = planner.decide(later_day.cluster, later_day.policies, later_day.snapshot, addresses=asked)
+    now = {decision.address: decision for decision in decided}
+    for outcome in checked.outcomes:
+        decision = next((now[at] for at in with_parents(outcome.action.address) if at in now), None)
+        if isinstance(decision, Blocked | Skipped) and outcome not in checked.done:
+            is_unread = isinstance(decision, Blocked) and decision.unread
+            status = Status.NOT_ATTEMPTED if is_unread else BY_ORIGIN[BLOCK_CODES[decision.code].origin]
+            assert (outcome.status, outcome.detail) == (status, f"{decision.reason} ({decision.code})")
 
 
 @OFTEN

@@ -37,14 +37,6 @@ def _with_changes(action: A, changes: dict[str, Any]) -> A:
     return dataclasses.replace(action, **changes)
 
 
-def replace_unchecked(action: B, **changes: Any) -> B:
-    """Return the action with changes that its constructor would refuse and no file can hold."""
-    changed = copy.copy(action)
-    for name, value in changes.items():
-        object.__setattr__(changed, name, value)
-    return changed
-
-
 def purge(topic: str = "orders", partition: int = 3, **changes: Any) -> DeleteRecords:
     """A deletion in orders[3] from 1000 to 98213, as in the documentation.
 
@@ -173,8 +165,8 @@ def plan_text(plan: Plan) -> str:
     return "".join(plan_file.lines(plan))
 
 
-def unchecked(action: Any, **changes: Any) -> Any:
-    """A copy with changed fields that skips the checks of the constructor."""
+def unchecked(action: B, **changes: Any) -> B:
+    """A copy with changes that its constructor would refuse and no file can hold."""
     changed = copy.copy(action)
     for name, value in changes.items():
         object.__setattr__(changed, name, value)

@@ -20,7 +20,17 @@ from reconciler.model.snapshot import Consumers, GroupFacts, GroupState, GroupTy
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords
 from tests.fakes.cluster import FakeCluster, Fault, cluster_of_orders
 from tests.fakes.error_table import Operation
-from tests.fakes.runs import START_MS, FakeClock, election, last_purges, purge, removal, run, silence_after_consumers
+from tests.fakes.runs import (
+    START_MS,
+    FakeClock,
+    election,
+    intercept,
+    last_purges,
+    purge,
+    removal,
+    run,
+    silence_after_consumers,
+)
 from tests.golden.wording import mentions
 
 AT, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -39,19 +49,10 @@ def recreate(cluster: FakeCluster, count: int = 500) -> None:
     cluster.produce("orders", {0: count, 1: count})
 
 
-def intercept(
-    cluster: FakeCluster, method: str, before: Callable[[], object], after: Callable[[], object] = int
-) -> None:
-    """Run something before, or after, each call of a method of the cluster."""
-    original = getattr(cluster, method)
-
-    def call(*arguments: object, **options: object) -> object:
-        before()
-        answer = original(*arguments, **options)
-        after()
-        return answer
-
-    setattr(cluster, method, call)
+def grow_old(cluster: FakeCluster, clock: FakeClock, seconds: int) -> None:
+    """Let time pass, and silence a broker: the next reading of the consumers is not complete."""
+    clock.sleep(seconds)
+    cluster.silent = {3}
 
 
 def purge_both(cluster: FakeCluster, folder: Path, clock: FakeClock, **of_context: Any) -> list[Outcome]:
@@ -269,8 +270,9 @@ def test_after_a_slow_journal_facts_are_read_again(
     ("limits", "reason"),
     [
         ({"checked_at_ms": START_MS - 30 * 60_000 - 1}, "the recheck was 30 min ago, and it is good for 30 min"),
-        ({"has_expired": lambda now_ms: now_ms >= START_MS}, "the plan expired during this run: plan again"),
-        ({"checked_at_ms": START_MS - 30 * 60_000, "has_expired": lambda now_ms: now_ms > START_MS}, None),
+        ({"expires_ms": {"the plan": START_MS}}, "the plan expired during this run: plan again"),
+        ({"expires_ms": {"the plan": START_MS + 1, "Waiver/w": START_MS}}, "Waiver/w expired during this run"),
+        ({"checked_at_ms": START_MS - 30 * 60_000, "expires_ms": {"the plan": START_MS + 1}}, None),
     ],
 )
 def test_nothing_is_sent_on_an_old_recheck(
@@ -334,7 +336,7 @@ def test_a_run_that_ends_after_its_intent_sends_nothing(cluster: FakeCluster, tm
         clock=clock,
         stop=lambda: stopped,
         checked_at_ms=START_MS if over == "old" else None,
-        has_expired=lambda now_ms: over == "expired" and now_ms >= START_MS + 60_000,
+        expires_ms={"the plan": START_MS + 60_000} if over == "expired" else {},
     ).outcomes
     assert [(outcome.status, outcome.sends) for outcome in result] == [(Status.NOT_ATTEMPTED, 0)] * 2
     assert cluster.requests == []
@@ -390,8 +392,7 @@ def _is_coordinator(cluster: FakeCluster, broker: int) -> bool:
 
 def test_groups_that_the_run_removed_no_longer_count(cluster: FakeCluster, tmp_path: Path) -> None:
     """The plan removes the consumer group that its purge accepts, and the removal is first."""
-    cluster.commit("slow", {AT: 30})
-    actions = [purge(cluster, AT, 60, accepted=(AcceptedLag("slow", 30),)), removal(cluster, "slow")]
+    actions = [SLOW(cluster), removal(cluster, "slow")]
     assert {outcome.status for outcome in run(cluster, actions, tmp_path).outcomes} == {Status.APPLIED}
 
 
@@ -400,8 +401,7 @@ def test_a_removed_group_that_is_created_again_counts(
     cluster: FakeCluster, tmp_path: Path, position: int | None
 ) -> None:
     """Its name was ignored for the rest of the run, and a purge took what its new members had not read."""
-    cluster.commit("slow", {AT: 30})
-    actions = [purge(cluster, AT, 60, accepted=(AcceptedLag("slow", 30),)), removal(cluster, "slow")]
+    actions = [SLOW(cluster), removal(cluster, "slow")]
 
     def create_again() -> None:
         if position is None:
@@ -439,9 +439,8 @@ def test_a_group_that_the_run_saw_created_again_is_not_gone_with_its_coordinator
     cluster: FakeCluster, tmp_path: Path
 ) -> None:
     """The removal itself said that a group of that name was created since, and the purge ignored it."""
-    cluster.commit("slow", {AT: 30})
+    actions = [SLOW(cluster), removal(cluster, "slow")]
     known = cluster.read_groups(["slow"])
-    actions = [purge(cluster, AT, 60, accepted=(AcceptedLag("slow", 30),)), removal(cluster, "slow")]
 
     def create_again() -> None:
         if cluster.requests and not cluster.moving:
@@ -483,8 +482,7 @@ def test_an_unclean_election_that_may_have_been_held_is_not_waiting(cluster: Fak
 
 def test_groups_that_an_interrupted_run_removed_no_longer_count(cluster: FakeCluster, tmp_path: Path) -> None:
     """Interrupted between removal and purge: the next run was stale for ever once."""
-    cluster.commit("slow", {AT: 30})
-    action = purge(cluster, AT, 60, accepted=(AcceptedLag("slow", 30),))
+    action = SLOW(cluster)
     del cluster.groups["slow"]
     assert run(cluster, [action], tmp_path).only.status is Status.STALE
     assert run(cluster, [action], tmp_path, removed_groups=["slow"]).only.status is Status.APPLIED
@@ -511,7 +509,7 @@ def test_a_group_that_goes_between_its_listing_and_its_commits_is_satisfied(
     """Another run removes the group: it is still listed, and has no commits already."""
     action = removal(cluster, "billing")
     cluster.groups["billing"].commits = {}
-    intercept(cluster, "read_groups", int, after=lambda: cluster.groups.pop("billing", None))
+    intercept(cluster, "read_groups", after=lambda: cluster.groups.pop("billing", None))
     outcome = run(cluster, [action], tmp_path).only
     assert (outcome.status, outcome.sends) == (Status.SATISFIED, 0)
 
@@ -577,12 +575,7 @@ def test_the_order_is_elections_groups_records(cluster: FakeCluster, tmp_path: P
 def test_consumers_are_good_for_a_minute(cluster: FakeCluster, tmp_path: Path, age_s: int, status: Status) -> None:
     """The last complete reading, if a broker is silent; ten seconds of it are for the request."""
     clock = FakeClock()
-
-    def age(_operation: Operation) -> None:
-        clock.now_ms += age_s * 1000
-        cluster.silent = {3}
-
-    cluster.on_request = age
+    cluster.on_request = lambda _operation: grow_old(cluster, clock, age_s)
     outcomes = purge_both(cluster, tmp_path, clock)
     assert [outcome.status for outcome in outcomes] == [Status.APPLIED, status]
 
@@ -590,13 +583,8 @@ def test_consumers_are_good_for_a_minute(cluster: FakeCluster, tmp_path: Path, a
 def test_a_minute_ends_while_a_silent_broker_is_asked(cluster: FakeCluster, tmp_path: Path) -> None:
     """The age was once taken before a reading of 89 s, and the request went out."""
     clock = FakeClock()
-
-    def age(_operation: Operation) -> None:
-        clock.now_ms += 49_000
-        cluster.silent = {3}
-
     intercept(cluster, "read_consumers", lambda: clock.sleep(30 if cluster.silent else 0))
-    cluster.on_request = age
+    cluster.on_request = lambda _operation: grow_old(cluster, clock, 49)
     outcomes = purge_both(cluster, tmp_path, clock)
     assert [outcome.status for outcome in outcomes] == [Status.APPLIED, Status.NOT_ATTEMPTED]
     assert "the list of groups is not complete" in outcomes[1].detail
@@ -616,8 +604,7 @@ def test_a_minute_includes_the_time_until_the_request(cluster: FakeCluster, tmp_
 
     def age(_operation: Operation) -> None:
         sent.append(clock.now_ms - readings[-1])
-        clock.now_ms += 55_000
-        cluster.silent = {3}
+        grow_old(cluster, clock, 55)
 
     class SlowJournal(JournalFile):
         def append(self, lines: Sequence[bytes]) -> None:
@@ -688,12 +675,7 @@ def test_consumers_that_take_long_to_read_are_good_for_the_next_check(
 def test_a_consumer_that_joins_during_the_run_is_seen(cluster: FakeCluster, tmp_path: Path) -> None:
     """It has no commit, so it stands at the log start: the rest of its topic is not purged."""
     clock = FakeClock()
-
-    def join(_operation: Operation) -> None:
-        clock.now_ms += 11_000
-        cluster.join("late", "orders")
-
-    cluster.on_request = join
+    cluster.on_request = lambda _operation: (clock.sleep(11), cluster.join("late", "orders"))
     outcomes = purge_both(cluster, tmp_path, clock)
     assert [outcome.status for outcome in outcomes] == [Status.APPLIED, Status.STALE]
     assert '"late"' in outcomes[1].detail

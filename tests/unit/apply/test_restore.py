@@ -24,7 +24,7 @@ from reconciler.report.restore import restore_report
 from reconciler.report.terminal import write_lines
 from reconciler.report.tree import Report
 from tests.fakes.cluster import FakeCluster, FakeGroup, cluster_of_orders
-from tests.fakes.runs import HEADER, context, removal, run
+from tests.fakes.runs import HEADER, context, intercept, removal, run
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
 GROUP = "etl"
@@ -175,35 +175,17 @@ def test_an_offset_that_does_not_read_back_has_failed(
 
 
 @pytest.mark.parametrize(("offset", "words"), [(50, "written back"), (55, "a consumer has gone on since")])
-def test_the_read_back_decides(
-    cluster: FakeCluster, restored: Restored, monkeypatch: pytest.MonkeyPatch, offset: int, words: str
-) -> None:
+def test_the_read_back_decides(cluster: FakeCluster, restored: Restored, offset: int, words: str) -> None:
     """A consumer that comes back at once commits further on; that is not a failure."""
-    commit_offsets = cluster.commit_offsets
-
-    def write_and_read_on(group: str, offsets: Any) -> Any:
-        answer = commit_offsets(group, offsets)
-        cluster.commit(group, {FIRST: offset})
-        return answer
-
-    monkeypatch.setattr(cluster, "commit_offsets", write_and_read_on)
+    intercept(cluster, "commit_offsets", after=lambda: cluster.commit(GROUP, {FIRST: offset}))
     outcomes = restored(restore.plan(removal_of(cluster), cluster))
     assert (outcomes[0].status, outcomes[0].read_back) == (Status.APPLIED, f"offset {offset}")
     assert words in outcomes[0].detail
 
 
-def test_a_refused_offset_is_not_written_where_the_group_has_it(
-    cluster: FakeCluster, restored: Restored, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refused_offset_is_not_written_where_the_group_has_it(cluster: FakeCluster, restored: Restored) -> None:
     """A consumer joined right before the request, and happens to stand there."""
-    commit_offsets = cluster.commit_offsets
-
-    def join_first(group: str, offsets: Any) -> Any:
-        cluster.commit(group, {FIRST: 50})
-        cluster.join(group, "orders")
-        return commit_offsets(group, offsets)
-
-    monkeypatch.setattr(cluster, "commit_offsets", join_first)
+    intercept(cluster, "commit_offsets", lambda: (cluster.commit(GROUP, {FIRST: 50}), cluster.join(GROUP, "orders")))
     outcomes = restored(restore.plan(removal_of(cluster), cluster))
     assert [(o.status, o.code, o.possible) for o in outcomes] == [(Status.FAILED, "UNKNOWN_MEMBER_ID", False)] * 2
 
@@ -220,15 +202,10 @@ def test_between_two_requests_a_stop_and_a_commit_count(
 ) -> None:
     """The second request went out after a stop, and over the offset of a consumer that had committed."""
     monkeypatch.setattr(RestoreOffset, "BATCH_WEIGHT", 1)
-    commit_offsets, requests = cluster.commit_offsets, []
-
-    def commit_next(group: str, offsets: Sequence[CommittedOffset]) -> Any:
-        results = commit_offsets(group, offsets)
-        requests.append(offsets)
-        cluster.commit(group, {SECOND: 9})
-        return results
-
-    monkeypatch.setattr(cluster, "commit_offsets", commit_next)
+    requests = list[None]()
+    intercept(
+        cluster, "commit_offsets", lambda: requests.append(None), after=lambda: cluster.commit(GROUP, {SECOND: 9})
+    )
     outcomes = restored(restore.plan(removal_of(cluster), cluster), stop=lambda: stopped and bool(requests))
     assert len(requests) == 1
     assert [outcome.status for outcome in outcomes] == [
@@ -251,21 +228,16 @@ def test_nothing_is_written_without_an_intent(
 
 
 @pytest.mark.parametrize("code", [KafkaError._TIMED_OUT, KafkaError.NOT_COORDINATOR])
-def test_a_request_whose_answer_is_lost_is_tried_again(
-    cluster: FakeCluster, restored: Restored, monkeypatch: pytest.MonkeyPatch, code: int
-) -> None:
+def test_a_request_whose_answer_is_lost_is_tried_again(cluster: FakeCluster, restored: Restored, code: int) -> None:
     """The group may exist by then, as this run created it. A commit of another client stays as it is."""
     cluster.commit_faults |= {FIRST: code, SECOND: code}
-    commit_offsets = cluster.commit_offsets
 
-    def fail_once(group: str, offsets: Any) -> Any:
-        results = commit_offsets(group, offsets)
+    def commit_once() -> None:
         if cluster.commit_faults:
             cluster.commit_faults.clear()
-            cluster.commit(group, {SECOND: 9})
-        return results
+            cluster.commit(GROUP, {SECOND: 9})
 
-    monkeypatch.setattr(cluster, "commit_offsets", fail_once)
+    intercept(cluster, "commit_offsets", after=commit_once)
     first, second = restored(restore.plan(removal_of(cluster), cluster))
     assert (first.status, first.sends) == (Status.APPLIED, 2)
     assert (second.status, second.sends, second.read_back) == (Status.FAILED, 1, "offset 9")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from reconciler.apply.context import ApplyContext, Tuning
+from reconciler.apply.context import Tuning
 from reconciler.apply.executor import apply
 from reconciler.apply.results import exit_code
 from reconciler.journal.entry import Event
@@ -27,7 +27,7 @@ from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
 from tests.fakes.cluster import FakeCluster, Fault, cluster_of_orders
 from tests.fakes.error_table import Operation
-from tests.fakes.runs import FakeClock, election, last_purges, purge, removal, run, silence_after_consumers
+from tests.fakes.runs import FakeClock, context, election, last_purges, purge, removal, run, silence_after_consumers
 
 
 def create_wide_cluster(partitions: int = 300, groups: int = 40) -> tuple[FakeCluster, list[Action]]:
@@ -46,6 +46,14 @@ def create_wide_cluster(partitions: int = 300, groups: int = 40) -> tuple[FakeCl
     actions += [removal(cluster, name) for name in names]
     actions += [election(cluster, at) for at in ats[::3]]
     return cluster, actions
+
+
+def two_leaders(*leaders: int) -> tuple[FakeCluster, list[TopicPartition]]:
+    """Return a cluster, and two partitions with these leaders."""
+    cluster, ats = cluster_of_orders(2), [TopicPartition("orders", number) for number in (0, 1)]
+    for at, leader in zip(ats, leaders, strict=True):
+        cluster.partition(at).leader = leader
+    return cluster, ats
 
 
 SMALL = Tuning(batch_max=7, window=50)
@@ -229,25 +237,19 @@ def test_an_interrupt_ends_the_wait_before_a_retry(tmp_path: Path) -> None:
 def test_the_caller_knows_whether_a_request_was_sent(tmp_path: Path) -> None:
     """`sending` is called after the intents are stored, before each request, never without one."""
     cluster, actions = create_wide_cluster(30, 5)
-    clock = FakeClock()
     journal = ActionJournal(JournalFile(tmp_path / "journal.jsonl"))
     calls: list[tuple[int, int]] = []
 
     def applied(stop: bool) -> list[Status]:
-        outcomes = apply(
+        outcomes = run(
+            cluster,
             actions,
-            ApplyContext(
-                gateway=cluster,
-                journal=journal,
-                run_id="run",
-                plan_digest="plan",
-                clock=clock,
-                sleep=clock.sleep,
-                stop=lambda: stop,
-                sending=lambda: calls.append((len(list(journal.entries())), len(cluster.requests))),
-                tuning=Tuning(lanes_at_once=1, batch_max=4),
-            ),
-        )
+            tmp_path,
+            journal=journal,
+            stop=lambda: stop,
+            sending=lambda: calls.append((len(list(journal.entries())), len(cluster.requests))),
+            tuning=Tuning(lanes_at_once=1, batch_max=4),
+        ).outcomes
         return [outcome.status for outcome in outcomes]
 
     assert set(applied(stop=True)) == {Status.NOT_ATTEMPTED}
@@ -288,21 +290,7 @@ def test_progress_counts_to_the_end(tmp_path: Path) -> None:
     """There is a line per batch, and the last line of each phase says that all actions have ended."""
     cluster, actions = create_wide_cluster(30, 5)
     states: dict[str, object] = {}
-    clock = FakeClock()
-    list(
-        apply(
-            actions,
-            ApplyContext(
-                gateway=cluster,
-                journal=ActionJournal(JournalFile(tmp_path / "j.jsonl")),
-                run_id="r",
-                plan_digest="d",
-                clock=clock,
-                sleep=clock.sleep,
-                progress=lambda step, *state: states.update({step: state}),
-            ),
-        )
-    )
+    run(cluster, actions, tmp_path, progress=lambda step, *state: states.update({step: state}))
     assert states == {
         "elections": ("10 of 10", 10, 10),
         "group removals": ("5 of 5", 5, 5),
@@ -325,21 +313,16 @@ def test_no_request_is_sent_without_a_reader_of_outcomes(tmp_path: Path) -> None
         raise BrokenPipeError("no reader")
 
     cluster.on_request = delete_slowly
-    clock, journal = FakeClock(), ActionJournal(JournalFile(tmp_path / "j.jsonl"))
-    tuning = Tuning(batch_max=1)
-    words = {"gateway": cluster, "journal": journal, "run_id": "r", "plan_digest": "d"}
+    journal = ActionJournal(JournalFile(tmp_path / "journal.jsonl"))
     with pytest.raises(BrokenPipeError):
-        list(
-            apply(
-                purges, ApplyContext(**words, clock=clock, sleep=clock.sleep, progress=raise_broken_pipe, tuning=tuning)
-            )
-        )
+        run(cluster, purges, tmp_path, journal=journal, progress=raise_broken_pipe, tuning=Tuning(batch_max=1))
     sent_count = len(cluster.requests)
     assert sent_count < len(purges)
-    entries = list(journal.entries())
-    assert {e.address for e in entries if e.event is Event.INTENT} == {
-        e.address for e in entries if e.event is Event.OUTCOME
-    }
+    intents, outcomes = (
+        {entry.address for entry in journal.entries() if entry.event is event}
+        for event in (Event.INTENT, Event.OUTCOME)
+    )
+    assert intents == outcomes
 
 
 def test_a_bug_in_one_lane_is_raised(tmp_path: Path) -> None:
@@ -399,10 +382,8 @@ def test_actions_before_an_exhausted_machine_were_not_sent(tmp_path: Path, after
 
 def test_intents_without_a_reader_of_outcomes_are_ended(tmp_path: Path) -> None:
     """The caller stops reading after one intent: the lane sends nothing, the journal says so."""
-    cluster = cluster_of_orders(2)
-    ats = [TopicPartition("orders", number) for number in (0, 1)]
-    cluster.partition(ats[0]).leader, cluster.partition(ats[1]).leader = 1, 2
-    stored, reader_gone, clock = threading.Event(), threading.Event(), FakeClock()
+    cluster, ats = two_leaders(1, 2)
+    stored, reader_gone = threading.Event(), threading.Event()
 
     class Late(ActionJournal):
         def record(self, events: Sequence[Action | Outcome], **run: Any) -> None:
@@ -412,18 +393,8 @@ def test_intents_without_a_reader_of_outcomes_are_ended(tmp_path: Path) -> None:
                 reader_gone.wait(30)
 
     journal = Late(JournalFile(tmp_path / "journal.jsonl"))
-    outcomes = apply(
-        [purge(cluster, at, 60) for at in ats],
-        ApplyContext(
-            gateway=cluster,
-            journal=journal,
-            run_id="run-1",
-            plan_digest="sha256:plan",
-            clock=clock,
-            sleep=clock.sleep,
-            stop=reader_gone.is_set,
-        ),
-    )
+    of_run = context(cluster, tmp_path, journal=journal, stop=reader_gone.is_set)
+    outcomes = apply([purge(cluster, at, 60) for at in ats], of_run)
     assert next(outcomes).status is Status.APPLIED
     assert stored.wait(30)
     reader_gone.set()
@@ -435,9 +406,7 @@ def test_intents_without_a_reader_of_outcomes_are_ended(tmp_path: Path) -> None:
 
 def test_a_lane_without_a_thread_of_its_own_loses_no_outcome(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The thread of another lane may take it before the run knows that no thread could be started."""
-    cluster = cluster_of_orders(2)
-    ats = [TopicPartition("orders", number) for number in (0, 1)]
-    cluster.partition(ats[0]).leader, cluster.partition(ats[1]).leader = 1, 2
+    cluster, ats = two_leaders(1, 2)
     refused, taken = threading.Event(), threading.Event()
     start, names = threading.Thread.start, []
 
@@ -467,10 +436,8 @@ def test_a_lane_without_a_thread_of_its_own_loses_no_outcome(monkeypatch: pytest
 
 def test_outcomes_before_a_bug_are_stored(tmp_path: Path) -> None:
     """The first leader's purge is in the journal, although the request to the second one fails."""
-    cluster = cluster_of_orders(2)
-    actions = [purge(cluster, TopicPartition("orders", number), 60) for number in (0, 1)]
-    cluster.partition(TopicPartition("orders", 0)).leader = 3
-    cluster.partition(TopicPartition("orders", 1)).leader = 1
+    cluster, ats = two_leaders(3, 1)
+    actions = [purge(cluster, at, 60) for at in ats]
     seen_leader = [replace(action, seen=replace(action.seen, leader=1)) for action in actions]
 
     def raise_bug(_operation: Operation) -> None:

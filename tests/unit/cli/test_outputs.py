@@ -1,9 +1,11 @@
 """Output files, streams and exit codes of the command line, without a cluster."""
 
+import io
 import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from importlib import metadata
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from reconciler.cli import console, converge
 from reconciler.cli.app import run
 from reconciler.cli.apply import show_applied
 from reconciler.cli.settings import OutputFile, Settings
-from reconciler.errors import ClusterUnreachable, ExitCode, UsageError, WrongCluster
+from reconciler.errors import ClusterUnreachable, ExitCode, Refused, UsageError, WrongCluster
 from reconciler.model.outcome import Outcome, Status
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.plan import plan_file
@@ -321,3 +323,16 @@ def test_output_goes_on_once_the_disk_has_room_again() -> None:
     )
     assert result.stdout == "lost? written"
     assert result.stderr.startswith("error: standard output could not be written")
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "is_confirmed"),
+    [("old", " old ", True), ("old ", "old ", True), (" old", "old", False), ("old", "Old", False), ("old", "", False)],
+)
+def test_a_name_with_blanks_can_be_typed(
+    name: str, answer: str, is_confirmed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The offsets of such a group could not be written back at a terminal: no answer was its name."""
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{answer}\n"))
+    with nullcontext() if is_confirmed else pytest.raises(Refused):
+        console.confirm("Type the name:", name)

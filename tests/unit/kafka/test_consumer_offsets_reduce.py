@@ -269,32 +269,24 @@ STATE_KEY, GROUP_KEY = group_key(15, "s"), group_key(11, "s")
 BY_MEMBER, BY_STATE = share_member_value(["a", "b"]), share_state_value({}, {"b": 1}, ["c"])
 
 
-@pytest.mark.parametrize(
-    ("records", "may_read"),
-    [
-        ([(MEMBER_KEY, BY_MEMBER)], ["a", "b"]),
-        ([(STATE_KEY, BY_STATE)], ["b", "c"]),
-        (
-            [(MEMBER_KEY, BY_MEMBER), (SECOND_KEY, share_member_value(["d"])), (STATE_KEY, BY_STATE)],
-            ["a", "b", "c", "d"],
-        ),
-        ([(MEMBER_KEY, BY_MEMBER), (MEMBER_KEY, None), (STATE_KEY, BY_STATE)], ["b", "c"]),
-        ([(MEMBER_KEY, BY_MEMBER), (STATE_KEY, BY_STATE + b"\0")], None),
-        ([(MEMBER_KEY, BY_MEMBER), (group_key(9, "s"), b"\0\0")], None),
-        ([(GROUP_KEY, b"\0\0\0\0\0\1\0")], "unknown"),
-        ([(MEMBER_KEY, None), (STATE_KEY, None), (GROUP_KEY, None)], "unknown"),
-    ],
-    ids=[
-        "a member",
-        "the members left",
-        "members with different topics",
-        "the topics of a member that left do not count",
-        "a value with one byte more",
-        "Kafka 4.0, where nothing survives the members",
-        "neither key",
-        "the group was removed",
-    ],
-)
+BY_SECOND = share_member_value(["d"])
+LIVE_KEYS: dict[str, tuple[list[tuple[bytes, bytes | None]], object]] = {
+    "a member": ([(MEMBER_KEY, BY_MEMBER)], ["a", "b"]),
+    "the members left": ([(STATE_KEY, BY_STATE)], ["b", "c"]),
+    "members with different topics": (
+        [(MEMBER_KEY, BY_MEMBER), (SECOND_KEY, BY_SECOND), (STATE_KEY, BY_STATE)], ["a", "b", "c", "d"],
+    ),
+    "the topics of a member that left do not count": (
+        [(MEMBER_KEY, BY_MEMBER), (MEMBER_KEY, None), (STATE_KEY, BY_STATE)], ["b", "c"],
+    ),
+    "a value with one byte more": ([(MEMBER_KEY, BY_MEMBER), (STATE_KEY, BY_STATE + b"\0")], None),
+    "Kafka 4.0, where nothing survives the members": ([(MEMBER_KEY, BY_MEMBER), (group_key(9, "s"), b"\0\0")], None),
+    "neither key": ([(GROUP_KEY, b"\0\0\0\0\0\1\0")], "unknown"),
+    "the group was removed": ([(MEMBER_KEY, None), (STATE_KEY, None), (GROUP_KEY, None)], "unknown"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("records", "may_read"), LIVE_KEYS.values(), ids=LIVE_KEYS)
 def test_the_live_keys_say_what_a_share_group_reads(
     records: list[tuple[bytes, bytes | None]], may_read: object
 ) -> None:

@@ -159,25 +159,18 @@ def test_a_hidden_group_without_a_commit_is_not_read(
     assert consumers.groups["billing"].consumption_unread == unread
 
 
-@pytest.mark.parametrize(
-    ("failure", "listed", "hidden", "expected"),
-    [
-        (None, [], False, None),
-        (None, ["billing"], False, "is hidden or absent"),
-        (None, ["billing"], True, None),
-        (Unknown("no right"), [], False, "no right"),
-        (Unknown("no right"), ["billing"], True, None),
-        (Unknown("no answer", Cause.NO_ANSWER), ["billing"], True, "no answer"),
-    ],
-    ids=[
-        "a new cluster",
-        "some servers say that it is unknown: it was said not to exist yet",
-        "declared",
-        "refused",
-        "refused and declared",
-        "a broker that does not answer hides nothing",
-    ],
-)
+NO_RIGHT, NO_ANSWER = Unknown("no right"), Unknown("no answer", Cause.NO_ANSWER)
+MISSING: dict[str, tuple[Unknown | None, list[str], bool, str | None]] = {
+    "a new cluster": (None, [], False, None),
+    "some servers do not know it: it was said not to exist yet": (None, ["billing"], False, "is hidden or absent"),
+    "declared": (None, ["billing"], True, None),
+    "refused": (NO_RIGHT, [], False, "no right"),
+    "refused and declared": (NO_RIGHT, ["billing"], True, None),
+    "a broker that does not answer hides nothing": (NO_ANSWER, ["billing"], True, "no answer"),
+}
+
+
+@pytest.mark.parametrize(("failure", "listed", "hidden", "expected"), MISSING.values(), ids=MISSING)
 def test_why_consumer_offsets_is_missing(
     failure: Unknown | None, listed: list[str], hidden: bool, expected: str | None
 ) -> None:

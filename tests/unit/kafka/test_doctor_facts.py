@@ -14,26 +14,21 @@ LOG = {CONSUMER_OFFSETS_TOPIC: TopicFacts(name=CONSUMER_OFFSETS_TOPIC, topic_id=
 NO_RIGHT = Unknown("the right DESCRIBE on the topic is missing")
 
 
+CLASSIC = GroupType.CLASSIC
+NOT_TOLD: dict[str, tuple[GroupType, bool, dict[str, TopicFacts], Unknown | None, bool, list[str]]] = {
+    "all is told": (CLASSIC, False, LOG, None, False, []),
+    # Doctor said that all was well.
+    "a rolling upgrade from 3.7": (GroupType.HIDDEN, False, LOG, None, False, ['do not tell the type of "g"']),
+    "before 3.8, where __consumer_offsets shows that all groups are classic": (CLASSIC, True, LOG, None, False, []),
+    "before 3.8, and __consumer_offsets is hidden": (CLASSIC, True, {}, None, True, ['do not tell the type of "g"']),
+    "__consumer_offsets is hidden, and no Cluster says so": (CLASSIC, False, {}, None, False, ["is hidden or absent"]),
+    "the Cluster says so": (CLASSIC, False, {}, None, True, []),
+    "a missing right has a row of its own": (CLASSIC, False, {}, NO_RIGHT, False, []),
+}
+
+
 @pytest.mark.parametrize(
-    ("type_", "without_types", "topics", "failure", "hidden", "expected"),
-    [
-        (GroupType.CLASSIC, False, LOG, None, False, []),
-        (GroupType.HIDDEN, False, LOG, None, False, ['do not tell the type of "g"']),
-        (GroupType.CLASSIC, True, LOG, None, False, []),
-        (GroupType.CLASSIC, True, {}, None, True, ['do not tell the type of "g"']),
-        (GroupType.CLASSIC, False, {}, None, False, ["is hidden or absent"]),
-        (GroupType.CLASSIC, False, {}, None, True, []),
-        (GroupType.CLASSIC, False, {}, NO_RIGHT, False, []),
-    ],
-    ids=[
-        "all is told",
-        "a rolling upgrade from 3.7: doctor said that all was well",
-        "before 3.8, where __consumer_offsets shows that all groups are classic",
-        "before 3.8, and __consumer_offsets is hidden",
-        "__consumer_offsets is hidden, and no Cluster says so",
-        "the Cluster says so",
-        "a missing right has a row of its own",
-    ],
+    ("type_", "without_types", "topics", "failure", "hidden", "expected"), NOT_TOLD.values(), ids=NOT_TOLD
 )
 def test_what_no_broker_tells(
     type_: GroupType,

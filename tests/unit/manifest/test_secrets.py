@@ -35,9 +35,13 @@ def loaded(text: str, folder: Path) -> Cluster:
     return load([folder / "cluster.yaml"], now_ms=NOW_MS).for_cluster().cluster
 
 
+def resolved(text: str, folder: Path, **environment: str) -> Connection:
+    return resolve(loaded(text, folder), environment=environment)
+
+
 def missing(text: str, folder: Path, **environment: str) -> str:
     with pytest.raises(SecretMissing) as invalid:
-        resolve(loaded(text, folder), environment=environment)
+        resolved(text, folder, **environment)
     assert invalid.value.__cause__ is None
     return str(invalid.value)
 
@@ -49,17 +53,14 @@ def test_references_are_resolved(tmp_path: Path) -> None:
         "client:\n  sasl.password: ${file:password}\n  sasl.username: 'reconciler on ${env:KAFKA_HOST} for ${env:KAFKA_USER}'\n"
         "  reconnect.backoff.ms: 3\n  enable.ssl.certificate.verification: true"
     )
-    resolved = resolve(
-        loaded(text, tmp_path),
-        environment={"KAFKA_USER": "me", "KAFKA_HOST": "h", "RECONCILER_SECRETS_DIR": str(tmp_path)},
-    )
-    assert resolved.properties == {
+    connection = resolved(text, tmp_path, KAFKA_USER="me", KAFKA_HOST="h", RECONCILER_SECRETS_DIR=str(tmp_path))
+    assert connection.properties == {
         "sasl.username": "reconciler on h for me",
         "sasl.password": "s3cret",
         "reconnect.backoff.ms": "3",
         "enable.ssl.certificate.verification": "true",
     }
-    assert resolved.bootstrap_servers == ("broker-1:9093",)
+    assert connection.bootstrap_servers == ("broker-1:9093",)
 
 
 @pytest.fixture
@@ -80,9 +81,9 @@ def secrets_dir(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", ["password", "more/inside", "more/../password", "{}/password"])
 def test_files_of_the_folder_of_secrets(name: str, secrets_dir: Path) -> None:
     """A path is relative to the folder, or an absolute one in it, as of a mounted secret."""
-    reported = loaded(cluster(f"client: {{sasl.password: '${{file:{name.format(secrets_dir)}}}'}}"), secrets_dir.parent)
-    resolved = resolve(reported, environment={"RECONCILER_SECRETS_DIR": str(secrets_dir)})
-    assert resolved.properties == {"sasl.password": "s3cret"}
+    text = cluster(f"client: {{sasl.password: '${{file:{name.format(secrets_dir)}}}'}}")
+    connection = resolved(text, secrets_dir.parent, RECONCILER_SECRETS_DIR=str(secrets_dir))
+    assert connection.properties == {"sasl.password": "s3cret"}
 
 
 @pytest.mark.parametrize(
@@ -108,9 +109,9 @@ def test_only_regular_files_are_read(name: str, secrets_dir: Path) -> None:
 
 def test_certificates_of_the_system_need_no_secret(secrets_dir: Path) -> None:
     (location,) = [path for path in ("/etc/ssl/certs", "/etc/pki/tls/certs") if Path(path).is_dir()][:1]
-    reported = loaded(cluster(f"client: {{ssl.ca.location: '{location}'}}"), secrets_dir.parent)
-    resolved = resolve(reported, environment={"RECONCILER_SECRETS_DIR": str(secrets_dir)})
-    assert resolved.properties == {"ssl.ca.location": str(Path(location).resolve())}
+    text = cluster(f"client: {{ssl.ca.location: '{location}'}}")
+    connection = resolved(text, secrets_dir.parent, RECONCILER_SECRETS_DIR=str(secrets_dir))
+    assert connection.properties == {"ssl.ca.location": str(Path(location).resolve())}
 
 
 def test_a_file_that_is_sent_lies_in_the_folder_of_secrets(secrets_dir: Path) -> None:
@@ -120,8 +121,8 @@ def test_a_file_that_is_sent_lies_in_the_folder_of_secrets(secrets_dir: Path) ->
     )
     environment = {"RECONCILER_SECRETS_DIR": str(secrets_dir)}
     (secrets_dir / "assertion").write_text("a.b.c")
-    resolved = resolve(loaded(cluster(text + "assertion"), secrets_dir.parent), environment=environment)
-    assert resolved.properties["sasl.oauthbearer.assertion.file"] == str((secrets_dir / "assertion").resolve())
+    connection = resolved(cluster(text + "assertion"), secrets_dir.parent, **environment)
+    assert connection.properties["sasl.oauthbearer.assertion.file"] == str((secrets_dir / "assertion").resolve())
     for path in ("/etc/ssl/openssl.cnf", "/etc/passwd", "/etc/ssl"):
         message = missing(cluster(text + path), secrets_dir.parent, **environment)
         assert mentions(message, "M501", f"the file {path}")
@@ -147,10 +148,10 @@ def test_the_identity_of_the_machine_goes_to_its_cloud_only(identity: str, servi
     )
     assert "broker-1:9093 is not one of " in missing(text, tmp_path)
     assert "allows: nothing is sent there" in missing(text.replace("broker-1", "evil.compute.amazonaws.com"), tmp_path)
-    assert resolve(loaded(text, tmp_path), environment={SERVERS: "broker-?:*"}).bootstrap_servers == ("broker-1:9093",)
+    assert resolved(text, tmp_path, **{SERVERS: "broker-?:*"}).bootstrap_servers == ("broker-1:9093",)
     if service:
-        resolved = resolve(loaded(text.replace("broker-1:9093", service), tmp_path), environment={})
-        assert resolved.tokens == (identity.removeprefix("tokens: ") if is_field else "")
+        connection = resolved(text.replace("broker-1:9093", service), tmp_path)
+        assert connection.tokens == (identity.removeprefix("tokens: ") if is_field else "")
 
 
 def test_only_allowed_variables_are_read(tmp_path: Path) -> None:
@@ -160,7 +161,7 @@ def test_only_allowed_variables_are_read(tmp_path: Path) -> None:
     assert "spec.client.sasl.password: the variable AWS_SECRET_ACCESS_KEY may not be read: only KAFKA_* may" in error
     assert PLANTED not in error
     allowed = {"RECONCILER_ALLOW_ENV": "KAFKA_*, AWS_*", "AWS_SECRET_ACCESS_KEY": "x", "KAFKA_USER": "me"}
-    assert resolve(loaded(text, tmp_path), environment=allowed).properties["sasl.password"] == "x"
+    assert resolved(text, tmp_path, **allowed).properties["sasl.password"] == "x"
 
 
 def test_the_environment_is_read_on_resolving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,11 +175,7 @@ def test_the_environment_is_read_on_resolving(tmp_path: Path, monkeypatch: pytes
 def test_one_variable_may_hold_several_servers(tmp_path: Path) -> None:
     """bootstrapServers may be references, too; one variable may hold several, comma-separated."""
     text = cluster().replace("broker-1:9093", "'${env:KAFKA_SERVERS}', 'c:3'")
-    assert resolve(loaded(text, tmp_path), environment={"KAFKA_SERVERS": "a:1, b:2,"}).bootstrap_servers == (
-        "a:1",
-        "b:2",
-        "c:3",
-    )
+    assert resolved(text, tmp_path, KAFKA_SERVERS="a:1, b:2,").bootstrap_servers == ("a:1", "b:2", "c:3")
 
 
 def test_all_unresolved_references_are_reported_at_once(tmp_path: Path) -> None:
@@ -205,11 +202,10 @@ def test_all_unresolved_references_are_reported_at_once(tmp_path: Path) -> None:
 
 def test_repr_hides_values(tmp_path: Path) -> None:
     """Neither repr nor str of the connection shows a value."""
-    reported = loaded(cluster("client: {sasl.password: '${env:KAFKA_P}'}"), tmp_path)
-    resolved = resolve(reported, environment={"KAFKA_P": PLANTED})
-    assert resolved.properties["sasl.password"] == PLANTED
-    assert PLANTED not in f"{resolved!r} {resolved!s}"
-    assert isinstance(pickle.loads(pickle.dumps(resolved)), Connection)
+    connection = resolved(cluster("client: {sasl.password: '${env:KAFKA_P}'}"), tmp_path, KAFKA_P=PLANTED)
+    assert connection.properties["sasl.password"] == PLANTED
+    assert PLANTED not in f"{connection!r} {connection!s}"
+    assert isinstance(pickle.loads(pickle.dumps(connection)), Connection)
 
 
 LITERAL = {
@@ -241,6 +237,10 @@ LITERAL = {
 }
 
 
+def texts_of(error: Exception) -> tuple[str, str, str]:
+    return str(error), repr(error), "".join(traceback.format_exception(error))
+
+
 @pytest.mark.parametrize("how", sorted(LITERAL))
 def test_no_output_shows_a_planted_secret(
     how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
@@ -252,13 +252,7 @@ def test_no_output_shows_a_planted_secret(
         load([tmp_path], now_ms=NOW_MS)
     reported = [diagnostic for diagnostic in invalid.value.diagnostics if isinstance(diagnostic, Diagnostic)]
     outputs = [write() for write in diagnostics_document(reported).writers.values()]
-    outputs += [
-        repr(reported),
-        repr(invalid.value),
-        str(invalid.value),
-        "".join(traceback.format_exception(invalid.value)),
-    ]
-    outputs += [caplog.text, *capfd.readouterr()]
+    outputs += [repr(reported), *texts_of(invalid.value), caplog.text, *capfd.readouterr()]
     assert reported
     assert PLANTED not in "".join(outputs)
 
@@ -273,15 +267,8 @@ def test_no_output_shows_a_secret_behind_a_reference(
         "client:\n  sasl.password: ${env:KAFKA_P}\n  ssl.key.password: ${file:file}\n  ssl.key.pem: ${env:KAFKA_GONE}"
     )
     with pytest.raises(SecretMissing) as invalid:
-        resolve(loaded(text, tmp_path), environment={"KAFKA_P": PLANTED})
-    outputs = [
-        str(invalid.value),
-        repr(invalid.value),
-        "".join(traceback.format_exception(invalid.value)),
-        caplog.text,
-        *capfd.readouterr(),
-    ]
-    assert PLANTED not in "".join(outputs)
+        resolved(text, tmp_path, KAFKA_P=PLANTED)
+    assert PLANTED not in "".join([*texts_of(invalid.value), caplog.text, *capfd.readouterr()])
 
 
 def test_other_lines_of_a_file_with_a_secret_are_shown() -> None:
@@ -380,14 +367,14 @@ def test_no_manifest_names_another_server(servers: str, properties: str, tmp_pat
     assert (
         "is not one of *.kafka.example.org:9093, login.example.org:443, which RECONCILER_ALLOW_SERVERS allows" in error
     )
-    assert resolve(loaded(text, tmp_path), environment={SERVERS: "", "KAFKA_SERVERS": "b:1"}).bootstrap_servers
+    assert resolved(text, tmp_path, **{SERVERS: "", "KAFKA_SERVERS": "b:1"}).bootstrap_servers
 
 
 def test_allowed_servers_are_used(tmp_path: Path) -> None:
     """Case does not matter in names of hosts; the port of https counts where the URL names none."""
     text = cluster("client: {sasl.oauthbearer.token.endpoint.url: 'https://Login.example.org/token'}")
-    resolved = resolve(loaded(text, tmp_path), environment={SERVERS: "BROKER-?:9093,login.example.org:443"})
-    assert resolved.bootstrap_servers == ("broker-1:9093",)
+    connection = resolved(text, tmp_path, **{SERVERS: "BROKER-?:9093,login.example.org:443"})
+    assert connection.bootstrap_servers == ("broker-1:9093",)
 
 
 @pytest.mark.parametrize(
@@ -398,7 +385,7 @@ def test_the_brackets_of_an_ipv6_address_stand_for_themselves(pattern: str, allo
     """Patterns of file names would read them as a set of characters."""
     text = cluster("").replace("[broker-1:9093]", "['[fd00::7]:9093']")
     if allowed:
-        assert resolve(loaded(text, tmp_path), environment={SERVERS: pattern}).bootstrap_servers == ("[fd00::7]:9093",)
+        assert resolved(text, tmp_path, **{SERVERS: pattern}).bootstrap_servers == ("[fd00::7]:9093",)
     else:
         assert f"is not one of {pattern}" in missing(text, tmp_path, **{SERVERS: pattern})
 
@@ -406,9 +393,9 @@ def test_the_brackets_of_an_ipv6_address_stand_for_themselves(pattern: str, allo
 def test_tasks_get_references_if_executors_can_resolve_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the option, tasks get the values, because executors have neither variables nor files."""
     text = cluster("client: {sasl.password: '${env:KAFKA_PASSWORD}', sasl.username: 'me on ${env:KAFKA_HOST}'}")
-    resolved = resolve(loaded(text, tmp_path), environment={"KAFKA_PASSWORD": PLANTED, "KAFKA_HOST": "driver"})
-    assert resolved.for_tasks(with_secrets=True).resolve_here().properties == resolved.properties
-    sent = resolved.for_tasks(with_secrets=False)
+    connection = resolved(text, tmp_path, KAFKA_PASSWORD=PLANTED, KAFKA_HOST="driver")
+    assert connection.for_tasks(with_secrets=True).resolve_here().properties == connection.properties
+    sent = connection.for_tasks(with_secrets=False)
     assert PLANTED.encode() not in pickle.dumps(sent)
     monkeypatch.setenv("KAFKA_PASSWORD", "of the executor")
     with pytest.raises(UnresolvedReference, match="the variable KAFKA_HOST is not set"):

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import reconciler
-from reconciler.model.block_reason import BLOCK_CODES, BlockReason
+from reconciler.model.block_reason import BLOCK_CODES, BlockReason, Origin
 from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import Blocked, Skipped
 
@@ -38,6 +38,13 @@ def test_codes_are_in_order_and_have_plain_texts() -> None:
 def test_codes_have_a_next_step_unless_it_depends_on_the_subject() -> None:
     """The planner words the next step of these codes: it names the policies or the numbers."""
     assert {code for code, reason in BLOCK_CODES.items() if not reason.next_step} == {"B105", "B107", "B306"}
+
+
+def test_each_code_has_its_origin() -> None:
+    """It decides between blocked, not attempted and stale; all others are of the cluster."""
+    by_origin = {origin: [code for code, text in BLOCK_CODES.items() if text.origin is origin] for origin in Origin}
+    assert " ".join(by_origin[Origin.MANIFESTS]) == "B105 B106 B107 B201 B210 B214 B215 B302 B305 B306"
+    assert by_origin[Origin.UNREAD] == ["B103", "B104", "B109", "B203"]
 
 
 def test_a_block_reason_becomes_blocked_or_skipped() -> None:

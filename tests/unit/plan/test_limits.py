@@ -234,11 +234,8 @@ def test_an_empty_plan_passes_every_limit() -> None:
 
 
 def test_decisions_that_are_no_actions_do_not_count() -> None:
-    decisions = [
-        examples.blocked(),
-        examples.waiting("RetentionFloor/a/x[0]"),
-        examples.satisfied("RetentionFloor/a/x[1]"),
-    ]
+    waiting, satisfied = examples.waiting("RetentionFloor/a/x[0]"), examples.satisfied("RetentionFloor/a/x[1]")
+    decisions = [examples.blocked(), waiting, satisfied]
     assert all(v.observed == 0.0 for v in limits.verdicts(decisions, cluster(limits={"topics": 0}), (), snapshot()))
 
 
@@ -310,42 +307,27 @@ def test_the_proposed_waiver_is_a_manifest_to_paste(policy: str, name: str, kind
 
 def test_the_suggested_waivers_are_sufficient() -> None:
     """With several topics above the limit the largest value of each policy is suggested."""
-    actions = [purge_of(990, of=name, policy="a") for name in "y"] + [
-        purge_of(950, of=name, policy="a") for name in "xz"
-    ]
+    actions = [*(purge_of(records, of=name) for name, records in (("x", 950), ("y", 990), ("z", 950)))]
     actions.append(purge_of(960, of="zz", policy="b"))
-    refused = verdict("recordsPercentPerTopic", *actions)
-    assert (
-        "{policy: RetentionFloor/a, limit: recordsPercentPerTopic, value: 99, expires: 2026-11-28T10:00:00Z}"
-        in refused.message
-    )
-    assert (
-        "{policy: RetentionFloor/b, limit: recordsPercentPerTopic, value: 96, expires: 2026-11-28T10:00:00Z}"
-        in refused.message
-    )
+    refused = verdict(TOPIC, *actions)
+    for policy, value in (("a", 99), ("b", 96)):
+        suggested = f"policy: RetentionFloor/{policy}, limit: {TOPIC}, value: {value}, expires: 2026-11-28T10:00:00Z"
+        assert f"{{{suggested}}}" in refused.message
     assert refused.worst == A
-    waivers_of_plan = (
-        waiver("RetentionFloor/a", "recordsPercentPerTopic", 99, name="one"),
-        waiver("RetentionFloor/b", "recordsPercentPerTopic", 96, name="two"),
-    )
-    assert verdict("recordsPercentPerTopic", *actions, waivers=waivers_of_plan).passed
-    assert not verdict("recordsPercentPerTopic", *actions, waivers=waivers_of_plan[:1]).passed
-    assert not verdict("recordsPercentPerTopic", *actions, waivers=waivers_of_plan[1:]).passed
+    both = (allows(99, TOPIC, name="one"), allows(96, TOPIC, policy="RetentionFloor/b", name="two"))
+    assert verdict(TOPIC, *actions, waivers=both).passed
+    assert not any(verdict(TOPIC, *actions, waivers=(only,)).passed for only in both)
 
 
 # --- waivers
 
 
 def test_a_waiver_counts_for_its_policy_and_shows_its_remaining_time() -> None:
-    allowed = waiver("RetentionFloor/a", "topics", 3)
-    actions = [purge_of(1, of=name) for name in "xyz"]
-    result = verdict("topics", *actions, waivers=(allowed,), topics=2)
-    assert result.passed
-    assert result.observed == 3.0
-    assert (
-        result.message
-        == "topics: topics that lose records: 3, the limit is 2; Waiver/once allows RetentionFloor/a 3 for 9 d 14 h more"
-    )
+    allowed = allows(3)
+    result = verdict("topics", *topics_of("xyz"), waivers=(allowed,), topics=2)
+    assert (result.passed, result.observed) == (True, 3.0)
+    clause = "Waiver/once allows RetentionFloor/a 3 for 9 d 14 h more"
+    assert result.message == f"topics: topics that lose records: 3, the limit is 2; {clause}"
     assert result.waivers == (
         UsedWaiver(
             name="once",
@@ -356,21 +338,15 @@ def test_a_waiver_counts_for_its_policy_and_shows_its_remaining_time() -> None:
             declared_at=SourceLocation("manifests/waivers.yaml", 1, 1),
         ),
     )
-    other_actions = [purge_of(1, of=name, policy="b") for name in "xyz"]
-    assert not verdict("topics", *other_actions, waivers=(allowed,), topics=2).passed
+    assert not verdict("topics", *topics_of("xyz", "b"), waivers=(allowed,), topics=2).passed
 
 
 def test_the_message_names_waivers_that_count_and_that_do_not() -> None:
-    actions = [purge_of(1, of="x", policy="a"), purge_of(1, of="y", policy="b")]
-    expired = "2026-11-20T10:00:00Z", "2026-11-19T10:00:00Z"
-    long = "2027-11-20T10:00:00Z", "2027-11-21T10:00:00Z"
-    waivers_of_plan = [waiver(f"RetentionFloor/{policy}", "topics", 1, name=f"for-{policy}") for policy in "ab"]
-    waivers_of_plan += [
-        waiver("RetentionFloor/a", "topics", 1, name=f"gone-{n}", expires=at) for n, at in enumerate(expired)
-    ]
-    waivers_of_plan += [
-        waiver("RetentionFloor/a", "topics", 1, name=f"long-{n}", expires=at) for n, at in enumerate(long)
-    ]
+    actions = [*topics_of("x"), *topics_of("y", "b")]
+    past, far = ("2026-11-20T10:00:00Z", "2026-11-19T10:00:00Z"), ("2027-11-20T10:00:00Z", "2027-11-21T10:00:00Z")
+    waivers_of_plan = [allows(1, policy=f"RetentionFloor/{policy}", name=f"for-{policy}") for policy in "ab"]
+    waivers_of_plan += [allows(1, name=f"gone-{n}", expires=at) for n, at in enumerate(past)]
+    waivers_of_plan += [allows(1, name=f"long-{n}", expires=at) for n, at in enumerate(far)]
     result = verdict("topics", *actions, waivers=tuple(waivers_of_plan), topics=0)
     assert result.passed
     _, *sentences = result.message.split("; ")
@@ -385,21 +361,16 @@ def test_old_waivers_do_not_hide_the_refusal() -> None:
     """Their number grows. Number, limit, policy and waiver stay visible in every report."""
     policies = [f"{'p' * 60}-{number:02}" for number in range(8)]
     actions = [purge_of(1, of="t" * 240 + str(number), policy=policy) for number, policy in enumerate(policies)]
+    addresses, expired = [f"RetentionFloor/{policy}" for policy in policies], "2026-11-20T10:00:00Z"
     waivers_of_plan = [
-        waiver(f"RetentionFloor/{policies[0]}", "topics", 1, name=f"{'w' * 60}-{n:02}", expires=at)
-        for n, at in enumerate(["2026-11-20T10:00:00Z"] * 50)
-    ]
-    waivers_of_plan += [
-        waiver(f"RetentionFloor/{policy}", "topics", 1, name=f"{'v' * 60}-{n}") for n, policy in enumerate(policies[:6])
+        *(allows(1, policy=addresses[0], name=f"{'w' * 60}-{n:02}", expires=expired) for n in range(50)),
+        *(allows(1, policy=address, name=f"{'v' * 60}-{n}") for n, address in enumerate(addresses[:6])),
     ]
     result = verdict("topics", *actions, waivers=tuple(waivers_of_plan), topics=0)
     assert not result.passed
     refused = examples.plan(*actions, limits=(result,))
-    for page in (
-        "\n".join(line.plain for line in report.text(refused)),
-        report.markdown(refused),
-        report.github(refused),
-    ):
+    text = "\n".join(line.plain for line in report.text(refused))
+    for page in (text, report.markdown(refused), report.github(refused)):
         assert "topics: topics that lose records: 2, the limit is 0" in page
         assert f"RetentionFloor/{policies[6]}" in page
         assert "more waivers that do not count: 47" in page
@@ -418,9 +389,10 @@ def test_the_decisions_of_a_plan_are_judged_again() -> None:
 # --- the connection
 
 
-def connection_verdict(
-    *waivers: Waiver, changes: tuple[str, ...] = ("bootstrapServers", "client.sasl.mechanism")
-) -> Any:
+CHANGES = ("bootstrapServers", "client.sasl.mechanism")
+
+
+def connection_verdict(*waivers: Waiver, changes: tuple[str, ...] = CHANGES) -> Any:
     verdicts = limits.verdicts((), cluster(), waivers, snapshot(), connection_changes=changes)
     return next((v for v in verdicts if v.id == "connection"), None)
 

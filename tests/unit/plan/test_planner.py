@@ -105,7 +105,7 @@ def test_facts_of_another_cluster_are_refused() -> None:
 
 
 def test_decisions_are_in_address_order_with_partitions_by_number() -> None:
-    facts = snapshot(*(purgeable(number) for number in range(11)), group("old-etl"))
+    facts = snapshot(*(purgeable(number) for number in range(11)), group())
     addresses = [str(d.address) for d in planned([leaders(), removal(), floor(keep=LAST)], facts).decisions]
     assert addresses[:1] == ["GroupRemoval/dead/old-etl"]
     assert addresses[1:12] == [f"LeaderPolicy/all/orders[{number}]" for number in range(11)]
@@ -122,16 +122,16 @@ def test_the_scan_request_is_the_union_of_all_kinds() -> None:
 # --- what is decided about which subject
 
 BOTH = "dead/old-etl remove, gdpr/orders[0] delete"
-UNREAD_BY = {"unreadBy": ["old-etl"]}
 ORDERS = snapshot(purgeable())
 THREE = snapshot(purgeable(0), purgeable(1), purgeable(2))
 UNREAD = snapshot(topic("orders", LOST))
 TWO_TOPICS = snapshot(purgeable(), purgeable(topic="other"))
 NAMES = snapshot(*(purgeable(topic=name) for name in ("_schemas", "__remote_log_metadata", "orders")))
 CLICKS = snapshot(*(purgeable(topic=name) for name in ("clicks-a", "clicks-b", "clicks-c", "orders")))
-BUSY, OLD = snapshot(group("old-etl", state=GroupState.STABLE)), snapshot(group("old-etl"))
+BUSY, OLD = snapshot(group(state=GroupState.STABLE)), snapshot(group())
 APPS = snapshot(*(group(name) for name in ("app[blue]", "appb", "appx")))
 JOURNAL = "_reconciler.journal"
+AWAITED = [removal(), floor(keep={"unreadBy": ["old-etl"]})]
 LEADERLESS = snapshot(partition(leader=None, in_sync=()))
 UNCLEAN = leaders(partitions={"orders": [0]}, election="unclean")
 
@@ -164,13 +164,13 @@ SELECTION: list[tuple[Policy | list[Policy], ClusterSnapshot, str]] = [
     ),
 ]
 PROTECTIONS: list[tuple[Policy | list[Policy], ClusterSnapshot, dict[str, Any], str]] = [
-    (removal("old-etl"), OLD, {"groups": ["old-*"]}, "dead/old-etl B106"),
+    (removal(), OLD, {"groups": ["old-*"]}, "dead/old-etl B106"),
     (removal("o*"), OLD, {"groups": ["old-*"]}, "dead/old-etl skip"),
     # Group ids are any text: app[blue] may mean the group with that name.
     (removal("app[bx]*"), APPS, {"groups": ["app[blue]"]}, "dead/appb skip, dead/appx remove"),
     (removal("app[[]*"), APPS, {"groups": ["app[blue]"]}, "dead/app[blue] skip"),
     # A protected group name does not protect a topic, and the reverse.
-    ([last(), removal()], snapshot(purgeable(), group("old-etl")), {"groups": ["orders"], "topics": ["old-etl"]}, BOTH),
+    ([last(), removal()], snapshot(purgeable(), group()), {"groups": ["orders"], "topics": ["old-etl"]}, BOTH),
     # A move of a leader loses nothing; an unclean election loses records.
     (leaders(), snapshot(partition(leader=2)), {"topics": ["orders"]}, "all/orders[0] elect"),
     (UNCLEAN, LEADERLESS, {"topics": ["orders"]}, "all/orders B106"),
@@ -214,6 +214,10 @@ CLAIMS: list[tuple[Policy | list[Policy], ClusterSnapshot, str]] = [
     (parts(a=[0, 1], b=[1, 2]), UNREAD, "a/orders B103, b/orders B103"),
     # A policy above its expectation still claims its subjects: a higher expectAtMost may make it valid.
     ([last("*", name="a", expectAtMost=1), last(name="b")], TWO_TOPICS, "a B107, b/orders B105"),
+    # A group that a floor waits for is not removed. One that would stay anyway has its own reason.
+    (AWAITED, snapshot(partition(), group(state=GroupState.STABLE)), "dead/old-etl B303, gdpr/orders[0] B205"),
+    (AWAITED, snapshot(partition()), "dead/old-etl fine, gdpr/orders[0] B205"),
+    ([removal(), last()], snapshot(purgeable(), group()), BOTH),
     # `since` in the future blocks the policy once, with and without conflicts.
     (
         [floor(keep={"since": "2030-01-01T00:00:00Z"}, name="a"), last(name="b")],
@@ -382,7 +386,7 @@ def test_a_conflict_of_many_policies_names_three() -> None:
 
 def test_a_group_that_a_floor_waits_for_is_not_removed() -> None:
     """The floor would be stale for ever: an absent group has not read everything."""
-    facts = snapshot(partition(readers=(reader("old-etl", 40),)), group("old-etl"), group("other"))
+    facts = snapshot(partition(readers=(reader("old-etl", 40),)), group(), group("other"))
     waiting = [floor(f"orders-{number}", keep={"unreadBy": ["old-etl", "x"]}, name=f"f{number}") for number in range(4)]
     for policies in (waiting, waiting[::-1]):
         for selector, spec in (("old-etl", {}), ("*", {"expectAtMost": 9})):
@@ -398,7 +402,7 @@ def test_a_group_that_a_floor_waits_for_is_not_removed() -> None:
             )
             assert blocked.next_step == "remove it from unreadBy first, or name it in exceptGroups of the removal"
             assert selector != "*" or isinstance(decision_by_name["other"], DeleteGroup)
-    three = planned([removal("old-etl"), *waiting[1:]], facts).decisions[0]
+    three = planned([removal(), *waiting[1:]], facts).decisions[0]
     assert isinstance(three, Blocked)
     assert "f3" in three.reason
     assert "and others" not in three.reason
@@ -406,25 +410,12 @@ def test_a_group_that_a_floor_waits_for_is_not_removed() -> None:
 
 def test_a_floor_outside_of_the_targets_counts_as_well() -> None:
     """A plan for targets or modes still knows every policy."""
-    facts = snapshot(partition(readers=(reader("old-etl", 40),)), group("old-etl"))
-    policies = [removal("old-etl"), floor(keep={"unreadBy": ["old-etl"]}, envelope={"mode": "continuous"})]
+    facts = snapshot(partition(readers=(reader("old-etl", 40),)), group())
+    policies = [removal(), floor(keep={"unreadBy": ["old-etl"]}, envelope={"mode": "continuous"})]
     for changes in ({"targets": ["GroupRemoval/dead"]}, {"modes": {Mode.MERGE}}):
         (only,) = planned(policies, facts, **changes).decisions
         assert isinstance(only, Blocked)
         assert only.code == "B306"
-
-
-@pytest.mark.parametrize(
-    ("keep", "facts", "expected"),
-    [
-        # A group that would stay anyway has its own reason, and other groups are not affected.
-        (UNREAD_BY, snapshot(partition(), group("old-etl", state=GroupState.STABLE)), "dead/old-etl B303"),
-        (UNREAD_BY, snapshot(partition()), "dead/old-etl fine"),
-        ({"last": 1}, snapshot(partition(), group("old-etl")), "dead/old-etl remove"),
-    ],
-)
-def test_only_a_removal_is_blocked_by_a_floor(keep: dict[str, Any], facts: ClusterSnapshot, expected: str) -> None:
-    assert brief(planned([removal("old-etl"), floor(keep=keep)], facts)).startswith(expected)
 
 
 # --- scope
@@ -437,7 +428,7 @@ def test_modes_narrow_the_plan_but_all_policies_claim() -> None:
     assert brief(plan) == "a/orders B105, a/other[0] delete"
 
 
-SOME = snapshot(purgeable(0), purgeable(1), purgeable(topic="other"), group("old-etl"))
+SOME = snapshot(purgeable(0), purgeable(1), purgeable(topic="other"), group())
 GDPR, DEAD = "RetentionFloor/gdpr", "GroupRemoval/dead"
 
 
@@ -533,7 +524,7 @@ def test_lists_that_a_plan_does_not_need_may_be_incomplete() -> None:
     assert planned(leaders(), snapshot(partition(), **changes)).incomplete == (
         "The list of topics is incomplete: broker 2 did not answer.",
     )
-    assert planned(removal(), snapshot(group("old-etl"), **changes)).incomplete == (
+    assert planned(removal(), snapshot(group(), **changes)).incomplete == (
         "The list of groups is incomplete: broker 2 did not answer.",
     )
 

@@ -28,8 +28,8 @@ from tests.strategies.examples import (
     plan,
     purge,
     removal,
-    replace_unchecked,
     satisfied,
+    unchecked,
     waiting,
 )
 from tests.strategies.facts import OTHER_ID
@@ -52,7 +52,7 @@ def excepting(*accepted: tuple[str, int]) -> DeleteRecords:
 
 def disguise(action: Action, address: Address) -> Action:
     """Return the action with the address of another subject, which no constructor and no file allows."""
-    return replace_unchecked(action, address=address)
+    return unchecked(action, address=address)
 
 
 LATE = ignoring(("late", 52_000))

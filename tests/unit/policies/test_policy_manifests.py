@@ -228,11 +228,17 @@ FLOORS = {
     # All errors of one manifest are reported.
     "M201 M205 M203 M202": ['topics: ["a*", __a]\npartitions: [0]\nkeep: {fromOffset: {0: 1}}'],
 }
-ANY_GROUP = ['["*"]', '[billing, "**"]', '["regex:.*"]']
+ANY_GROUP = [
+    *('["*"]', '[billing, "**"]', '["regex:.*"]', '["[a-zA-Z0-9]*"]', '["[a-m]*", "[!a-m]*"]', "['regex:[^_].*']"),
+    *('["*-*"]', '["[A-Z]*"]', '["????*"]'),
+]
 MODES = {
     # A continuous floor has no review, which these need.
     "M216": [keep("fromOffset: {0: 7}"), *(keep("last: 7", f"exceptGroups: {groups}") for groups in ANY_GROUP)],
-    "": [keep(f"fromOffset: {{0: 7}}, topicId: {TOPIC_ID}"), keep("last: 7", "exceptGroups: ['console-*']")],
+    "": [
+        keep(f"fromOffset: {{0: 7}}, topicId: {TOPIC_ID}"),
+        *(keep("last: 7", f"exceptGroups: {text}") for text in ("['console-*']", "['q*', '*-etl']", "['[a-m]*-test']")),
+    ],
     # A CI runner forgets the file of the journal.
     "M401": ["topics: ['my-app-*-repartition']\nexpectAtMost: 6\nkeep: {unreadBy: [my-app]}"],
 }

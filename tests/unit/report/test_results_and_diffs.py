@@ -2,11 +2,12 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.text import Text
 
 from reconciler.apply.results import ResultsHeader
 from reconciler.errors import UsageError
@@ -35,6 +36,14 @@ def outcome_of(number: int = 3, status: Status = Status.APPLIED, **changes: obje
     return replace(example, **changes)  # type: ignore[arg-type]
 
 
+def lines_of(texts: Iterable[Text]) -> list[str]:
+    return [line.plain for line in texts]
+
+
+def lines_of_comparison(old: Plan, new: Plan, *, full: bool = False) -> list[str]:
+    return lines_of(report.diff_text(compare(old, new), full=full))
+
+
 def test_a_caveat_of_what_was_removed_is_one_line() -> None:
     """As in the plan: 300 topics that no group guards once had 300 lines. What was not sent has none."""
     words = 'no consumer is known: "consumers: block" guards nobody here'
@@ -44,7 +53,7 @@ def test_a_caveat_of_what_was_removed_is_one_line() -> None:
     ]
     outcomes[2] = replace(outcomes[2], sends=0)
     outcomes.append(replace(outcomes[0], action=replace(purge("clicks"), caveat=words)))
-    text_lines = [line.plain for line in report.results_text(plan(), outcomes)]
+    text_lines = lines_of(report.results_text(plan(), outcomes))
     assert [line for line in text_lines if words in line] == [f"Caveat: 3 partitions of orders, clicks — {words}"]
 
 
@@ -56,7 +65,7 @@ def test_partitions_with_equal_outcomes_are_folded() -> None:
         outcome_of(31, Status.SATISFIED, detail=DeleteRecords.SATISFIED, removed_max=0),
         Outcome(action=removal(), status=Status.APPLIED, detail=DeleteGroup.APPLIED),
     ]
-    text_lines = [line.plain for line in report.results_text(plan(), outcomes, duration_ms=72_500)]
+    text_lines = lines_of(report.results_text(plan(), outcomes, duration_ms=72_500))
     failed, satisfied, applied, _empty, total = text_lines[2:7]
     assert mentions(failed, "FAILED", "orders[30]", "X")
     assert satisfied == "Satisfied: 1 partition as desired already"
@@ -66,7 +75,7 @@ def test_partitions_with_equal_outcomes_are_folded() -> None:
 
 def _texts(planned: Plan | ResultsHeader, outcomes: Sequence[Outcome]) -> tuple[str, list[str]]:
     tree = results_report(planned if isinstance(planned, ResultsHeader) else report.header_of(planned), outcomes)
-    return plain(tree.headline), [line.plain for line in write_lines(tree)]
+    return plain(tree.headline), lines_of(write_lines(tree))
 
 
 def test_results_of_a_plan_that_blocks_are_never_everything() -> None:
@@ -113,7 +122,7 @@ def test_the_advice_for_what_stopped_a_run_is_its_next_step() -> None:
     words = "the journal j cannot be written: No space left on device. Next: free disk space"
     stopped = [outcome_of(number, Status.NOT_ATTEMPTED, detail=words, removed_max=0) for number in range(3)]
     other = outcome_of(7, Status.NOT_ATTEMPTED, detail="broker 3 is silent", removed_max=0)
-    shown = [line.plain for line in report.results_text(plan(), [*stopped, other])]
+    shown = lines_of(report.results_text(plan(), [*stopped, other]))
     assert "\n".join(shown).count("free disk space") == 1
     first, second = (line for line in shown if line.startswith("Not attempted: "))
     assert first.endswith("the journal j cannot be written: No space left on device")
@@ -128,7 +137,7 @@ def test_a_success_that_is_not_as_usual_is_told_apart() -> None:
         Outcome(action=removal(), status=Status.APPLIED, detail=odd, code="NONE", read_back="listed, EMPTY"),
         Outcome(action=removal("other"), status=Status.APPLIED, detail=DeleteGroup.APPLIED, read_back="absent"),
     ]
-    first, second = [line.plain for line in report.results_text(plan(), outcomes)][2:4]
+    first, second = lines_of(report.results_text(plan(), outcomes))[2:4]
     assert mentions(first, "Applied", '"old-etl"', odd, "listed, EMPTY")
     assert second == "Applied: 1 group removed"
 
@@ -150,7 +159,7 @@ def test_a_job_summary_is_truncated_at_its_limit() -> None:
 
 def test_a_run_without_actions_says_so() -> None:
     """The report is not empty."""
-    last_line = [line.plain for line in report.results_text(plan(), [])][-1]
+    last_line = lines_of(report.results_text(plan(), []))[-1]
     assert last_line.startswith("Result: ")
     assert numbers(last_line) == []
 
@@ -212,11 +221,11 @@ def test_the_json_of_a_comparison_has_both_actions_of_each_change() -> None:
 
 def test_equal_plans_and_plans_of_two_clusters() -> None:
     """These comparisons have no list."""
-    total, empty, *footer = [line.plain for line in report.diff_text(compare(plan(purge()), plan(purge())))]
+    total, empty, *footer = lines_of_comparison(plan(purge()), plan(purge()))
     assert (len(footer), empty, numbers(total)) == (2, "", [])
     assert json.loads("".join(report.diff_json(compare(plan(), plan()))))["entries"] == []
     other = plan(cluster_id="another")
-    first = [line.plain for line in report.diff_text(compare(plan(), other))][2]
+    first = lines_of_comparison(plan(), other)[2]
     assert mentions(first, plan().cluster_id, "another")
     assert any(
         row.startswith("- **") and plan().cluster_id in row and "another" in row
@@ -234,7 +243,7 @@ def test_saved_plans_compare_like_the_plans_themselves(tmp_path: Path) -> None:
         plan_file.open_plan(tmp_path / "old.json"), plan_file.open_plan(tmp_path / "new.json", proven=False)
     )
     comparison = compare(old, new)
-    assert [line.plain for line in report.diff_text(saved)] == [line.plain for line in report.diff_text(comparison)]
+    assert lines_of(report.diff_text(saved)) == lines_of(report.diff_text(comparison))
     assert report.diff_markdown(saved) == report.diff_markdown(comparison)
     assert list(report.diff_json(saved)) == list(report.diff_json(comparison))
     (moved,) = [entry for entry in saved.entries() if entry.change is DecisionChange.LARGER]
@@ -245,14 +254,10 @@ def test_a_comparison_folds_a_topic() -> None:
     """64 partitions with the same change are one line with the records before and after."""
     old = plan(*[purge("clicks", number) for number in range(64)])
     new = plan(*[purge("clicks", number, before_offset=98_214) for number in range(64)])
-    text_lines = [line.plain for line in report.diff_text(compare(old, new))]
+    text_lines = lines_of_comparison(old, new)
     (row,) = text_lines[2:-3]
     assert row.startswith("larger: RetentionFloor/clicks-gdpr/clicks ")
     assert mentions(row, "larger", "64 partitions", f"{64 * 97_213:,}", f"{64 * 97_214:,}")
-
-
-def lines_of_comparison(old: Plan, new: Plan, *, full: bool = False) -> list[str]:
-    return [line.plain for line in report.diff_text(compare(old, new), full=full)]
 
 
 def test_a_comparison_begins_with_its_sum_and_what_is_blocked_now() -> None:
@@ -282,7 +287,7 @@ def test_what_is_not_due_any_more_is_not_blocked() -> None:
 def test_unclean_elections_are_never_folded_in_a_comparison() -> None:
     """Each of them may lose records."""
     new = plan(*[election(partition=number, unclean=True) for number in range(25)])
-    text_lines = [line.plain for line in report.diff_text(compare(plan(), new))]
+    text_lines = lines_of_comparison(plan(), new)
     assert sum(mentions(line, "new", "unclean") for line in text_lines) == 25
 
 
@@ -294,7 +299,7 @@ def test_a_folded_change_shows_its_values() -> None:
         replace(action, guard=replace(action.guard, consumers=LagPolicy.IGNORE, accepted=(AcceptedLag("billing", 5),)))
         for action in old[25:]
     ]
-    text_lines = [line.plain for line in report.diff_text(compare(plan(*old), plan(*recreated, *ignored)))]
+    text_lines = lines_of_comparison(plan(*old), plan(*recreated, *ignored))
     other_topic, other_guard = items(text_lines[2:-3])
     assert mentions(
         other_topic, "changed", "25 partitions", "orders[0]", "topic id", "kAwXdc4bS8uMfEXAMPLE0g", "another"
@@ -319,7 +324,7 @@ def test_a_folded_change_shows_its_values() -> None:
 def test_a_log_with_a_lower_start_is_larger() -> None:
     """As for `--within`: more records would go, although the target is the same."""
     old, new = purge(log_start=900), purge(log_start=0)
-    text_lines = [line.plain for line in report.diff_text(compare(plan(old), plan(new)))]
+    text_lines = lines_of_comparison(plan(old), plan(new))
     assert text_lines[2].startswith("larger: RetentionFloor/orders-gdpr/orders[3] ")
     assert mentions(text_lines[2], "larger", "0", "900", "97,313", "98,213")
     (entry,) = compare(plan(old), plan(new)).entries()
@@ -360,22 +365,36 @@ def test_an_address_that_does_not_exist_is_wrong_usage() -> None:
         explained("LeaderPolicy/none", purge())
 
 
-def test_the_journal_is_grouped_by_run() -> None:
-    """Runs that overlap once looked like one, and each line repeated the run."""
-    first, second = (
-        JournalEntry(
+GROUP = Address("GroupRemoval", "dead", "old-etl")
+
+
+def entries_of(policy: str, *statuses: Status | None, run_id: str = "one", digest: str = "d") -> list[JournalEntry]:
+    """Return the entries of one action for each status; None: its intent only."""
+    entries = []
+    for number, status in enumerate(statuses):
+        address = Address("RetentionFloor", policy, "orders", number)
+        intent = JournalEntry(
             event=Event.INTENT,
             at_ms=NOW_MS,
             run_id=run_id,
-            plan_digest="sha256:" + ("1" if run_id == "one" else "2") * 64,
-            address=Address.parse("GroupRemoval/dead/old-etl"),
-            operation="delete_group",
-            request={"group": "old-etl"},
+            plan_digest=digest,
+            address=address,
+            operation="delete_records",
+            request={},
         )
-        for run_id in ("one", "two")
+        outcome = replace(intent, event=Event.OUTCOME, status=status, detail="why", code="NONE", removed_max=5)
+        entries += [intent] if status is None else [intent, outcome]
+    return entries
+
+
+def test_the_journal_is_grouped_by_run() -> None:
+    """Runs that overlap once looked like one, and each line repeated the run."""
+    first, second = (
+        entries_of("dead", None, run_id=run_id, digest=f"sha256:{number * 64}")[0]
+        for run_id, number in (("one", "1"), ("two", "2"))
     )
     failed = replace(first, event=Event.OUTCOME, status=Status.NOT_ATTEMPTED, detail="stopped", code="NONE")
-    lines = [line.plain for line in report.journal_text([first, second, failed], full=True)][2:]
+    lines = lines_of(report.journal_text([first, second, failed], full=True))[2:]
     assert [line.split("Z")[0].strip() for line in lines] == [
         "Run one: 2026-11-21T10:00:00",
         "2026-11-21T10:00:00",
@@ -391,28 +410,6 @@ def test_the_journal_is_grouped_by_run() -> None:
     assert "Z, restore of sha256:3" in heading
 
 
-GROUP = Address("GroupRemoval", "dead", "old-etl")
-
-
-def entries_of(policy: str, *statuses: Status | None, run_id: str = "one") -> list[JournalEntry]:
-    """Return the entries of one action for each status; None: its intent only."""
-    entries = []
-    for number, status in enumerate(statuses):
-        address = Address("RetentionFloor", policy, "orders", number)
-        intent = JournalEntry(
-            event=Event.INTENT,
-            at_ms=NOW_MS,
-            run_id=run_id,
-            plan_digest="d",
-            address=address,
-            operation="delete_records",
-            request={},
-        )
-        outcome = replace(intent, event=Event.OUTCOME, status=status, detail="why", code="NONE", removed_max=5)
-        entries += [intent] if status is None else [intent, outcome]
-    return entries
-
-
 @pytest.mark.parametrize(
     "detail",
     [
@@ -424,7 +421,7 @@ def entries_of(policy: str, *statuses: Status | None, run_id: str = "one") -> li
 def test_the_next_step_of_a_blocked_action_agrees_with_its_reason(detail: str) -> None:
     """It once was `the manifests of now do not ask for it`, also where they do and the topic is compacted now."""
     outcome = Outcome(action=purge(), status=Status.BLOCKED, detail=detail)
-    lines = [line.plain for line in write_lines(results_report(HEADER, [outcome]))]
+    lines = lines_of(write_lines(results_report(HEADER, [outcome])))
     assert any(detail in line for line in lines)
     (step,) = [line for line in lines if line.startswith("Next: blocked: ")]
     assert mentions(step, "as the reason says", "plan again")
@@ -447,7 +444,7 @@ def test_the_groups_of_a_comparison_are_folded() -> None:
 def test_the_journal_has_one_line_for_each_run_and_policy() -> None:
     """603 lines of one run once had the one that failed somewhere between those that went well."""
     entries = [*entries_of("fine", *[Status.APPLIED] * 300), *entries_of("bad", Status.APPLIED, Status.FAILED)]
-    title, _empty, heading, first, second = [line.plain for line in report.journal_text(entries)]
+    title, _empty, heading, first, second = lines_of(report.journal_text(entries))
     assert mentions(title, "prod-eu", "1 run", "1 failed, 301 applied")
     assert heading.endswith(", 1 failed, 301 applied")
     assert first == ("  RetentionFloor/bad: 1 failed, 1 applied, at most 10 records removed, such as orders[1]: why")
@@ -470,7 +467,7 @@ def test_the_journal_says_what_became_of_each_offset_of_a_restored_group() -> No
             )
             for entry in entries_of("dead", *statuses)
         ]
-        return [line.plain for line in report.journal_text([replace(e, removed_max=None) for e in entries])][3]
+        return lines_of(report.journal_text([replace(e, removed_max=None) for e in entries]))[3]
 
     assert restored(Status.APPLIED, Status.APPLIED) == "  GroupRemoval/dead: 2 offsets of 1 group restored"
     assert restored(Status.FAILED, Status.APPLIED).startswith("  GroupRemoval/dead: 1 failed, 1 applied, such as ")
@@ -478,7 +475,7 @@ def test_the_journal_says_what_became_of_each_offset_of_a_restored_group() -> No
 
 def test_an_intent_without_an_outcome_is_not_done() -> None:
     """A run that was killed, a retry of one action, and two runs of one subject."""
-    killed = [line.plain for line in report.journal_text(entries_of("p", Status.APPLIED, None))]
+    killed = lines_of(report.journal_text(entries_of("p", Status.APPLIED, None)))
     assert "1 without an outcome, 1 applied" in killed[0]
     assert mentions(killed[3], "1 without an outcome, 1 applied", "orders[1]")
     again = [*entries_of("p", None), *entries_of("p", Status.FAILED), *entries_of("p", Status.APPLIED)]
@@ -490,4 +487,4 @@ def test_an_intent_without_an_outcome_is_not_done() -> None:
 
 def test_an_empty_journal_prints_nothing() -> None:
     """The command says on stderr that there is no entry."""
-    assert [line.plain for line in report.journal_text([])] == []
+    assert lines_of(report.journal_text([])) == []

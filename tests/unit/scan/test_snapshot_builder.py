@@ -38,24 +38,11 @@ T0 = TopicPartition("t", 0)
 LED = partition()
 
 
-def partition_request(
-    listed: PartitionFacts = LED,
-    *,
-    full: bool = True,
-    instants: tuple[int, ...] = (),
-    readers: bool = False,
-    named: frozenset[str] = frozenset(),
-    last_purge: bool = False,
-) -> PartitionRequest:
-    return PartitionRequest(
-        topic=listed.partition.topic,
-        partitions=(listed,),
-        full=full,
-        instants=instants,
-        readers=readers,
-        named=named,
-        last_purge=last_purge,
-    )
+def partition_request(listed: PartitionFacts = LED, *, full: bool = True, **asked: Any) -> PartitionRequest:
+    """Return a request of one partition. `asked`: what else, such as its readers."""
+    of_topic = {"topic": listed.partition.topic, "partitions": (listed,), "full": full}
+    nothing_else = {"instants": (), "readers": False, "named": frozenset(), "last_purge": False}
+    return PartitionRequest(**(of_topic | nothing_else | asked))
 
 
 def answer(**tables: list[Mapping[str, Any]]) -> Answer:
@@ -64,15 +51,8 @@ def answer(**tables: list[Mapping[str, Any]]) -> Answer:
 
 
 def partition_row(**columns: Any) -> Row:
-    read = {
-        "error": None,
-        "log_start": 5,
-        "last_stable_offset": 20,
-        "high_watermark": 30,
-        "offsets_at": [],
-        "readers": [],
-    }
-    return {**read, **columns}
+    read = {"log_start": 5, "last_stable_offset": 20, "high_watermark": 30}
+    return {"error": None, **read, "offsets_at": [], "readers": [], **columns}
 
 
 def facts(
@@ -123,19 +103,12 @@ def test_partition_with_partial_answers() -> None:
         (1, None, "no answer"),
         (1, {"error": None}, "not read"),
     ],
-    ids=["leaderless", "leader unknown", "row missing", "row empty"],
 )
 def test_partition_without_numbers_is_unknown(leader: int | Unknown | None, row: Row | None, expected: str) -> None:
     """A missing row makes the facts Unknown like a row with an error; no fact becomes zero."""
     result = facts(partition_request(partition(leader=leader), instants=(7,), readers=True), row)
-    for fact in (
-        result.log_start,
-        result.last_stable_offset,
-        result.high_watermark,
-        result.offsets_at[7],
-        result.readers_below,
-    ):
-        assert expected in reason(fact)
+    numbers = (result.log_start, result.last_stable_offset, result.high_watermark, result.offsets_at[7])
+    assert all(expected in reason(fact) for fact in (*numbers, result.readers_below))
 
 
 def test_partition_with_leadership_only() -> None:
@@ -185,29 +158,19 @@ def test_only_named_readers_where_only_they_are_requested() -> None:
     assert result.readers_below is NOT_ASKED
 
 
-@pytest.mark.parametrize(
-    ("origins", "expected"),
-    [
-        ([("g", 7, "id")], "id"),
-        ([("g", 3, "id")], "id"),
-        ([("g", 7, None)], None),
-        ([("g", 7, "new"), ("g", 3, "old")], "new"),
-        ([("other", 7, "id")], UNSURE),
-        ([], UNSURE),
-        ([("g", 7, "new"), ("g", 7, "old")], UNSURE),
-        ([("g", 1, "new"), ("g", 3, "old")], UNSURE),
-    ],
-    ids=[
-        "one",
-        "one, since moved",
-        "no id written",
-        "made again",
-        "another's",
-        "none",
-        "two alike",
-        "neither in force",
-    ],
-)
+ORIGINS: dict[str, tuple[list[tuple[str, int, str | None]], str | None]] = {
+    "one": ([("g", 7, "id")], "id"),
+    "one, since moved": ([("g", 3, "id")], "id"),
+    "no id written": ([("g", 7, None)], None),
+    "made again": ([("g", 7, "new"), ("g", 3, "old")], "new"),
+    "another's": ([("other", 7, "id")], UNSURE),
+    "none": ([], UNSURE),
+    "two alike": ([("g", 7, "new"), ("g", 7, "old")], UNSURE),
+    "neither in force": ([("g", 1, "new"), ("g", 3, "old")], UNSURE),
+}
+
+
+@pytest.mark.parametrize(("origins", "expected"), ORIGINS.values(), ids=ORIGINS)
 def test_topic_id_that_a_named_reader_committed_for(
     origins: Sequence[tuple[str, int, str | None]], expected: str | None
 ) -> None:
@@ -422,60 +385,30 @@ def test_a_group_whose_consumption_failed_says_so() -> None:
     assert snapshot_builder.group_facts(ScanRequest(), groups("f"), rows, READ)["f"].consumption_unread is NOT_ASKED
 
 
-@pytest.mark.parametrize(
-    ("listing", "read", "log", "expected"),
-    [
-        (groups("g"), None, READ, None),
-        (groups("g"), 0, READ, "0 of 1 groups"),
-        (groups("g", incomplete=Unknown("short")), None, READ, "short"),
-        (groups("g", hidden_unread=Unknown("old call")), None, READ, None),
-        (
-            groups("g", hidden_unread=Unknown("old call")),
-            None,
-            ConsumerOffsetsLog(partitions=50, unread={1: Unknown("x")}),
-            "x",
-        ),
-        (groups("g"), None, ConsumerOffsetsLog(partitions=50, unread={1: Unknown("x")}), "x"),
-        (groups("g"), None, ConsumerOffsetsLog(missing=Unknown("no right")), "no right"),
-        (
-            groups("g", hidden_unread=Unknown("old call")),
-            None,
-            ConsumerOffsetsLog(partitions=50, skipped=1),
-            "old call",
-        ),
-        (
-            groups("g", hidden_unread=Unknown("old call")),
-            None,
-            ConsumerOffsetsLog(partitions=50, malformed=1),
-            "old call",
-        ),
-        (groups("g"), None, ConsumerOffsetsLog(partitions=50, skipped=1, malformed=1), None),
-        (groups(), None, ConsumerOffsetsLog(), None),
-        (groups("g"), None, ConsumerOffsetsLog(hidden=True), None),
-        (groups("g", hidden_unread=Unknown("old call")), None, ConsumerOffsetsLog(hidden=True), "old call"),
-    ],
-    ids=[
-        "all read",
-        "a task that read no group",
-        "listing short",
-        "log makes up for the old call",
-        "nothing does",
-        "the old call does not replace the log: groups of a leaderless partition are in no list",
-        "nor for a log that may not be seen",
-        "unknown keys may be of groups",
-        "garbled keys may be of groups",
-        "the old call makes up for keys",
-        "no log, no groups",
-        "a hidden log, which the Cluster declares",
-        "a hidden log does not make up for the old call",
-    ],
-)
-def test_readers_incomplete(
-    listing: GroupListing, read: int | None, log: ConsumerOffsetsLog, expected: str | None
-) -> None:
+OLD_CALL = groups("g", hidden_unread=Unknown("old call"))
+ONE_UNREAD = ConsumerOffsetsLog(partitions=50, unread={1: Unknown("x")})
+INCOMPLETE: dict[str, tuple[GroupListing, int, ConsumerOffsetsLog, str | None]] = {
+    "all read": (groups("g"), 1, READ, None),
+    "a task that read no group": (groups("g"), 0, READ, "0 of 1 groups"),
+    "listing short": (groups("g", incomplete=Unknown("short")), 1, READ, "short"),
+    "log makes up for the old call": (OLD_CALL, 1, READ, None),
+    "nothing does": (OLD_CALL, 1, ONE_UNREAD, "x"),
+    # Groups of a leaderless partition are in no list.
+    "the old call does not replace the log": (groups("g"), 1, ONE_UNREAD, "x"),
+    "nor for a log that may not be seen": (groups("g"), 1, ConsumerOffsetsLog(missing=Unknown("no right")), "no right"),
+    "unknown keys may be of groups": (OLD_CALL, 1, ConsumerOffsetsLog(partitions=50, skipped=1), "old call"),
+    "garbled keys may be of groups": (OLD_CALL, 1, ConsumerOffsetsLog(partitions=50, malformed=1), "old call"),
+    "the old call makes up for keys": (groups("g"), 1, ConsumerOffsetsLog(partitions=50, skipped=1, malformed=1), None),
+    "no log, no groups": (groups(), 0, ConsumerOffsetsLog(), None),
+    "a hidden log, which the Cluster declares": (groups("g"), 1, ConsumerOffsetsLog(hidden=True), None),
+    "a hidden log does not make up for the old call": (OLD_CALL, 1, ConsumerOffsetsLog(hidden=True), "old call"),
+}
+
+
+@pytest.mark.parametrize(("listing", "read", "log", "expected"), INCOMPLETE.values(), ids=INCOMPLETE)
+def test_readers_incomplete(listing: GroupListing, read: int, log: ConsumerOffsetsLog, expected: str | None) -> None:
     """The readers are complete only if every group is listed and the tasks read as many groups. None: all."""
-    count = len(listing.groups) if read is None else read
-    rows = Rows({}, {}, {}, [{"name": "groups", "records": count}])
+    rows = Rows({}, {}, {}, [{"name": "groups", "records": read}])
     result = snapshot_builder.readers_incomplete(READERS, listing, rows, log)
     assert (result is None) if expected is None else expected in reason(result)
     assert snapshot_builder.readers_incomplete(ScanRequest(), listing, rows, log) is NOT_ASKED

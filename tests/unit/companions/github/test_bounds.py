@@ -76,35 +76,23 @@ def test_two_pull_requests_with_one_merge_bound_nothing() -> None:
         bounds.merged_pull([pull(), pull(9)], commit=MERGE, branch="main")
 
 
-@pytest.mark.parametrize(
-    ("reviews", "logins"),
-    [
-        ([review("a", hour=9), review("b", hour=10)], ["b", "a"]),
-        ([review(), review(state="CHANGES_REQUESTED")], []),
-        ([review(), review(state="DISMISSED")], []),
-        ([review(), review(state="COMMENTED")], ["reviewer"]),
-        ([review(state="COMMENTED")], []),
-        ([review(commit_id="f" * 40)], []),
-        ([review(), review(commit_id="f" * 40)], []),
-        ([review(user=None)], []),
-        ([review("copilot[bot]", user={"login": "copilot[bot]", "type": "Bot"})], []),
-        ([review("helper", user={"login": "helper", "type": "Bot"})], []),
-        ([review("octocat_acme")], ["octocat_acme"]),
-    ],
-    ids=[
-        "the last first",
-        "taken back",
-        "dismissed",
-        "a comment decides nothing",
-        "only a comment",
-        "an older commit",
-        "an approval of an older commit after it",
-        "a deleted account",
-        "a bot",
-        "an app without brackets",
-        "a managed user, whose login was read as a bot's",
-    ],
-)
+BOT = {"login": "copilot[bot]", "type": "Bot"}
+REVIEWS: dict[str, tuple[list[Any], list[str]]] = {
+    "the last first": ([review("a", hour=9), review("b", hour=10)], ["b", "a"]),
+    "taken back": ([review(), review(state="CHANGES_REQUESTED")], []),
+    "dismissed": ([review(), review(state="DISMISSED")], []),
+    "a comment decides nothing": ([review(), review(state="COMMENTED")], ["reviewer"]),
+    "only a comment": ([review(state="COMMENTED")], []),
+    "an older commit": ([review(commit_id="f" * 40)], []),
+    "an approval of an older commit after it": ([review(), review(commit_id="f" * 40)], []),
+    "a deleted account": ([review(user=None)], []),
+    "a bot": ([review("copilot[bot]", user=BOT)], []),
+    "an app without brackets": ([review("helper", user={"login": "helper", "type": "Bot"})], []),
+    "a managed user, whose login was read as a bot's": ([review("octocat_acme")], ["octocat_acme"]),
+}
+
+
+@pytest.mark.parametrize(("reviews", "logins"), REVIEWS.values(), ids=REVIEWS)
 def test_the_last_decision_of_each_person_on_the_head_counts(reviews: list[Any], logins: list[str]) -> None:
     assert [login for _time, login in bounds.approvals(reviews, HEAD)] == logins
 
@@ -160,18 +148,17 @@ def test_an_artifact_is_a_plan_of_its_whole_name() -> None:
     assert bounds.plans_of(rows, number=7, head=HEAD, attempt=1) == {"eu": 0}
 
 
-@pytest.mark.parametrize(
-    ("row", "lost"),
-    [
-        (job("eu", "failure", 9), True),
-        (job("eu", "cancelled", 9), True),
-        (job("eu", "success", 8), True),
-        (job("eu", "success", 7), False),
-        (job("eu", "skipped", 9), False),
-        ({"name": "Comment", "conclusion": "failure", "completed_at": at(9)}, False),
-    ],
-    ids=["failed", "cancelled", "its artifact is gone", "not repeated", "skipped", "another job"],
-)
+JOBS: dict[str, tuple[dict[str, Any], bool]] = {
+    "failed": (job("eu", "failure", 9), True),
+    "cancelled": (job("eu", "cancelled", 9), True),
+    "its artifact is gone": (job("eu", "success", 8), True),
+    "not repeated": (job("eu", "success", 7), False),
+    "skipped": (job("eu", "skipped", 9), False),
+    "another job": ({"name": "Comment", "conclusion": "failure", "completed_at": at(9)}, False),
+}
+
+
+@pytest.mark.parametrize(("row", "lost"), JOBS.values(), ids=JOBS)
 def test_an_attempt_that_planned_and_has_no_plan_lost_it(row: dict[str, Any], lost: bool) -> None:
     """The attempt began at 8. *Re-run failed jobs* lists the job that succeeded in the attempt before."""
     assert bounds.lost_plans([row], started=time(8), plans=[]) == ({"eu"} if lost else set())

@@ -38,11 +38,8 @@ ONLY_MAIN = {"total_count": 1, "branch_policies": [{"id": 1, "name": "main", "ty
 
 def environment(*rules: dict[str, Any], **values: Any) -> dict[str, Any]:
     policy = {"protected_branches": False, "custom_branch_policies": True}
-    return {
-        "id": 1,
-        "protection_rules": [*rules, {"id": 3, "type": "branch_policy"}],
-        "deployment_branch_policy": policy,
-    } | values
+    all_rules = [*rules, {"id": 3, "type": "branch_policy"}]
+    return {"id": 1, "protection_rules": all_rules, "deployment_branch_policy": policy} | values
 
 
 def owners(text: str) -> dict[str, str]:
@@ -58,11 +55,10 @@ def tree(*files: str, truncated: bool = False) -> dict[str, Any]:
 def protected() -> dict[str, Any]:
     """Return path → answer of a repository in which nothing is missing."""
     answers: dict[str, Any] = {"": {"default_branch": "main", "private": True}}
+    timer = {"id": 9, "type": "wait_timer", "wait_timer": 30}
     for name in NEEDS.environments:
         path = f"environments/{name}"
-        answers[path] = environment(
-            REVIEWERS, {"id": 9, "type": "wait_timer", "wait_timer": 30}, can_admins_bypass=False
-        )
+        answers[path] = environment(REVIEWERS, timer, can_admins_bypass=False)
         answers[f"{path}/deployment-branch-policies"] = ONLY_MAIN
         answers[f"{path}/secrets"] = {"total_count": 1, "secrets": [{"name": "KAFKA_PASSWORD"}]}
         answers[f"{path}/variables"] = {"total_count": 0, "variables": []}
@@ -193,17 +189,22 @@ def test_each_gap_has_a_line_and_a_call_that_mends_it(
     assert 1 <= len(findings) <= 2
 
 
-@pytest.mark.parametrize("rules", ["no rules", "without the check", "without reviews"])
-def test_a_merge_that_requires_too_little_is_a_gap(api: FakeApi, rules: str) -> None:
+CLASSIC_REVIEWS = {
+    "dismiss_stale_reviews": True,
+    "require_last_push_approval": True,
+    "require_code_owner_reviews": True,
+    "required_approving_review_count": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("kept", "number"),
+    [((), 5), ((0, 1), 1), ((0, 2), 4)],
+    ids=["no rules", "without the check", "without reviews"],
+)
+def test_a_merge_that_requires_too_little_is_a_gap(api: FakeApi, kept: tuple[int, ...], number: int) -> None:
     """Only active rules are listed by GitHub. Classic protection counts as well as rulesets."""
-    everything = api.answers["rules/branches/main"]
-    remaining = {
-        "no rules": [],
-        "without the check": everything[:2],
-        "without reviews": [everything[0], everything[2]],
-    }[rules]
-    api.answers["rules/branches/main"] = remaining
-    number = {"no rules": 5, "without the check": 1, "without reviews": 4}[rules]
+    api.answers["rules/branches/main"] = [api.answers["rules/branches/main"][rule] for rule in kept]
     findings = gaps(check_repository(api.repository(), [NEEDS]))
     assert [finding.subject for finding in findings] == ["branch main"] * number
     assert all("repos/acme/kafka/rulesets --input - <<< '{" in finding.command for finding in findings)
@@ -215,12 +216,7 @@ def test_a_merge_that_requires_too_little_is_a_gap(api: FakeApi, rules: str) -> 
             "contexts": ["reconciler"],
             "checks": [{"context": "reconciler", "app_id": 1}],
         },
-        "required_pull_request_reviews": {
-            "dismiss_stale_reviews": True,
-            "require_last_push_approval": True,
-            "require_code_owner_reviews": True,
-            "required_approving_review_count": 1,
-        },
+        "required_pull_request_reviews": CLASSIC_REVIEWS,
         "enforce_admins": {"enabled": False},
     }
     findings = check_repository(api.repository(), [NEEDS])  # type: ignore[assignment]
@@ -231,11 +227,8 @@ def test_a_merge_that_requires_too_little_is_a_gap(api: FakeApi, rules: str) -> 
 @pytest.mark.parametrize("status", [FORBIDDEN, NOT_FOUND], ids=["403", "404"])
 def test_what_the_token_may_not_see_is_not_missing(api: FakeApi, status: tuple[int, object]) -> None:
     """GITHUB_TOKEN sees neither secrets nor classic protection: GitHub answers 403, and often 404."""
-    for path in list(api.answers):
-        if path.endswith(("/secrets", "/variables", "organization-secrets", "/protection")) or path.startswith(
-            "rules/"
-        ):
-            api.answers[path] = status
+    unseen = ("/secrets", "/variables", "organization-secrets", "/protection", "rules/branches/main")
+    api.answers |= {path: status for path in api.answers if path.endswith(unseen)}
     findings = gaps(check_repository(api.repository(), [NEEDS]))
     assert {finding.state for finding in findings} == {State.UNKNOWN}
     assert all("cannot be seen with this token" in finding.text for finding in findings)
@@ -254,12 +247,7 @@ def test_approval_of_the_most_recent_push_is_required(api: FakeApi, kind: str) -
     del pull_request["require_last_push_approval"]
     if kind == "classic protection":
         api.answers["rules/branches/main"] = [api.answers["rules/branches/main"][2]]
-        reviews = {
-            "dismiss_stale_reviews": True,
-            "require_code_owner_reviews": True,
-            "required_approving_review_count": 1,
-            "require_last_push_approval": False,
-        }
+        reviews = CLASSIC_REVIEWS | {"require_last_push_approval": False}
         api.answers["branches/main/protection"] = {"required_pull_request_reviews": reviews}
     [finding] = gaps(check_repository(api.repository(), [NEEDS]))
     assert (finding.state, finding.text) == (State.GAP, "nothing requires approval of the most recent push")
@@ -322,6 +310,9 @@ def test_environments_of_schedules_need_no_reviewers(api: FakeApi, role: str) ->
     assert gaps(check_environment(api.repository(), name))
 
 
+GATE = ("--environment", "reconciler-apply-prod")
+
+
 def doctor(api: FakeApi, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
     monkeypatch.setenv("GITHUB_API_URL", api.url)
     monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
@@ -347,7 +338,7 @@ def test_the_gate_of_apply_fails_closed(
 ) -> None:
     """An approval that cannot be shown is none. The refusal begins with `not protected`."""
     api.answers[APPLY] = answer
-    assert doctor(api, monkeypatch, "--environment", "reconciler-apply-prod") == ExitCode.ERROR
+    assert doctor(api, monkeypatch, *GATE) == ExitCode.ERROR
     shown = capsys.readouterr().out
     assert shown.startswith("not protected: environment reconciler-apply-prod: ")
     assert words in shown.splitlines()[0]
@@ -358,7 +349,7 @@ def test_the_gate_of_apply_opens(
     api: FakeApi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It needs no manifests, and asks nothing but the environment."""
-    assert doctor(api, monkeypatch, "--environment", "reconciler-apply-prod") == ExitCode.DONE
+    assert doctor(api, monkeypatch, *GATE) == ExitCode.DONE
     assert "not protected" not in capsys.readouterr().out
     assert {urlsplit(path).path.removeprefix("/repos/acme/kafka") for path, _ in api.requests} == {
         "",
@@ -374,9 +365,9 @@ def test_an_operator_may_accept_a_cluster_without_reviewers(
     """Private repositories may have no reviewers. The branch rule is not given up."""
     monkeypatch.setenv("RECONCILER_UNREVIEWED", names)
     api.answers[APPLY] = environment()
-    assert doctor(api, monkeypatch, "--environment", "reconciler-apply-prod") == code
+    assert doctor(api, monkeypatch, *GATE) == code
     api.answers[APPLY] = environment(deployment_branch_policy=None)
-    assert doctor(api, monkeypatch, "--environment", "reconciler-apply-prod") == ExitCode.ERROR
+    assert doctor(api, monkeypatch, *GATE) == ExitCode.ERROR
 
 
 MANIFESTS = """\
@@ -431,18 +422,9 @@ def test_a_repository_cannot_name_another_path(repository: str) -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "http://api.github.com",
-        "http://10.0.0.1",
-        "http://localhost.evil.example",
-        "http://localhost",
-        "ftp://127.0.0.1",
-        "file:///etc/passwd",
-        "https://user@host",
-        "https://host?x",
-        "https://host#x",
-        "https://",
-        "https://ho st",
-        "http://[::1",
+        "http://api.github.com", "http://10.0.0.1", "http://localhost.evil.example", "http://localhost",
+        "ftp://127.0.0.1", "file:///etc/passwd", "https://user@host", "https://host?x", "https://host#x",
+        "https://", "https://ho st", "http://[::1",
     ],
 )  # fmt: skip
 def test_the_token_is_never_sent_without_tls(url: str) -> None:
@@ -491,7 +473,7 @@ def test_messages_of_the_server_show_no_token_and_no_escapes(
 ) -> None:
     """A server may repeat the header in its message."""
     api.answers[APPLY] = (403, {"message": f"no {TOKEN} \x1b[2J\n::error::x"})
-    assert doctor(api, monkeypatch, "--environment", "reconciler-apply-prod") == ExitCode.ERROR
+    assert doctor(api, monkeypatch, *GATE) == ExitCode.ERROR
     shown = capsys.readouterr()
     assert TOKEN not in shown.out + shown.err
     assert "\x1b" not in shown.out
@@ -502,10 +484,9 @@ def test_without_a_server_there_is_a_clear_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("GITHUB_API_URL", "http://127.0.0.1:1")
-    assert run(["doctor", "--github", "acme/kafka", "--environment", "reconciler-apply-prod"]) == ExitCode.ERROR
-    assert capsys.readouterr().out.startswith(
-        "not protected: environment reconciler-apply-prod: 127.0.0.1:1 could not be asked"
-    )
+    assert run(["doctor", "--github", "acme/kafka", *GATE]) == ExitCode.ERROR
+    refusal = "not protected: environment reconciler-apply-prod: 127.0.0.1:1 could not be asked"
+    assert capsys.readouterr().out.startswith(refusal)
 
 
 def test_a_repository_that_is_not_seen_has_no_findings(api: FakeApi) -> None:

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from reconciler.apply import results as results_file
 from reconciler.cli.app import run
 from reconciler.companions.html.drift import drift_figures
-from reconciler.companions.html.figures import ROWS_MAX, Row
+from reconciler.companions.html.figures import ROWS_MAX, Bar, Row
 from reconciler.companions.html.offsets import RULERS_MAX, WORST
 from reconciler.companions.html.page import PAGE_BYTES, write_html
 from reconciler.companions.html.plan import plan_figures
@@ -143,6 +143,11 @@ def read(text: str) -> Page:
     assert "##[" not in text
     assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b\x00-\x08\x0b-\x1f\x7f]", text)
     return page
+
+
+def drawn_of(bar: Bar) -> dict[str, float]:
+    """Return the numbers of the segments that are drawn."""
+    return {style: number for style, number in bar.segments.items() if number}
 
 
 def of_plan(planned: Plan) -> str:
@@ -362,13 +367,10 @@ def test_bars_have_the_numbers_of_the_plan() -> None:
     charts = {chart.anchor: chart for chart in figures.charts}
     (clicks, orders, _counts, payments) = charts["topics"].rows
     assert list(orders.bars[0].segments.items()) == [("deleted", 259_513), ("remaining", 374_487)]
-    assert {style: number for style, number in orders.bars[1].segments.items() if number} == {
-        "deleted": 3,
-        "blocked": 3,
-    }
+    assert drawn_of(orders.bars[1]) == {"deleted": 3, "blocked": 3}
     assert orders.cells[2][-1] == "6 partitions: 3 blocked, 3 irreversible, 3 reversible"
     assert orders.bars[0].mark == pytest.approx(0.9 * 634_000)
-    assert {style: number for style, number in clicks.bars[1].segments.items() if number} == {"deleted": 6}
+    assert drawn_of(clicks.bars[1]) == {"deleted": 6}
     assert len(payments.bars) == 1, "no partition of it loses records"
     assert [(*row.cells[0], *row.cells[1]) for row in charts["leaders"].rows] == [
         ("broker 2 -> broker 1", "4 partitions"),
@@ -410,7 +412,7 @@ def _topic_row(*decisions: Decision) -> Row:
 def test_a_blocked_partition_is_never_hidden_by_an_election() -> None:
     """Before, a partition that is blocked and gets a leader counted as reversible, and no tile showed its topic."""
     row = _topic_row(blocked("RetentionFloor/gdpr/a[0]"), election("a", 0), satisfied("LeaderPolicy/all/a[1]"))
-    assert {style: number for style, number in row.bars[-1].segments.items() if number} == {"blocked": 1, "good": 1}
+    assert drawn_of(row.bars[-1]) == {"blocked": 1, "good": 1}
     assert row.cells[2][-1] == "2 partitions: 1 blocked, 1 reversible, 1 in sync"
     assert row.severities == {Severity.WARNING, Severity.CHANGE, Severity.GOOD}
 
@@ -420,14 +422,14 @@ def test_a_topic_that_is_blocked_as_a_whole_is_no_partition_of_it() -> None:
     row = _topic_row(
         blocked("RetentionFloor/gdpr/a"), *(satisfied(f"LeaderPolicy/all/a[{number}]") for number in (0, 1))
     )
-    assert {style: number for style, number in row.bars[-1].segments.items() if number} == {"blocked": 2}
+    assert drawn_of(row.bars[-1]) == {"blocked": 2}
     assert row.cells[2][-1] == "the topic as a whole: blocked; 2 partitions: 2 in sync"
 
 
 def test_a_blocked_election_does_not_hide_a_deletion() -> None:
     """The bar has the partition once; the words and the filter have both of its decisions."""
     row = _topic_row(blocked("LeaderPolicy/all/a[0]"), purge("a", 0))
-    assert {style: number for style, number in row.bars[-1].segments.items() if number} == {"blocked": 1}
+    assert drawn_of(row.bars[-1]) == {"blocked": 1}
     assert row.cells[2][-1] == "1 partition: 1 blocked, 1 irreversible"
     assert row.severities == {Severity.WARNING, Severity.LOSS}
 
@@ -572,10 +574,7 @@ def test_a_blocked_subject_of_drift_is_not_what_an_apply_corrects() -> None:
     """Its policy and its tile say blocked; the tile of drift does not count it again."""
     (_overdue, chart) = drift_figures([pages.drifting()])[0].charts
     assert Severity.WARNING in chart.rows[0].severities
-    assert {style: number for style, number in chart.rows[0].bars[0].segments.items() if number} == {
-        "blocked": 3,
-        "changed": 3,
-    }
+    assert drawn_of(chart.rows[0].bars[0]) == {"blocked": 3, "changed": 3}
 
 
 def test_an_old_drift_report_claims_nothing_about_what_is_in_sync() -> None:
