@@ -20,7 +20,6 @@ from reconciler.companions.sandbox.registry import status
 from reconciler.scan.engine_choice import Engine
 from reconciler.scan.spark_process import close
 from reconciler.text import redact
-from tests import warm_workers
 from tests.repeats import LONG
 from tests.schedule import GroupScheduling, sort_key, uses_three_brokers
 
@@ -41,8 +40,6 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # jsonschema compiles 39 grammars when it finds this package, a second and a half in each process. They
 # check the format `iri`, which no schema of the tests has.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
-# A worker of a session takes 0.01 s of CPU instead of 0.3.
-warm_workers.use()
 # By default an example fails after 200 ms, which a busy machine needs for any of them.
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")

@@ -31,9 +31,6 @@ class Child:
     Ctrl-C does not reach it. Raises OSError where it cannot be started.
     """
 
-    process_class: type["subprocess.Popen[bytes]"] = subprocess.Popen
-    """Starts the process. Tests have one that forks it."""
-
     def __init__(
         self,
         module: str,
@@ -46,7 +43,7 @@ class Child:
         output = subprocess.DEVNULL if log is None else log
         path = os.pathsep.join(part for part in sys.path if part)
         with child_end:
-            self.process = self.process_class(
+            self.process = subprocess.Popen(
                 # -P: no module of the current folder, which in CI is a checkout. Not -c: pyspark takes a process that
                 # runs no module for one of its tests, whose packages its light client lacks.
                 [sys.executable, "-P", "-m", __name__, module, str(child_end.fileno())],
