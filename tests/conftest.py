@@ -32,6 +32,8 @@ PROPERTIES = {
     "num.io.threads": "2",
 }
 
+# What collection makes stays until the end: no search for garbage meanwhile.
+gc.disable()
 # Compiled modules are kept, whatever the shell says: tests start a thousand processes of this program.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -119,6 +121,7 @@ class MainProcess:
 def pytest_configure(config: pytest.Config) -> None:
     if getattr(config.option, "numprocesses", None):
         config.pluginmanager.register(MainProcess(), "reconciler-main-process")
+        gc.enable()  # this process collects no tests
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -127,8 +130,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Leave the modules and items of all tests to no garbage collection: that took an eighth of the CPU time of tests."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

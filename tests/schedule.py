@@ -36,7 +36,7 @@ THREE_BROKERS = (
     "tests/e2e/test_operations.py",
     "tests/e2e/test_slice.py",
     "tests/e2e/test_two_at_once.py",
-    "tests/faults/test_witness.py",
+    "tests/faults/",
     "tests/kafka/",
     "tests/spark/test_incomplete.py",
     "tests/spark/test_scan.py",

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
+import platformdirs
 import pytest
 
 from reconciler.companions.sandbox import client
@@ -59,6 +60,7 @@ class NewUser:
             env={
                 "PATH": f"{binaries}{os.pathsep}/usr/bin:/bin",
                 "HOME": str(self._home),
+                "XDG_CACHE_HOME": str(platformdirs.user_cache_path()),  # with the archives of `make setup`
                 "LANG": "C.UTF-8",
             },
             stdin=subprocess.DEVNULL,

@@ -14,6 +14,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from reconciler.companions.sandbox import client
 from reconciler.errors import SandboxError
 from tests.faults.trial_setup import CONSUMED, TrialSetup
+from tests.toolbox import run_kafka_tool
 
 
 class FaultType(StrEnum):
@@ -145,7 +146,7 @@ INJECTIONS: Mapping[FaultType, Callable[[TrialSetup], None]] = {
 
 def controller(setup: TrialSetup) -> int:
     """Return the id of the active controller, from Kafka's own tool."""
-    status = setup.toolbox.run("org.apache.kafka.tools.MetadataQuorumCommand", "describe", "--status")
+    status = run_kafka_tool(setup.cluster, "org.apache.kafka.tools.MetadataQuorumCommand", "describe", "--status")
     for line in status.splitlines():
         if line.startswith("LeaderId:"):
             return int(line.split()[-1])

@@ -14,7 +14,6 @@ import tempfile
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 
 from reconciler.companions.sandbox import client
@@ -23,7 +22,7 @@ from reconciler.scan import spark_process
 from reconciler.scan.engine_choice import Engine
 from tests.faults.fault_types import FaultType
 from tests.faults.trial import TrialReport, choose_faults, run_trial
-from tests.toolbox import Toolbox
+from tests.toolbox import close_toolboxes
 
 OPERATIONS = ("elect_leader", "delete_group", "delete_records")
 
@@ -68,12 +67,10 @@ def run_lane(options: argparse.Namespace) -> list[TrialReport]:
     folder = Path(tempfile.mkdtemp(prefix="faults-"))
     options.out.mkdir(parents=True, exist_ok=True)
     reports: list[TrialReport] = []
-    stack = ExitStack()
     try:
         create_consumer_offsets(cluster)
-        toolbox = stack.enter_context(Toolbox(cluster))
         for number in pending:
-            report = run_trial(cluster, toolbox, number, options.seed, folder / str(number), Engine(master="local[2]"))
+            report = run_trial(cluster, number, options.seed, folder / str(number), Engine(master="local[2]"))
             reports.append(report)
             result = "; ".join(report.violations).splitlines()[-1:] if report.violations else ["ok"]
             print(
@@ -83,7 +80,7 @@ def run_lane(options: argparse.Namespace) -> list[TrialReport]:
             with (options.out / f"trials-{options.lane}.jsonl").open("a") as file:
                 file.write(dump(report) + "\n")
     finally:
-        stack.close()
+        close_toolboxes()
         spark_process.close()
         stop(cluster)
         shutil.rmtree(folder, ignore_errors=True)

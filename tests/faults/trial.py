@@ -49,7 +49,6 @@ from tests.fakes.runs import purge
 from tests.faults import verification
 from tests.faults.fault_types import CLIENT_FAULTS, INJECTIONS, FaultType
 from tests.faults.trial_setup import TrialSetup
-from tests.toolbox import Toolbox
 
 TIMEOUT_S = 6.0
 DISK_BYTES = 128 * 1024
@@ -86,13 +85,11 @@ def choose_faults(number: int, seed: int) -> tuple[FaultType, ...]:
     return (main_fault, *(fault for fault in additional_faults if fault not in client_faults[1:]))
 
 
-def run_trial(
-    cluster: SandboxCluster, toolbox: Toolbox, number: int, seed: int, folder: Path, engine: Engine
-) -> TrialReport:
+def run_trial(cluster: SandboxCluster, number: int, seed: int, folder: Path, engine: Engine) -> TrialReport:
     """Run one trial. An error is a violation of the trial, not an exception."""
     start = time.monotonic()
     report = TrialReport(number, choose_faults(number, seed))
-    setup = TrialSetup(cluster, f"f{seed}-{number}-{os.getpid()}", folder, random.Random(f"{seed}/{number}"), toolbox)
+    setup = TrialSetup(cluster, f"f{seed}-{number}-{os.getpid()}", folder, random.Random(f"{seed}/{number}"))
     try:
         setup.create()
         with setup.witness_threads:

@@ -20,7 +20,7 @@ from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
 from tests import kafka_client
 from tests.faults.witness import PartitionKey, Witness
-from tests.toolbox import Toolbox
+from tests.toolbox import run_kafka_tool
 
 DAY_MS = 86_400_000
 RECORDS = 60
@@ -84,7 +84,6 @@ class TrialSetup:
     name: str
     folder: Path
     rng: random.Random
-    toolbox: Toolbox
     changes: TrialChanges = field(default_factory=TrialChanges)
     live_members: ExitStack = field(default_factory=ExitStack)
     witness_threads: ExitStack = field(default_factory=ExitStack)
@@ -228,7 +227,7 @@ class TrialSetup:
         path = self.folder / "reassign.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"version": 1, "partitions": reassignment}))
-        self.toolbox.run("kafka-reassign-partitions", "--reassignment-json-file", str(path), "--execute")
+        run_kafka_tool(self.cluster, "kafka-reassign-partitions", "--reassignment-json-file", str(path), "--execute")
         for server in self.servers.split(","):
             for key, brokers in rotated.items():
                 client.wait_until(

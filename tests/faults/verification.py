@@ -20,6 +20,7 @@ from reconciler.operations.elect_leader import ElectLeader
 from tests import kafka_client
 from tests.faults.trial_setup import FLOOR, TrialSetup
 from tests.faults.witness import PartitionKey, Witness
+from tests.toolbox import run_kafka_tool
 
 DONE = (Status.APPLIED, Status.SATISFIED)
 NOTHING_DONE = (Status.STALE, Status.WAITING, Status.BLOCKED, Status.NOT_ATTEMPTED)
@@ -59,7 +60,7 @@ def read_offsets(setup: TrialSetup, time: str) -> dict[PartitionKey, int]:
     """Read the offsets of the trial's topics; `time`: earliest or latest."""
     pattern = re.escape(setup.name) + "-.*"
     offsets = {}
-    for line in setup.toolbox.run("kafka-get-offsets", "--topic", pattern, "--time", time).split():
+    for line in run_kafka_tool(setup.cluster, "kafka-get-offsets", "--topic", pattern, "--time", time).split():
         topic, number, offset = line.rsplit(":", 2)
         offsets[topic, int(number)] = int(offset)
     return offsets
@@ -69,14 +70,14 @@ def observe(setup: TrialSetup) -> ObservedState:
     """Read the state of the trial's topics and all groups."""
     pattern = re.escape(setup.name) + "-.*"
     starts = read_offsets(setup, "earliest")
-    description = setup.toolbox.run("kafka-topics", "--describe", "--topic", pattern)
+    description = run_kafka_tool(setup.cluster, "kafka-topics", "--describe", "--topic", pattern)
     rows = re.findall(r"Topic: (\S+)\s+Partition: (\d+)\s+Leader: (\S+)\s+Replicas: ([\d,]+)", description)
     leaders = {
         (topic, int(number)): (int(leader) if leader.isdigit() else -1, tuple(map(int, replicas.split(","))))
         for topic, number, leader, replicas in rows
     }
     first, gaps = _consume(setup, starts)
-    groups = frozenset(setup.toolbox.run("kafka-consumer-groups", "--list").split())
+    groups = frozenset(run_kafka_tool(setup.cluster, "kafka-consumer-groups", "--list").split())
     return ObservedState(starts, first, tuple(gaps), leaders, groups)
 
 

@@ -147,9 +147,14 @@ def test_nothing_remains_after_a_kill_of_the_owner() -> None:
     assert not folder.exists()
 
 
-def test_no_process_remains_after_a_kill_of_the_supervisor() -> None:
-    """Linux kills the brokers with their supervisor, and `stop` removes the remaining data."""
+def test_no_process_remains_after_a_kill_of_the_supervisor(single: SandboxCluster) -> None:
+    """Linux kills the brokers with their supervisor, and `stop` removes the remaining data.
+
+    It starts on a copy of the data folder that was formatted for the sandbox before it, or earlier.
+    """
     with stopping(start(1, name="unsupervised", heap_mib=256)) as cluster:
+        assert list(cluster.logs.glob("format-*.log")) == []
+        assert connect.cluster_id(Connection((cluster.bootstrap_servers,), timeout_s=20.0)) == single.cluster_id
         broker = identify(cluster.brokers[0].pid)
         assert broker is not None
         assert read_process(cluster.dir / "supervisor.json").send(9)

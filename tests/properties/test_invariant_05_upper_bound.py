@@ -4,12 +4,13 @@ within what the manifests of now decide, whatever changed.
 
 from hypothesis import given, settings
 
+from reconciler.model.action import Action
 from reconciler.model.block_reason import BLOCK_CODES, Origin
 from reconciler.model.outcome import Status
 from reconciler.model.plan import Blocked, Skipped
 from reconciler.model.ports import Election
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import GroupState
+from reconciler.model.snapshot import ClusterSnapshot, GroupState
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
@@ -55,85 +56,82 @@ def test_every_action_of_a_saved_plan_has_one_result(days: tuple[PlannerInput, P
 
 @OFTEN
 @given(later_days())
-def test_what_remains_is_within_the_saved_action(days: tuple[PlannerInput, PlannerInput]) -> None:
+def test_what_remains_is_within_what_was_saved_and_what_is_decided_now(days: tuple[PlannerInput, PlannerInput]) -> None:
+    """Each action is compared with the saved one, with that of a plan of the later day, and with the facts of that day."""
+    first_day, later_day = days
+    plan = first_day.plan()
+    saved = {action.address: action for action in plan.actions}
+    remaining = later_day.recheck(plan).remaining
+    now = {action.address: action for action in later_day.plan().actions} if remaining else {}
+    for action in remaining:
+        check_is_within_saved(action, saved[action.address])
+        check_is_decided_now(action, now[action.address])
+        check_does_no_more(action, saved[action.address], later_day.snapshot)
+
+
+def check_is_within_saved(action: Action, saved: Action) -> None:
     """No higher target, no group that may skip more, no other topic, group or election."""
-    first_day, later_day = days
-    plan = first_day.plan()
-    saved = {action.address: action for action in plan.actions}
-    for action in later_day.recheck(plan).remaining:
-        match action, saved[action.address]:
-            case DeleteRecords(), DeleteRecords() as bound:
-                assert action.before_offset <= bound.before_offset
-                assert action.records_max <= bound.records_max
-                assert action.seen.topic_id == bound.seen.topic_id
-                assert set(action.guard.accepted) <= set(bound.guard.accepted)
-                assert (action.guard.named, action.guard.except_groups, action.guard.every_ms) == (
-                    bound.guard.named,
-                    bound.guard.except_groups,
-                    bound.guard.every_ms,
-                )
-            case DeleteGroup(), DeleteGroup() as bound:
-                assert (action.group, action.seen.type, action.seen.fingerprint) == (
-                    bound.group,
-                    bound.seen.type,
-                    bound.seen.fingerprint,
-                )
-                assert action.idle_for_ms >= bound.idle_for_ms
-                assert bound.seen.newest_record in (None, action.seen.newest_record)
-            case ElectLeader(), ElectLeader() as bound:
-                assert (action.election, action.leader_wanted) == (bound.election, bound.leader_wanted)
-                assert (action.seen.topic_id, action.seen.replicas) == (bound.seen.topic_id, bound.seen.replicas)
-            case _:
-                raise AssertionError(f"{action} was saved as {saved[action.address]}")
+    match action, saved:
+        case DeleteRecords(), DeleteRecords() as bound:
+            assert action.before_offset <= bound.before_offset
+            assert action.records_max <= bound.records_max
+            assert action.seen.topic_id == bound.seen.topic_id
+            assert set(action.guard.accepted) <= set(bound.guard.accepted)
+            assert (action.guard.named, action.guard.except_groups, action.guard.every_ms) == (
+                bound.guard.named,
+                bound.guard.except_groups,
+                bound.guard.every_ms,
+            )
+        case DeleteGroup(), DeleteGroup() as bound:
+            assert (action.group, action.seen.type, action.seen.fingerprint) == (
+                bound.group,
+                bound.seen.type,
+                bound.seen.fingerprint,
+            )
+            assert action.idle_for_ms >= bound.idle_for_ms
+            assert bound.seen.newest_record in (None, action.seen.newest_record)
+        case ElectLeader(), ElectLeader() as bound:
+            assert (action.election, action.leader_wanted) == (bound.election, bound.leader_wanted)
+            assert (action.seen.topic_id, action.seen.replicas) == (bound.seen.topic_id, bound.seen.replicas)
+        case _:
+            raise AssertionError(f"{action} was saved as {saved}")
 
 
-@OFTEN
-@given(later_days())
-def test_what_remains_is_within_what_the_manifests_of_now_decide(days: tuple[PlannerInput, PlannerInput]) -> None:
+def check_is_decided_now(action: Action, decided: Action) -> None:
     """A plan of the later day has the action, and a target that is no lower."""
-    first_day, later_day = days
-    now = {action.address: action for action in later_day.plan().actions}
-    for action in later_day.recheck(first_day.plan()).remaining:
-        decided = now[action.address]
-        if isinstance(action, DeleteRecords):
-            assert isinstance(decided, DeleteRecords)
-            assert action.before_offset <= decided.before_offset
-        else:
-            assert action == decided
+    if isinstance(action, DeleteRecords):
+        assert isinstance(decided, DeleteRecords)
+        assert action.before_offset <= decided.before_offset
+    else:
+        assert action == decided
 
 
-@OFTEN
-@given(later_days())
-def test_what_remains_does_no_more_than_the_plan(days: tuple[PlannerInput, PlannerInput]) -> None:
-    """By the facts of the later day, no action deletes more records than planned, ignores another consumer,
-    or skips more of its records.
+def check_does_no_more(action: Action, saved: Action, snapshot: ClusterSnapshot) -> None:
+    """By the facts of the later day, it deletes no more records than planned, ignores no other consumer, and skips
+    no more of its records.
     """
-    first_day, later_day = days
-    plan = first_day.plan()
-    saved = {action.address: action for action in plan.actions}
-    for action in later_day.recheck(plan).remaining:
-        match action, saved[action.address]:
-            case DeleteRecords(), DeleteRecords() as bound:
-                facts = later_day.snapshot.partitions[action.partition]
-                assert facts.topic_id == bound.seen.topic_id
-                assert isinstance(facts.log_start, int)
-                assert isinstance(facts.high_watermark, int)
-                assert facts.log_start >= bound.seen.log_start
-                assert action.before_offset - facts.log_start <= bound.records_max
-                # As the planner sees it: read before the last stable offset, it may be the lower number.
-                assert max(facts.high_watermark, facts.last_stable_offset) >= bound.seen.high_watermark
-                planned_skips = dict(bound.skips)
-                assert not isinstance(facts.readers, tuple) or all(
-                    action.before_offset - max(reader.committed, facts.log_start) <= planned_skips.get(reader.group, 0)
-                    for reader in facts.readers
-                    if not any(Selector(text).matches(reader.group) for text in bound.guard.except_groups)
-                )
-            case DeleteGroup(), DeleteGroup() as bound:
-                group = later_day.snapshot.groups[bound.group]
-                assert group.listed
-                assert group.state is GroupState.EMPTY
-                assert (group.type, group.fingerprint) == (bound.seen.type, bound.seen.fingerprint)
-            case ElectLeader(), ElectLeader() as bound:
-                facts = later_day.snapshot.partitions[bound.partition]
-                assert facts.replicas == bound.seen.replicas
-                assert facts.leader is None or bound.election is Election.PREFERRED
+    match action, saved:
+        case DeleteRecords(), DeleteRecords() as bound:
+            facts = snapshot.partitions[action.partition]
+            assert facts.topic_id == bound.seen.topic_id
+            assert isinstance(facts.log_start, int)
+            assert isinstance(facts.high_watermark, int)
+            assert facts.log_start >= bound.seen.log_start
+            assert action.before_offset - facts.log_start <= bound.records_max
+            # As the planner sees it: read before the last stable offset, it may be the lower number.
+            assert max(facts.high_watermark, facts.last_stable_offset) >= bound.seen.high_watermark
+            planned_skips = dict(bound.skips)
+            assert not isinstance(facts.readers, tuple) or all(
+                action.before_offset - max(reader.committed, facts.log_start) <= planned_skips.get(reader.group, 0)
+                for reader in facts.readers
+                if not any(Selector(text).matches(reader.group) for text in bound.guard.except_groups)
+            )
+        case DeleteGroup(), DeleteGroup() as bound:
+            group = snapshot.groups[bound.group]
+            assert group.listed
+            assert group.state is GroupState.EMPTY
+            assert (group.type, group.fingerprint) == (bound.seen.type, bound.seen.fingerprint)
+        case ElectLeader(), ElectLeader() as bound:
+            facts = snapshot.partitions[bound.partition]
+            assert facts.replicas == bound.seen.replicas
+            assert facts.leader is None or bound.election is Election.PREFERRED

@@ -130,7 +130,7 @@ def light_client(tmp_path_factory: pytest.TempPathFactory) -> str:
     lock = (ROOT / "requirements-connect.lock").read_text(encoding="utf-8")
     (entry,) = re.findall(r"^pyspark-client==.*(?:\n .*)+", lock, re.MULTILINE)
     (folder / "client.lock").write_text(entry)
-    pip = [sys.executable, "-m", "pip", "--python", str(venv / "bin" / "python"), "install", "--quiet"]
+    pip = [sys.executable, "-m", "pip", "--python", str(venv / "bin" / "python"), "install", "--quiet", "--no-compile"]
     options = ["--require-hashes", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
     subprocess.run([*pip, *options, "-r", str(folder / "client.lock")], check=True, timeout=LIMIT_S)
     assert (packages / "pyspark").is_dir()

@@ -586,15 +586,21 @@ Recorder = Callable[[Sequence[str], Mapping[str, str]], None]
 STEP_LIMIT_S = 300.0
 SOCKET = "RECONCILER_TEST_SOCKET"
 CLIENT = f"""\
-import json, os, socket, sys
-with socket.socket(socket.AF_UNIX) as client:
-    client.connect(os.environ.pop("{SOCKET}"))
-    request = json.dumps({{"folder": os.getcwd(), "arguments": sys.argv[1:], "variables": dict(os.environ)}}).encode()
-    socket.send_fds(client, [len(request).to_bytes(4, "big")], [1, 2])
-    client.sendall(request)
-    sys.exit(int(client.recv(4).decode() or 1))
+import _socket, posix, sys
+words = [word.encode(sys.getfilesystemencoding(), "surrogateescape") for word in sys.argv[1:]]
+variables = [name + b"=" + value for name, value in posix.environ.items()]
+request = b"\\0".join([posix.getcwdb(), b"%d" % len(words), *words, *variables])
+client = _socket.socket(_socket.AF_UNIX)
+client.connect(posix.environ[b"{SOCKET}"])
+streams = b"".join(number.to_bytes(4, sys.byteorder) for number in (1, 2))
+client.sendmsg([len(request).to_bytes(4, "big")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
+client.sendall(request)
+posix._exit(int(client.recv(4) or 1))
 """
-"""`reconciler` on the PATH of a step: the test's process runs the command line for it."""
+"""`reconciler` on the PATH of a step: the test's process runs the command line for it.
+
+A workflow runs it 26 times. Without the modules `json`, `os` and `socket` it takes a third of the CPU time.
+"""
 
 
 def run_script(
@@ -645,9 +651,13 @@ def _run_request(connection: socket.socket, record: Recorder) -> None:
     connection.settimeout(10)
     header, descriptors, _flags, _address = socket.recv_fds(connection, 4, 2)
     with connection.makefile("rb") as stream:
-        request = json.loads(stream.read(int.from_bytes(header, "big")))
-    record(request["arguments"], request["variables"])
-    result = output(Path(request["folder"]), *request["arguments"], **request["variables"])
+        request = stream.read(int.from_bytes(header, "big"))
+    folder, count, *rest = map(os.fsdecode, request.split(b"\0"))
+    arguments = rest[: int(count)]
+    variables = dict(pair.split("=", 1) for pair in rest[int(count) :])
+    del variables[SOCKET]
+    record(arguments, variables)
+    result = output(Path(folder), *arguments, **variables)
     for descriptor, text in zip(descriptors, (result.stdout, result.stderr), strict=True):
         with open(descriptor, "wb") as stream:  # noqa: PTH123 - a descriptor
             stream.write(text)
@@ -660,7 +670,7 @@ def write_program(state: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "client.py").write_text(CLIENT)
     program = folder / "reconciler"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "{folder / "client.py"}" "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "{folder / "client.py"}" "$@"\n')
     program.chmod(0o755)
 
 

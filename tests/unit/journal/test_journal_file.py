@@ -32,7 +32,7 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset
 from tests.fakes.cluster import FakeCluster, Fault, cluster_of_orders
 from tests.fakes.error_table import Operation
-from tests.fakes.runs import FakeClock, election, last_purges, purge, removal, run
+from tests.fakes.runs import election, last_purges, purge, removal, run
 from tests.golden.wording import mentions
 
 AT = TopicPartition("orders", 0)
@@ -188,10 +188,9 @@ def test_no_intent_no_request(cluster: FakeCluster, tmp_path: Path, journal: Act
     """On a full disk no request is sent, and every outcome tells the reason."""
     journal.record([purge(cluster, AT, 1)], run_id="run-0", plan_digest=PLAN, at_ms=1)
     size = journal.store.path.stat().st_size
+    actions = [purge(cluster, AT, 60), removal(cluster, "billing")]
     with full_disk(size + 100):
-        outcomes = run(
-            cluster, [purge(cluster, AT, 60), removal(cluster, "billing")], tmp_path, journal=journal
-        ).outcomes
+        outcomes = run(cluster, actions, tmp_path, journal=journal).outcomes
     assert {outcome.status for outcome in outcomes} == {Status.NOT_ATTEMPTED}
     assert "cannot be written" in outcomes[0].detail
     assert cluster.requests == []
@@ -396,31 +395,22 @@ def test_actions_that_were_not_attempted_have_no_line(
     cluster: FakeCluster, tmp_path: Path, journal: ActionJournal
 ) -> None:
     """An interrupted run of a million actions does not write a line for each."""
-    outcomes = run(
-        cluster, [purge(cluster, AT, 60)], tmp_path, journal=journal, stop=lambda: True, clock=FakeClock()
-    ).outcomes
-    assert [outcome.status for outcome in outcomes] == [Status.NOT_ATTEMPTED]
+    ended = run(cluster, [purge(cluster, AT, 60)], tmp_path, journal=journal, stop=lambda: True)
+    assert ended.only.status is Status.NOT_ATTEMPTED
     assert list(journal.entries()) == []
 
 
-def test_outcomes_of_a_later_run_name_the_interrupted_run(tmp_path: Path) -> None:
+def test_outcomes_of_a_later_run_name_the_interrupted_run(journal: ActionJournal) -> None:
     """Open intents end with the next outcome; other outcomes stay as they are."""
-    cluster = FakeCluster()
-    cluster.create_topic("orders", 3)
-    cluster.produce("orders", {0: 10, 1: 10, 2: 10})
+    cluster = cluster_of_orders(3)
     actions = [purge(cluster, TopicPartition("orders", number), 5) for number in range(3)]
-    journal = ActionJournal(JournalFile(tmp_path / "journal.jsonl"))
     journal.record(actions[:2], run_id="killed", plan_digest="sha256:plan", at_ms=1)
     journal.record(actions[2:], run_id="other", plan_digest="sha256:other", at_ms=2)
     intents = journal.open_intents("sha256:plan")
     assert set(intents) == {action.address for action in actions[:2]}
-    assert "killed" in action_journal.progress_message(intents)
-    assert "2 actions" in action_journal.progress_message(intents)
-    rechecked = [
-        Outcome(action=action, status=Status.SATISFIED, detail="the log starts there already")
-        for action in (actions[0], actions[2])
-    ]
-    annotated = [action_journal.annotate_interrupted(outcome, intents) for outcome in rechecked]
+    assert mentions(action_journal.progress_message(intents), "killed", "2 actions")
+    rechecked = [outcome(action, sends=0, status=Status.SATISFIED) for action in (actions[0], actions[2])]
+    annotated = [action_journal.annotate_interrupted(each, intents) for each in rechecked]
     assert "run killed" in annotated[0].detail
     assert annotated[1] == rechecked[1]
     journal.record(annotated[:1], run_id="next", plan_digest="sha256:plan", at_ms=3)

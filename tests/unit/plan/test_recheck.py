@@ -205,8 +205,10 @@ ENDINGS: dict[Status, list[Row]] = {
         (PURGE, PATTERN, [], {}, "orders[0] is gone"),
         (saved(FLOOR, orders(1)), FLOOR, [orders()], {}, "orders[1] is gone"),
         (ELECT, LED, [], {}, "payments[0] is gone"),
-        # Other conditions than those of the review, tightened or loosened.
+        # Other conditions: tightened, they hold now; loosened, what they allow was not reviewed.
         (RISK, FLOOR, [orders()], {}, "consumers is block, it was ignore in the reviewed plan"),
+        (PURGE, IGNORE, [orders()], {}, "consumers is ignore, it was block in the reviewed plan"),
+        (REMOVE, removal(idleFor="2s"), [group()], {}, "idleFor is 2s"),
         (REMOVE, removal(idleFor="6d"), [group(idle=6 * DAY - 2 * MINUTE)], {}, "(B304)"),
     ],
     # For a group or a broker, where a person may have to act; or for the clock of now, which runs by itself.
