@@ -190,6 +190,9 @@ def test_a_query_of_structured_streaming(cluster: SandboxCluster, topic: str, sp
         files = [Path(row["path"].removeprefix("file://")) for row in rows]
         return {int(json.loads(line)["value"]) for file in files for line in file.read_text().splitlines()}
 
+    def batches(kind: str) -> set[str]:
+        return {file.name for file in (checkpoint / kind).glob("[0-9]*")}
+
     properties = (
         *("spark.driver.host=127.0.0.1", "spark.driver.bindAddress=127.0.0.1", "spark.ui.enabled=false"),
         # Queries of a few rows are not compiled, which costs more than they do.
@@ -214,6 +217,8 @@ def test_a_query_of_structured_streaming(cluster: SandboxCluster, topic: str, sp
     manifest = READER % (topic, f"sparkCheckpoint: {checkpoint}")
     try:
         crash_delete_restart(tmp_path, cluster, topic, manifest, query)
+        # Spark commits a batch in its checkpoint after the files of the batch are listed.
+        client.wait_until(lambda: batches("commits") == batches("offsets"), DEADLINE_S, "the last batch is committed")
         query.kill()
         produce(cluster, topic, range(RECORDS, RECORDS + 40))
         position = planned_floor(tmp_path, cluster, topic, manifest)
