@@ -318,7 +318,7 @@ class DeleteGroup(Operation):
     def observe_effect(
         cls, actions: Sequence["DeleteGroup"], responses: Mapping[str, Response], context: RunContext
     ) -> Observation:
-        """List the groups. A coordinator that answered NONE has stored the removal on its followers."""
+        """List the groups. The gateway knows whether a coordinator that answered NONE has stored the removal."""
         removed = [group for group, response in responses.items() if response.code == "NONE"]
         names, hidden = [action.group for action in actions], _has_streams(actions)
         groups = context.gateway.read_groups(names, removed=removed, hidden=hidden)
