@@ -79,7 +79,8 @@ def replicate_removals(versions: Mapping[int, ApiVersions | Unknown]) -> bool:
 
     The coordinator of KIP-848 does (CoordinatorRuntime), the only one since 4.0. The one before, the default up to
     3.9, asks for no acknowledgement, and answers NONE where it could not write or did not lead any more
-    (GroupMetadataManager.cleanupGroupMetadata).
+    (GroupMetadataManager.cleanupGroupMetadata). It has forgotten the group even then, until another coordinator
+    loads it: so it goes with 3.9.1 where the tombstones are larger than a batch of `__consumer_offsets` may be.
     """
     return bool(versions) and all(not isinstance(of, Unknown) and is_kafka_4(of) for of in versions.values())
 
