@@ -257,8 +257,12 @@ def journal(
     since_ms = 0 if since is None else wall_clock_ms() - parse_duration("--since", since)
     with common.open_run(settings, manifests) as run:
         entries = pipeline.journal_entries(run, address=address, run_id=run_id, since_ms=since_ms)
+        scans = {} if entries or settings.quiet else run.journal.observed_scans()
     if not entries and not settings.quiet:
         subject = f" about {display_name(address)}" if address else ""
         when = f" since {format_time(since_ms)}" if since_ms else ""
-        console.print_stderr(f"the journal of {run.manifests.cluster.address} has no entry{subject}{when}")
+        seen = f"{count(len(scans), 'scan')} of observe, the last one of {format_time(max(scans.values(), default=0))}"
+        console.print_stderr(
+            f"the journal of {run.manifests.cluster.address} has no entry of a run{subject}{when}{f'; it has {seen}' * bool(scans)}"
+        )
     console.emit(settings, journal_document(entries, manifests.cluster, full=full))

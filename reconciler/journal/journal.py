@@ -125,6 +125,11 @@ class ActionJournal:
         """Return what scans since a time saw of some groups, by the clock of the brokers where they stamp."""
         return observed.by_group(self._observations(frozenset(groups), since_ms), groups, cluster_id)
 
+    def observed_scans(self) -> Mapping[str, int]:
+        """Return when each scan was that has observed groups, oldest first."""
+        lines = self._observations(frozenset(), _CLOCK_TOLERANCE_MS)
+        return {line.run_id: line.at_ms for line in lines if isinstance(line, ObservationLine)}
+
     def _observations(self, groups: Collection[str], since_ms: int) -> Iterator[ObservationLine | str]:
         """Yield lines about groups, and the names of groups that a run acted on."""
         for line in self.store.lines(since_ms=since_ms - _CLOCK_TOLERANCE_MS):

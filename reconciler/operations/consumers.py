@@ -123,9 +123,17 @@ def _unreadable_kind(type_: GroupType) -> str:
 
 
 def verified_offset(
-    group: str, reader: ConsumerPosition | None, facts: PartitionFacts, topic_id: str, high_watermark: int
+    group: str,
+    reader: ConsumerPosition | None,
+    facts: PartitionFacts,
+    topic_id: str,
+    high_watermark: int,
+    *,
+    absence: str = "",
 ) -> int:
     """Return the offset below which `group` has read all. Raises BlockReason without proof.
+
+    `absence`: what else to say of a group without a position.
 
     Commits outlive a topic that is deleted and created again, and the broker takes any number: a
     position above the end, or one that was committed for another topic id, proves nothing.
@@ -136,7 +144,7 @@ def verified_offset(
 
     if reader is None or reader.without_commit or reader.committed < 0:
         next_step = "" if Selector.literal(group).text == group else _EXACT_NAMES
-        raise BlockReason("B205", has(f"no committed position on {facts.partition}"), next_step=next_step)
+        raise BlockReason("B205", has(f"no committed position on {facts.partition}{absence}"), next_step=next_step)
     if reader.committed > high_watermark:
         raise BlockReason("B206", has(f"committed {reader.committed}, above the end {high_watermark}"))
     if isinstance(reader.topic_id, Unknown):

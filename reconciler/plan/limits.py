@@ -161,8 +161,8 @@ def _verdict(
         cause, policies = max(refused or [(highest, list(highest.amounts))], key=lambda pair: pair[0].value(pair[1]))
         worst = cause.by_amount(policies)[0]
         place = f" ({cause.name})" if cause.name else ""
-        # Rounded up: a share just above a limit must not read as the limit itself.
-        message = f"{limit.words}{place}: {_number(round_up(cause.value(policies)))}{unit}, the limit is {bound}"
+        share = _number(round_up(cause.value(policies), most))
+        message = f"{limit.words}{place}: {share}{unit}, the limit is {bound}"
         if refused:
             message += f"; most of it by {worst} ({places[worst]})"
             advice = f"{NEXT}{_advice(limit, most, refused, cluster.metadata.name, now_ms)}"

@@ -10,7 +10,9 @@ from reconciler.operations import consumers
 from reconciler.operations.delete_records import AcceptedLag, LagPolicy, ObservedPartition, Preconditions
 from reconciler.operations.idle_groups import END_TRANSACTION, state_elsewhere, topics_of_streams
 from reconciler.operations.offsets_without_records import next_record
+from reconciler.text.escape import quoted
 from reconciler.text.formatting import count, first_few
+from reconciler.text.suggest import suggestion_of_many
 
 _HELD_BY_MAX = 20
 """Groups that a decision names as holding a partition back. A plan of many partitions repeats them."""
@@ -39,6 +41,7 @@ class FloorConsumers:
         self.is_excluded = is_excluded
         self.unknown = consumers.unknown_consumers(snapshot, is_excluded)
         self.caveat = cache(self._caveat)
+        self.absence = cache(self._absence)
 
     @cached_property
     def streams(self) -> Mapping[str, str]:
@@ -120,6 +123,13 @@ class FloorConsumers:
         if are_idle and not any(kept.values()):
             return "", f"let it catch up, {clamp}name it in exceptGroups, or remove it if nothing uses it"
         return "", f"let it catch up, {clamp}or name it in exceptGroups"
+
+    def _absence(self, group: str) -> str:
+        """Return that the cluster has no such group, with the nearest name; empty: it has, or may have it."""
+        groups = {name for name, facts in self.snapshot.groups.items() if facts.listed is not False}
+        if group in groups or self.snapshot.groups_incomplete is not None:
+            return ""
+        return f"; the cluster has no such group{suggestion_of_many(group, groups, before=', ', quote=quoted)}"
 
     def _caveat(self, topic: str) -> str:
         """Return why no consumer of a topic can hold its floor back; empty: at least one can."""

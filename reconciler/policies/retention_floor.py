@@ -445,8 +445,12 @@ class FloorEvaluator:
             silence = self.consumers.unknown.of(facts.partition.topic)
             if silence is not None and silence.code == SILENT and not readers.keys() >= set(keep.unread_by):
                 raise silence.with_traceback(None)  # a silent broker may know the position that is missing
+            absence = self.consumers.absence
             position, group = min(
-                (verified_offset(group, readers.get(group), facts, topic_id, high_watermark), group)
+                (
+                    verified_offset(group, readers.get(group), facts, topic_id, high_watermark, absence=absence(group)),
+                    group,
+                )
                 for group in keep.unread_by
             )
             offset, name = min(position, end), f"unreadBy {quoted(group)}"

@@ -345,9 +345,9 @@ def _totals(plan: Plan) -> Iterator[Item]:
     """Yield the totals of the plan, then how much of each limit it uses."""
     counting = [verdict for verdict in plan.limits if verdict.observed is not None and verdict.observed > 0]
     yield from _tally(plan.decisions, {verdict.id: verdict.observed or 0.0 for verdict in counting})
-    # `topics 3 of 50`, `recordsPercent 13.1 of 50 %`. Rounded up: just above a limit is not the limit.
+    # `topics 3 of 50`, `recordsPercent 13.1 of 50 %`.
     used = (
-        f"{verdict.id} {formatting.round_up(verdict.observed or 0.0):,.15g} of {verdict.limit:,.15g}{verdict.unit}"
+        f"{verdict.id} {formatting.use_of_limit(verdict.observed, verdict.limit)}{verdict.unit}"
         for verdict in counting
         if verdict.id != CONNECTION.id
     )

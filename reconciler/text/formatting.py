@@ -74,13 +74,22 @@ def percent(value: float) -> str:
     return "over 99.9 %" if 99.9 < value < 100 else f"{round_up(value):.1f} %"
 
 
-def round_up(value: float) -> float:
-    """Round up to a tenth, everywhere: what is just above a limit is not the limit.
+def round_up(value: float, limit: float = math.inf) -> float:
+    """Round up to a tenth, or to more digits where only they show on which side of `limit` the value is.
 
     The noise of a division (1.1 * 10 is 11.000000000000002) is not a share. A number of a plan file may be
     of any size, and a large one has no tenths.
     """
-    return value if abs(value) >= _WITHOUT_TENTHS else math.ceil(value * 10 - 1e-9) / 10
+    if abs(value) >= _WITHOUT_TENTHS:
+        return value
+    rounded = (math.ceil(value * scale - 1e-9) / scale for scale in (10, 100, 1_000, 10_000, 100_000))
+    return next((number for number in rounded if (number > limit) == (value > limit)), value)
+
+
+def use_of_limit(value: float | None, limit: float) -> str:
+    """`3 of 50`, `13.1 of 50`, `14.29 of 14.29`, `not known of 50`: without the unit."""
+    used = "not known" if value is None else f"{round_up(value, limit):,.15g}"
+    return f"{used} of {limit:,.15g}"
 
 
 def broker_ids(ids: Iterable[int]) -> str:

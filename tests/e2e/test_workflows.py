@@ -21,7 +21,7 @@ from tests.e2e.github.repository import Repository, cluster_manifest, leaders, r
 from tests.e2e.github.runner import Environment
 from tests.strategies.examples import election
 from tests.strategies.examples import plan as example_plan
-from tests.toolbox import list_groups, run_kafka_tool
+from tests.toolbox import list_groups
 
 pytestmark = pytest.mark.brokers
 
@@ -373,7 +373,8 @@ def test_one_cluster_that_fails_stops_no_other(
 def test_drift_opens_keeps_and_closes_one_issue(repository: Repository, cluster: SandboxCluster, topic: str) -> None:
     """Each cluster has one issue: opened on drift, unchanged while nothing changes, closed in sync.
 
-    It links the run by hand. A run that could not read the cluster keeps it.
+    It links the run by hand. A run that could not read the cluster keeps it. A run that is started
+    again has the manifests of the moment.
     """
     group = f"drifting-{topic}"
     repository.commit("merged long ago", groups=removal(group))
@@ -396,8 +397,9 @@ def test_drift_opens_keeps_and_closes_one_issue(repository: Repository, cluster:
     assert repository.state.read("issues") == [opened], (
         "an unchanged drift leaves the issue unchanged, with its *since*"
     )
-    run_kafka_tool(cluster, "kafka-consumer-groups", "--delete", "--group", group)
-    assert set(repository.run_schedule("drift.yml").results().values()) == {"success"}
+    drifting = repository.run_schedule("drift.yml")
+    repository.commit("the group may stay", groups=removal(f"not-{group}"))
+    assert set(repository.hub.rerun(drifting).results().values()) == {"success"}
     [closed] = repository.state.read("issues")
     assert (closed["number"], closed["state"]) == (opened["number"], "closed")
     assert repository.state.read("comments")[-1]["body"] == "In sync again."
@@ -541,7 +543,8 @@ def test_a_continuous_policy_is_approved_once_and_then_converges(
     """Its merge asks for an approval although its plan is empty, because what converges later has no
     other approval.
 
-    The schedule enters only the environments of clusters with a continuous policy.
+    The schedule enters only the environments of clusters with a continuous policy, and each of its
+    runs has the manifests of the moment. A later one of its commit once removed what main protected.
     """
     idle = repository.run_schedule("converge.yml")
     assert idle.results() == {"List the clusters": "success", "converge": "skipped", "Report / Issue": "success"}
@@ -568,6 +571,16 @@ def test_a_continuous_policy_is_approved_once_and_then_converges(
     [converge] = _commands(repository, "converge")
     assert "--reviewed" in converge["arguments"]
     assert f"dead-{topic}" not in list_groups(cluster)
+
+    # Run again, or after the job waited for its turn: the merged protection has no release yet.
+    _create_group(cluster, f"dead-{topic}", topic)
+    protected = cluster_manifest("eu") + f"  protect: {{groups: [dead-{topic}]}}\n  journal: {{topic: {journal}}}\n"
+    repository.commit("protect", cluster=protected)
+    time.sleep(1.5)  # idleFor: 1s
+    again = repository.hub.rerun(run)
+    assert again.results()["Converge eu"] == "failure", again.log
+    assert "not released" in again.log
+    assert f"dead-{topic}" in list_groups(cluster)
 
 
 def test_a_target_may_belong_to_one_of_two_clusters(

@@ -142,7 +142,7 @@ def _of_section(section: str) -> str:
 
 def _limits_chart(verdicts: Sequence[LimitVerdict]) -> Chart:
     def row(verdict: LimitVerdict) -> Row:
-        observed = "not known" if verdict.observed is None else f"{_number(verdict.observed)}{verdict.unit}"
+        of = f"{formatting.use_of_limit(verdict.observed, verdict.limit)}{verdict.unit}"
         used = verdict.observed or 0
         share = 100 * used / verdict.limit if verdict.limit else float(used > 0) * _LIMIT_SCALE
         style = "good" if verdict.passed else "exceeded"
@@ -151,7 +151,7 @@ def _limits_chart(verdicts: Sequence[LimitVerdict]) -> Chart:
         severity = Severity.CHANGE if waived else Severity.PLAIN if verdict.passed else Severity.ERROR
         text: Phrase = (sentence(verdict.message),) if waived or not verdict.passed else ()
         return Row(
-            cells=((name(verdict.id),), (f"{observed} of {_number(verdict.limit)}{verdict.unit}",), (of_limit,)),
+            cells=((name(verdict.id),), (of,), (of_limit,)),
             bars=(Bar({style: share}, _LIMIT_SCALE, mark=100),),
             severities=frozenset({severity}),
             anchor=f"limit-{figures.slug(verdict.id)}",
@@ -159,7 +159,7 @@ def _limits_chart(verdicts: Sequence[LimitVerdict]) -> Chart:
         )
 
     drawn = [verdict for verdict in verdicts if verdict.observed != 0 or not verdict.passed]
-    unused = join(", ", *((name(v.id), f" (limit {_number(v.limit)})") for v in verdicts if v not in drawn))
+    unused = join(", ", *((name(v.id), f" (limit {v.limit:,.15g})") for v in verdicts if v not in drawn))
     return Chart(
         anchor="limits",
         heading="Limits",
@@ -369,7 +369,3 @@ def _causes_table(causes: dict[tuple[str, str], list[Decision]], pages: Mapping[
         heading="By cause",
         columns=("Cause", "State", "Number", "Names"),
     )
-
-
-def _number(value: float) -> str:
-    return f"{formatting.round_up(value):,.1f}".removesuffix(".0")

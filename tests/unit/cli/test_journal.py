@@ -10,6 +10,7 @@ from reconciler.errors import ExitCode
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
 from reconciler.model.outcome import Outcome, Status
+from reconciler.model.snapshot import GroupObservation, GroupState, GroupType
 from tests.strategies.examples import purge
 from tests.unit.cli.loops import CLUSTER
 from tests.unit.manifest.broken import floor, manifest
@@ -88,3 +89,20 @@ def test_what_is_known_and_has_no_entry_is_an_empty_answer(
 ) -> None:
     """A topic that a policy names and that lost nothing yet, and another partition of a topic that did."""
     assert shown(folder, words, capsys) == (ExitCode.DONE, "", "")
+
+
+def test_a_journal_of_observations_only_is_not_empty(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """After `observe` it once had no entry, as if nothing had been recorded."""
+    path = folder / ".reconciler" / "prod.jsonl"
+    path.unlink()
+    assert run(["journal", str(folder)]) == ExitCode.DONE
+    assert capsys.readouterr().err.endswith("has no entry of a run\n")
+    journal = ActionJournal(JournalFile(path))
+    for at_ms, run_id in ((1_000, "a"), (2_000, "b")):
+        seen = [
+            GroupObservation(at_ms=at_ms, group=name, type=GroupType.HIDDEN, state=GroupState.EMPTY) for name in "xy"
+        ]
+        journal.record_observations(seen, cluster_id="c", run_id=run_id)
+    assert run(["journal", str(folder)]) == ExitCode.DONE
+    err = capsys.readouterr().err
+    assert "has no entry of a run; it has 2 scans of observe, the last one of 1970-01-01T00:00:02Z" in err

@@ -47,6 +47,12 @@ def test_the_name_of_a_limit_says_whether_it_is_a_share() -> None:
         assert bool(bound.unit) == limit.is_percent
 
 
+def test_a_share_within_its_limit_reads_so() -> None:
+    """A record of 10,000 was 0.1 % of a limit of 0.05 %."""
+    within = verdict("recordsPercent", purge_of(1), recordsPercent=0.05)
+    assert (within.passed, "0.01 %, the limit is 0.05 %" in within.message) == (True, True), within.message
+
+
 def topics_of(names: str, policy: str = "a") -> list[Action]:
     """Return purges of a record of each topic with a name of one letter."""
     return [purge_of(1, of=name, policy=policy) for name in names]

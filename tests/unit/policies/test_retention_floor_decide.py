@@ -329,6 +329,15 @@ NAMED_GROUPS: Iterable[Any] = [
     # Of invalid positions, and a commit at 0, which proves that the group has read nothing.
     case(UNREAD, read(billing=0), BILLING, gives="Satisfied"),
     case(UNREAD, old(), BILLING, gives="B205", says=('"billing"', "unreadBy", "orders[0]")),
+    # A misspelt name, also in another case, once read like a group that has not committed yet.
+    case(
+        UNREAD,
+        old(),
+        group("Billing"),
+        gives="B205",
+        says=('"billing"', "has no such group, did you mean", '"Billing"'),
+    ),
+    case(UNREAD, old(), group("orders"), gives="B205", says=("orders[0]; the cluster has no such group",)),
     case(UNREAD, read(billing=101), BILLING, gives="B206", says=('"billing"', "unreadBy", "101", "100")),
     case(UNREAD, of_topic(LOST), BILLING, gives="B103?", says=('"billing"', "unreadBy", LOST.reason)),
     case(UNREAD, of_topic(OTHER_ID), BILLING, gives="B207", says=('"billing"', "60", OTHER_ID, "orders", TOPIC_ID)),

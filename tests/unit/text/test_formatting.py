@@ -57,6 +57,25 @@ def test_a_share_is_never_rounded_down_or_to_all(value: float, words: str) -> No
     assert formatting.percent(value) == words
 
 
+@pytest.mark.parametrize(
+    ("value", "limit", "rounded"),
+    [
+        (100 / 7, 50, 14.3),
+        # A plan within its limit once said `14.3 of 14.29 %`.
+        (100 / 7, 14.29, 14.29),
+        (100 / 7, 14.2858, 14.2858),
+        (14.29, 14.29, 14.29),
+        (14.291, 14.29, 14.3),
+        (33.31, 33.3, 33.4),
+        (50.00000000001, 50, 50.001),
+        (0.04, 0.05, 0.04),
+        (3, 3, 3),
+    ],
+)
+def test_a_rounded_share_is_on_the_same_side_of_its_limit(value: float, limit: float, rounded: float) -> None:
+    assert formatting.round_up(value, limit) == rounded
+
+
 def test_a_number_of_any_size_can_be_rounded() -> None:
     """A plan file may hold 1e308, ten times of which is not a number: the page of such a plan failed."""
     assert [formatting.round_up(value) for value in (1e308, -1e308)] == [1e308, -1e308]

@@ -192,10 +192,12 @@ GATES = {("plan.yml", "gate"), ("validate.yml", "queue")}
 
 DEFAULT_BRANCH = {
     "apply.yml": "${{ github.ref_name }}",
+    "converge.yml": "${{ github.ref_name }}",
+    "drift.yml": "${{ github.ref_name }}",
     "plan.yml": "${{ github.sha }}",
     "validate.yml": "${{ github.event.repository.default_branch }}",
 }
-"""How a job that writes names the default branch; without a name, its events run there."""
+"""How a job names the default branch; without a name, its events run there."""
 
 
 def test_a_job_that_writes_has_no_secret_and_runs_one_command_of_the_program() -> None:
@@ -223,7 +225,7 @@ def test_a_job_with_the_secrets_of_a_cluster_runs_no_file_of_a_pull_request() ->
             assert job["environment"].startswith("reconciler-")
             steps = [step for step in job["steps"] if "actions/checkout" in step.get("uses", "")]
             trusted, *proposed = [step["with"] for step in steps]
-            assert trusted.get("ref") in (None, "${{ github.sha }}", "${{ github.ref_name }}")
+            assert trusted["ref"] == DEFAULT_BRANCH[Path(path).name]
             assert "path" not in trusted
             assert [checkout["path"] for checkout in proposed] == (["proposed"] if path.endswith("/plan.yml") else [])
             scripts = [step["run"] for step in job["steps"] if "proposed" in step.get("run", "")]
