@@ -307,8 +307,9 @@ class Reduction:
         """One row per partition of these topics whose newest commit may be of an open transaction.
 
         The end of a transaction does not replace a commit whose record is newer
-        (OffsetMetadataManager.replayEndTransactionMarker), so only the newest record of a key counts. A
-        group without a name has no positions.
+        (OffsetMetadataManager.replayEndTransactionMarker since 3.8, GroupMetadata before), so only the newest
+        record of a key counts. The early access to KIP-848 of 3.7 replaces it. A group without a name has no
+        positions.
         """
         for state in self._states.values():
             if state.offset >= last_stable_offset and state.is_commit and state.value is not None:

@@ -152,7 +152,7 @@ def open_clients(session: KafkaSession, groups: int, deadline: Deadline) -> bool
 def send_removals(session: KafkaSession, groups: Sequence[str], deadline: Deadline) -> dict[str, Future[Any]]:
     """Send a DeleteGroups request per group, in waves. For a worker process.
 
-    A coordinator answers it when its followers have the tombstones. A call that the library refuses
+    A coordinator of KIP-848 answers it when its followers have the tombstones, an older one at once. A call that the library refuses
     fails its own groups only. Raises ClusterUnreachable before the first request.
     """
     # All clients first: what is already sent must not count as unsent. The reads before have opened some.

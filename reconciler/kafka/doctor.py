@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import confluent_kafka
 
 from reconciler.kafka import permissions
-from reconciler.kafka.api_versions import FETCH, ApiVersions
+from reconciler.kafka.api_versions import ApiVersions, is_kafka_4
 from reconciler.kafka.group_listing import GroupListing, list_groups
 from reconciler.kafka.journal_topic import check_topic
 from reconciler.kafka.offsets import newest_timestamps
@@ -144,8 +144,7 @@ def broker_version(address: str, versions: ApiVersions | Unknown, requests: Sequ
         return BrokerVersion(broker=address, unread=versions)
     return BrokerVersion(
         broker=address,
-        # Kafka 4.0 removed the first versions of Fetch (KIP-896).
-        kafka_4=versions.get(FETCH, (0, 0))[0] >= 4,
+        kafka_4=is_kafka_4(versions),
         operations={request.name: versions[request.key] for request in requests if request.key in versions},
         lacking=tuple(request for request in requests if versions.get(request.key, (0, -1))[1] < request.first),
     )

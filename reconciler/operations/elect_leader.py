@@ -87,6 +87,8 @@ class ElectLeader(Operation):
     APPLIED: ClassVar[str] = "leader elected, shown by the metadata"
     SATISFIED: ClassVar[str] = "the leader is already the one wanted"
     ERRORS: ClassVar[ErrorTable] = {
+        # A broker sends the request again where the controller's answer is lost, so the election may be this one
+        # (NodeToControllerRequestThread.handleResponse): no answer tells it from another client's.
         ErrorMeaning.ALREADY_DONE: frozenset({"ELECTION_NOT_NEEDED"}),
         ErrorMeaning.NOT_READY: frozenset({"LEADER_NOT_AVAILABLE"}),
         ErrorMeaning.RETRY: frozenset({"NOT_CONTROLLER", "REQUEST_TIMED_OUT", "BROKER_NOT_AVAILABLE"}),

@@ -88,7 +88,8 @@ def check_records_deletable(facts: TopicFacts, *, exact: bool = True) -> None:
     policy = known(facts.cleanup_policy, "the cleanup policy of", facts.name)
     if "delete" not in policy:
         reason = f"cleanup.policy of {facts.name} is {','.join(sorted(policy)) or 'empty'}"
-        raise BlockReason("B202", f"{reason}: brokers delete no records of it")
+        who = "brokers" if policy else "brokers before Kafka 4.2"  # KAFKA-19112: empty means that no record expires
+        raise BlockReason("B202", f"{reason}: {who} delete no records of it")
     if "compact" in policy and not exact:
         raise BlockReason("B214", f"{facts.name} is compacted, and only a pattern selects it")
 

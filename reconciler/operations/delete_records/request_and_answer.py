@@ -124,9 +124,9 @@ class DeleteRecords(DeletionRule, DeletionTexts):
 
         Source: a broker answers NONE once the low watermark, the lowest log start of the leader, its
         future log and all live replicas, is at the target (ReplicaManager.deleteRecords,
-        DelayedDeleteRecords.tryComplete, Partition.lowWatermarkIfLeader). Every other answer tells
-        -1. So with NONE a lower one is not proof for all replicas, and one above the log start is
-        that of another log.
+        DelayedDeleteRecords.tryComplete, Partition.lowWatermarkIfLeader). REQUEST_TIMED_OUT tells the one
+        of the deletion, other errors -1, and the client library hands on neither. So with NONE a lower one
+        is not proof for all replicas, and one above the log start is that of another log.
         """
         facts = observation.snapshot.partitions.get(self.partition)
         if facts is None or (isinstance(facts.topic_id, str) and facts.topic_id != self.seen.topic_id):

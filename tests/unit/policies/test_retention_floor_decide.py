@@ -244,7 +244,7 @@ FACTS: Iterable[Any] = [
     # Brokers delete records of such a topic, if its exact name is in the manifest.
     case(TEN, old(), COMPACTED, gives=90),
     case(TEN, topic(cleanup_policy=frozenset({"compact"})), gives="B202", says=("cleanup.policy", "orders", "compact")),
-    case(TEN, topic(cleanup_policy=frozenset()), gives="B202", says=("cleanup.policy", "orders", "empty")),
+    case(TEN, topic(cleanup_policy=frozenset()), gives="B202", says=("cleanup.policy", "orders", "empty", "4.2")),
     case(TEN, topic(cleanup_policy=frozenset({"none", "compact"})), gives="B202", says="compact,none"),
     case(TEN, gives="B101?", says=("orders", LOST.reason), topics_incomplete=LOST),
     # The topic has one block, because its partitions are unknown.
