@@ -261,8 +261,12 @@ def journal(
     if not entries and not settings.quiet:
         subject = f" about {display_name(address)}" if address else ""
         when = f" since {format_time(since_ms)}" if since_ms else ""
-        seen = f"{count(len(scans), 'scan')} of observe, the last one of {format_time(max(scans.values(), default=0))}"
+        seen = ""
+        if scans:
+            seen = (
+                f"; it has {count(len(scans), 'scan')} of observe, the last one of {format_time(max(scans.values()))}"
+            )
         console.print_stderr(
-            f"the journal of {run.manifests.cluster.address} has no entry of a run{subject}{when}{f'; it has {seen}' * bool(scans)}"
+            f"the journal of {run.manifests.cluster.address} has no entry of a run{subject}{when}{seen}"
         )
     console.emit(settings, journal_document(entries, manifests.cluster, full=full))

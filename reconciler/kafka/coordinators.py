@@ -152,8 +152,8 @@ def open_clients(session: KafkaSession, groups: int, deadline: Deadline) -> bool
 def send_removals(session: KafkaSession, groups: Sequence[str], deadline: Deadline) -> dict[str, Future[Any]]:
     """Send a DeleteGroups request per group, in waves. For a worker process.
 
-    A coordinator of KIP-848 answers it when its followers have the tombstones, an older one at once. A call that the library refuses
-    fails its own groups only. Raises ClusterUnreachable before the first request.
+    A coordinator of KIP-848 answers it when its followers have the tombstones, an older one at once. A
+    call that the library refuses fails its own groups only. Raises ClusterUnreachable before the first request.
     """
     # All clients first: what is already sent must not count as unsent. The reads before have opened some.
     parts = _spread(session, groups, _REMOVING_CLIENTS, deadline)

@@ -344,18 +344,20 @@ def _format_storage(
     """Give each node a data folder that Kafka's own tool formatted. They differ only in three ids.
 
     The tool takes 1.2 s of CPU, a third of what a broker takes to start. So one folder is kept beside
-    the jars for each set of properties, which it checks, and of `users`: its arguments that create users
-    in the first metadata. Raises SandboxError at `deadline`, or with the log's last lines if the tool fails.
+    the jars for each set of properties, which it checks. `users`: its arguments that create users in the
+    first metadata, with hashes of their passwords, so that such a folder is not kept. Raises SandboxError
+    at `deadline`, or with the log's last lines if the tool fails.
     """
-    digest = hashlib.sha256(repr((users, sorted(properties.items()))).encode()).hexdigest()[:16]
+    digest = hashlib.sha256(repr(sorted(properties.items())).encode()).hexdigest()[:16]
     kept = cluster.jars.with_name(f"{cluster.jars.name}-formatted-{digest}")
     first, *others = (node for node, _port in cluster.ports)
     formatted = kept
-    if kept.is_dir():
+    if kept.is_dir() and not users:
         others.append(first)
     else:
         _run_storage_tool(cluster, java, first, users, deadline)
         formatted = _data_dir(cluster, first)
+    if not users and not kept.is_dir():
         # Another process may be as far, and a cache may be read-only.
         with suppress(OSError), tempfile.TemporaryDirectory(prefix=".format-", dir=kept.parent) as folder:
             shutil.copytree(formatted, Path(folder) / "data").rename(kept)
