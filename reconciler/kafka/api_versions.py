@@ -74,17 +74,6 @@ def is_kafka_4(versions: ApiVersions) -> bool:
     return versions.get(FETCH, (0, 0))[0] >= 4
 
 
-def replicate_removals(versions: Mapping[int, ApiVersions | Unknown]) -> bool:
-    """Whether every broker has answered and answers DeleteGroups once the in-sync replicas have the tombstones.
-
-    The coordinator of KIP-848 does (CoordinatorRuntime), the only one since 4.0. The one before, the default up to
-    3.9, asks for no acknowledgement, and answers NONE where it could not write or did not lead any more
-    (GroupMetadataManager.cleanupGroupMetadata). It has forgotten the group even then, until another coordinator
-    loads it: so it goes with 3.9.1 where the tombstones are larger than a batch of `__consumer_offsets` may be.
-    """
-    return bool(versions) and all(not isinstance(of, Unknown) and is_kafka_4(of) for of in versions.values())
-
-
 def untold_rights(versions: Mapping[int, ApiVersions | Unknown], name: str, key: int, first: int) -> Unknown | None:
     """Why answers lack the caller's rights; None: no broker is known to leave them out.
 

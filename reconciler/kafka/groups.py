@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 from reconciler.errors import ClusterUnreachable
-from reconciler.kafka.api_versions import replicate_removals
 from reconciler.kafka.consumer_offsets import read_consumer_offsets
 from reconciler.kafka.coordinators import (
     NO_ANSWER,
@@ -68,8 +67,7 @@ def read_groups(
     state of a listed group, so its coordinator answers only for the commits. Unless `cluster_id` is
     None, every fact is Unknown where another cluster answers, or one that does not tell its id: the
     same name there is another group. While the brokers list their groups, a worker process connects
-    to them. `removed`, `hidden`: as in `model.ports.Gateway`; without `replicate_removals` the coordinators
-    of `removed` are asked, too. Raises ClusterUnreachable.
+    to them. `removed`, `hidden`: as in `model.ports.Gateway`. Raises ClusterUnreachable.
     """
     listing_deadline = Deadline.after(deadline.remaining_s * _LISTING_SHARE)
     asked = len(requested) - len(removed)
@@ -85,8 +83,6 @@ def read_groups(
     if (elsewhere := listing.check_cluster(cluster_id)) is not None:
         return {group: unknown_group(group, elsewhere) for group in requested}
     incomplete = listing.hidden_unread if hidden and listing.incomplete is None else listing.incomplete
-    if removed and incomplete is None and not replicate_removals(session.api_versions()):
-        removed = ()
     removed = frozenset(removed).difference(listing.groups)
     listed = {group: None for group in requested if group in listing.groups}
     uncertain = tuple(

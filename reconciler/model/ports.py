@@ -63,7 +63,7 @@ class Gateway(Protocol):
     ) -> Mapping[str, GroupFacts]:
         """Current listing, type, state and commits of each group.
 
-        `removed`: groups whose coordinator has just answered that it removed them. `hidden`: some are of a
+        `removed`: groups whose coordinator has answered that it removed them, and whose removal is stored. `hidden`: some are of a
         type that only the old list call shows; their type and state stay Unknown.
         """
 

@@ -20,13 +20,17 @@ from reconciler.operations.attempt import Attempt, StepResult
 from reconciler.operations.base import NO_LIMITS, Limit, LimitUsage, Operation, beyond_review
 from reconciler.operations.error_meanings import ErrorMeaning, ErrorTable, Response, ResponseAction, Right
 from reconciler.operations.observation import Observation, RecheckFailure
-from reconciler.operations.sendable import Effect, RunContext
+from reconciler.operations.sendable import Effect, RunContext, polls
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import approximate_duration, count, format_duration, format_time
 from reconciler.text.phrase import escaped_name, name, sentence, strong
 from reconciler.text.suggest import suggestion_of_many
 
 _ABSENT = "absent"
+_NOT_STORED = (
+    "the group is not listed, and __consumer_offsets holds no record of its removal: unless one follows, the group "
+    "is back with its next coordinator (larger than max.message.bytes of __consumer_offsets?)"
+)
 REMOVABLE = frozenset({GroupType.CLASSIC, GroupType.CONSUMER, GroupType.STREAMS})
 """The only types that are ever removed: DeleteGroups also deletes share groups (KIP-932)."""
 
@@ -255,6 +259,8 @@ class DeleteGroup(Operation):
         name = f"group {quoted(self.group)}"
         facts = observation.snapshot.groups.get(self.group)
         if facts is None or not known(facts.listed, f"whether {name} exists"):
+            if facts is not None and (missing := self._not_stored(facts.newest_record)) is not None:
+                raise RecheckFailure(Status.FAILED, missing)
             raise RecheckFailure(Status.SATISFIED, "it is not listed any more")
         type_ = known(facts.type, "the type of", name)
         if type_ not in REMOVABLE:
@@ -288,20 +294,9 @@ class DeleteGroup(Operation):
     def observe(cls, actions: Sequence["DeleteGroup"], context: RunContext) -> Observation:
         read = context.gateway.read_groups([action.group for action in actions], hidden=_has_streams(actions))
         groups = {group: _with_commit_records(facts, context.known_groups.get(group)) for group, facts in read.items()}
-        # The log is read last, from where the recheck stopped: it alone shows a commit of the same
-        # offset, and one in an open transaction. The coordinator itself refuses a group with members.
-        newest = {
-            action.group: action.seen.newest_record for action in actions if action.seen.newest_record is not None
-        }
-        starts = {
-            number: context.consumer_offsets_ends.get(number, 1 + min(at for n, at in newest.values() if n == number))
-            for number, _ in newest.values()
-        }
-        tails = context.gateway.read_consumer_offsets(starts)
-        for group, (number, offset) in newest.items():
-            tail = tails[number]
-            record = tail if isinstance(tail, Unknown) else (number, tail.get(group, offset))
-            groups[group] = replace(groups[group], newest_record=record)
+        # The log is read last: it alone shows a commit of the same offset, and one in an open
+        # transaction. The coordinator itself refuses a group with members.
+        groups = _with_newest_records(groups, _newest_records(actions, context))
         for action in actions:
             if action.seen.type is GroupType.STREAMS and groups[action.group].listed is True:
                 # No call describes it. The log told type and state to the plan, and a record since then is found.
@@ -320,16 +315,42 @@ class DeleteGroup(Operation):
     def observe_effect(
         cls, actions: Sequence["DeleteGroup"], responses: Mapping[str, Response], context: RunContext
     ) -> Observation:
-        """List the groups. The gateway knows whether a coordinator that answered NONE has stored the removal."""
-        removed = [group for group, response in responses.items() if response.code == "NONE"]
+        """Wait until `__consumer_offsets` shows the tombstones of removed groups, then list the groups.
+
+        Up to Kafka 3.9 a coordinator answers NONE, and forgets the group, before any follower has the tombstones,
+        and also where it could not write them (GroupMetadataManager.cleanupGroupMetadata, acks 0). The one of
+        KIP-848 answers afterwards.
+        """
+        newest: dict[str, tuple[int, int] | Unknown] = {}
+        pending = [action for action in actions if action.seen.newest_record is not None]
+        removed = [action.group for action in pending if responses[action.group].code == "NONE"]
+        for _ in polls(context):
+            newest |= _newest_records(pending, context)
+            answered = [action for action in pending if responses[action.group].answer is ResponseAction.DONE]
+            pending = [action for action in answered if action._not_stored(newest[action.group])]
+            if not pending:
+                break
+        removed = [group for group in removed if group not in {action.group for action in pending}]
         names, hidden = [action.group for action in actions], _has_streams(actions)
-        groups = context.gateway.read_groups(names, removed=removed, hidden=hidden)
+        groups = _with_newest_records(context.gateway.read_groups(names, removed=removed, hidden=hidden), newest)
         return Observation.before_request(read_at_ms=context.clock(), groups=groups)
+
+    def _not_stored(self, newest_record: tuple[int, int] | Unknown) -> str | None:
+        """Return why the group may be back with its next coordinator; None: its removal is stored.
+
+        A plan that saw no record of the group takes its coordinator's word.
+        """
+        if self.seen.newest_record is None:
+            return None
+        if isinstance(newest_record, Unknown):
+            return newest_record.reason
+        return _NOT_STORED if newest_record == self.seen.newest_record else None
 
     def effect(self, observation: Observation) -> Effect:
         facts = observation.snapshot.groups[self.group]
         if facts.listed is False:
-            return Effect(_ABSENT, None)
+            missing = self._not_stored(facts.newest_record)
+            return Effect("not listed" if missing else _ABSENT, missing)
         if isinstance(facts.listed, Unknown):
             return Effect(None, facts.listed.reason)
         state = None if isinstance(facts.state, Unknown) else f"listed, {facts.state}"
@@ -370,6 +391,29 @@ class DeleteGroup(Operation):
             return attempt.retry_later("the broker answered NONE, and a group of that name is still listed")
         detail = "removed; a group of that name was created since" + (f" ({change})" if change else "")
         return attempt.outcome(Status.APPLIED, detail, read_back=read_back)
+
+
+def _newest_records(actions: Sequence[DeleteGroup], context: RunContext) -> dict[str, tuple[int, int] | Unknown]:
+    """Return the newest record of each group whose evidence is one, read from where the recheck stopped."""
+    newest = {action.group: action.seen.newest_record for action in actions if action.seen.newest_record is not None}
+    starts = {
+        number: context.consumer_offsets_ends.get(number, 1 + min(at for n, at in newest.values() if n == number))
+        for number, _ in newest.values()
+    }
+    tails = context.gateway.read_consumer_offsets(starts)
+    return {
+        group: tail if isinstance(tail := tails[number], Unknown) else (number, tail.get(group, offset))
+        for group, (number, offset) in newest.items()
+    }
+
+
+def _with_newest_records(
+    groups: Mapping[str, GroupFacts], newest: Mapping[str, tuple[int, int] | Unknown]
+) -> dict[str, GroupFacts]:
+    return {
+        group: replace(facts, newest_record=newest[group]) if group in newest else facts
+        for group, facts in groups.items()
+    }
 
 
 def _has_streams(actions: Sequence[DeleteGroup]) -> bool:

@@ -5,7 +5,7 @@ the leader that the metadata shows counts.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -21,11 +21,9 @@ from reconciler.operations.attempt import Attempt
 from reconciler.operations.base import DAY_MS, NO_LIMITS, Limit, LimitUsage, Operation, beyond_review
 from reconciler.operations.error_meanings import ErrorMeaning, ErrorTable, Response, ResponseAction, Right
 from reconciler.operations.observation import Observation, RecheckFailure
-from reconciler.operations.sendable import Effect, RunContext
+from reconciler.operations.sendable import Effect, RunContext, polls
 from reconciler.text.formatting import broker_ids, count, count_partitions
 from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
-
-_POLL_MS = 100
 
 _MOVES_MAX = 4
 """Sorts of moves that a description of many elections names; it counts the others."""
@@ -269,23 +267,15 @@ class ElectLeader(Operation):
     ) -> Observation:
         """Read the partitions until they show all expected leaders, or the time is up."""
         by_partition = {action.partition: action for action in actions}
-        partitions = dict(context.gateway.read_partitions(by_partition, offsets=False))
-
-        def missing(among: Iterable[TopicPartition]) -> list[TopicPartition]:
-            present = ((at, facts) for at in among if (facts := partitions[at]) is not None)
-            return [at for at, facts in present if not by_partition[at]._has_wanted_leader(facts)]
-
-        actions_to_await = (ResponseAction.DONE, ResponseAction.READ_BACK)
-        pending = missing(partition for partition, response in responses.items() if response.answer in actions_to_await)
-        # By the clock: reading thousands of partitions takes longer than the pause. And by count: a
-        # clock may be set back.
-        until_ms = context.clock() + context.effect_wait_ms
-        for _ in range(context.effect_wait_ms // _POLL_MS):
-            if not pending or context.clock() >= until_ms:
-                break
-            context.sleep(_POLL_MS / 1000)
+        partitions: dict[TopicPartition, PartitionFacts | None] = {}
+        pending = list(by_partition)
+        for _ in polls(context):
             partitions.update(context.gateway.read_partitions(pending, offsets=False))
-            pending = missing(pending)
+            awaited = [at for at in pending if responses[at].answer in (ResponseAction.DONE, ResponseAction.READ_BACK)]
+            present = ((at, facts) for at in awaited if (facts := partitions[at]) is not None)
+            pending = [at for at, facts in present if not by_partition[at]._has_wanted_leader(facts)]
+            if not pending:
+                break
         return Observation.before_request(read_at_ms=context.clock(), partitions=partitions)
 
     def effect(self, observation: Observation) -> Effect:

@@ -1,7 +1,7 @@
 """What the executor needs of whatever writes to Kafka: batches, facts, check, request, verification."""
 
 from abc import abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -193,6 +193,21 @@ class Sendable(Action):
         return attempt.outcome(status, detail, read_back=self.effect(observation).read_back)
 
 
+def polls(context: RunContext) -> Iterator[None]:
+    """Yield for each reading of an effect: at once, then after pauses, until `effect_wait_ms` is up.
+
+    By the clock, because a reading may take longer than the pause, and by count: a clock may be set back.
+    """
+    until_ms = context.clock() + context.effect_wait_ms
+    yield
+    for _ in range(context.effect_wait_ms // _POLL_MS):
+        if context.clock() >= until_ms:
+            return
+        context.sleep(_POLL_MS / 1000)
+        yield
+
+
+_POLL_MS = 100
 _STATUS_OF = {
     ResponseAction.STALE: Status.STALE,
     ResponseAction.WAITING: Status.WAITING,

@@ -42,7 +42,7 @@ def test_two_runs_finish_one_plan(cluster: SandboxCluster, tmp_path: Path) -> No
 spec: {{topics: [{topic}], keep: {{fromOffset: {{0: 13}}}}, consumers: ignore}}
 ---
 {head("GroupRemoval", "dead")}
-spec: {{groups: [{group}], idleFor: 0s}}
+spec: {{groups: [{group}], idleFor: 1s}}
 ---
 {head("LeaderPolicy", "leaders")}
 spec: {{topics: [{topic}]}}

@@ -182,6 +182,11 @@ class FakeCluster:
         """Write a record of the group to `__consumer_offsets`."""
         self.consumer_offsets.setdefault(log_partition(group, LOG_PARTITIONS), []).append(group)
 
+    def remove_group(self, group: str) -> None:
+        """Remove a group as its coordinator does, with tombstones in `__consumer_offsets`."""
+        del self.groups[group]
+        self.record_activity(group)
+
     def newest_record(self, group: str) -> tuple[int, int]:
         """Return partition and offset of the group's newest record in `__consumer_offsets`."""
         number = log_partition(group, LOG_PARTITIONS)
@@ -381,7 +386,7 @@ class FakeCluster:
             return int(KafkaError.GROUP_ID_NOT_FOUND)
         if facts.members:
             return int(KafkaError.NON_EMPTY_GROUP)
-        del self.groups[group]
+        self.remove_group(group)
         return int(KafkaError.NO_ERROR)
 
     def _commit_offset(self, group: str, commit: CommittedOffset) -> int:

@@ -3,6 +3,7 @@
 A second apply changes nothing.
 """
 
+import itertools
 import time
 import uuid
 from collections.abc import Iterator
@@ -19,13 +20,15 @@ from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
 from reconciler.kafka import journal_topic
 from reconciler.kafka.connect import Connection
+from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.kafka.session import KafkaSession
+from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC
 from reconciler.model.action import Action
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.snapshot import CommittedOffset
+from reconciler.model.snapshot import CommittedOffset, Unknown
 from tests import kafka_client
 from tests.fakes.runs import last_purges
 from tests.strategies.examples import election, purge, removal
@@ -219,6 +222,48 @@ def test_apply_without_a_journal_topic_sends_nothing(cluster: SandboxCluster, ga
     assert missing in outcomes[0].detail
     assert log_start_offsets(cluster, topic) == {0: 0, 1: 0, 2: 0}
     assert missing not in run_kafka_tool(cluster, "kafka-topics", "--list").split()
+
+
+def test_a_group_whose_tombstones_cannot_be_stored_is_not_called_removed(
+    cluster: SandboxCluster, gateway: KafkaGateway, tmp_path: Path
+) -> None:
+    """They are larger than a batch of `__consumer_offsets` may be.
+
+    The coordinator of KIP-848 refuses, and keeps the group. The one before answers NONE, forgets the group, and the
+    next one has it again.
+    """
+    servers, topic, count = cluster.bootstrap_servers, f"wide-{uuid.uuid4().hex[:12]}", 100
+    group, limit = f"dead-{topic}", "max.message.bytes"
+    client.create_topics(servers, [client.Topic(topic, count, 1)])
+    for first in range(0, count, 10):
+        client.commit(servers, group, {(topic, number): 0 for number in range(first, first + 10)})
+    logs = client.partition_states(servers, CONSUMER_OFFSETS_TOPIC)
+    tails = gateway.read_consumer_offsets(dict.fromkeys(logs, 0))
+    (newest,) = ((n, tail[group]) for n, tail in tails.items() if not isinstance(tail, Unknown) and group in tail)
+    facts = gateway.read_groups([group])[group]
+    assert not isinstance(facts.offsets, Unknown)
+    action = removal(group, commits=count, fingerprint=facts.fingerprint, newest_record=newest)
+    config = ("--entity-type", "topics", "--entity-name", CONSUMER_OFFSETS_TOPIC, "--alter")
+    run_kafka_tool(cluster, "kafka-configs", *config, "--add-config", f"{limit}=4000")
+    probes = (
+        name for number in itertools.count() if log_partition(name := f"{topic}-{number}", len(logs)) == newest[0]
+    )
+    try:
+        client.wait_until(
+            lambda: (
+                "NONE" not in {result.code for result in gateway.commit_offsets(next(probes), facts.offsets).values()}
+            ),
+            30,
+            "the leader to refuse a batch of that size",
+        )
+        (outcome,) = send([action], gateway, ActionJournal(JournalFile(tmp_path / "journal.jsonl")))
+    finally:
+        run_kafka_tool(cluster, "kafka-configs", *config, "--delete-config", limit)
+    assert (outcome.status, outcome.possible) == (Status.FAILED, True), outcome
+    if outcome.code == "NONE":
+        assert limit in outcome.detail
+    else:
+        assert group in list_groups(cluster)
 
 
 def test_offsets_beyond_one_batch_of_the_consumer_offsets_are_restored(

@@ -167,6 +167,10 @@ SINCE_THE_PLAN: dict[str, tuple[Make, Change, Status, str]] = {
     ),
     "an incomplete list of groups": (remove, lambda c: setattr(c, "may_describe", False), NOT_ATTEMPTED, ""),
     "a group that another client removed": (remove, lambda c: c.groups.pop("billing"), SATISFIED, ""),
+    "an idle group that another client removed": (remove_idle, lambda c: c.remove_group("billing"), SATISFIED, ""),
+    "an idle group whose removal is not stored": (
+        remove_idle, lambda c: c.groups.pop("billing"), NOT_ATTEMPTED, "no record of its removal",
+    ),
     "other replicas": (ON_2_3_1, lambda c: move(c, replicas=(3, 2, 1)), STALE, ""),
     "a preferred leader out of sync": (ON_2_3_1, lambda c: c.partition(AT).in_sync.discard(2), STALE, ""),
     "the preferred leader leads": (ON_2_3_1, lambda c: move(c, leader=2), SATISFIED, ""),
@@ -705,6 +709,30 @@ def test_a_streams_group_is_removed_by_what_the_consumer_offsets_says(cluster: F
     assert (outcome.status, outcome.sends, outcome.read_back) == (Status.APPLIED, 1, "absent")
     assert outcome.removed_offsets is not None
     assert run(cluster, [action], tmp_path).only.status is Status.SATISFIED
+
+
+@pytest.mark.parametrize("readings", [None, 3], ids=["never", "with the third reading"])
+def test_a_removal_is_done_once_its_tombstones_are_read(
+    cluster: FakeCluster, tmp_path: Path, readings: int | None
+) -> None:
+    """Up to Kafka 3.9 NONE comes before the followers have them, or although none could be written."""
+    action, seen = remove_idle(cluster), list[None]()
+    cluster.remove_group = cluster.groups.pop  # type: ignore[method-assign, assignment]
+
+    def read() -> None:
+        seen.append(None)
+        if len(seen) == readings:
+            log_record(cluster, "billing")
+
+    intercept(cluster, "read_consumer_offsets", before=read)
+    outcome = run(cluster, [action], tmp_path).only
+    assert (outcome.sends, outcome.possible, len(cluster.requests)) == (1, True, 1)
+    if readings is None:
+        assert outcome.status is Status.FAILED
+        assert "no record of its removal" in outcome.detail
+        assert outcome.removed_offsets, "restore-group can write them"
+    else:
+        assert (outcome.status, outcome.read_back) == (Status.APPLIED, "absent")
 
 
 @pytest.mark.parametrize("state", [GroupState.DEAD, GroupState.UNKNOWN, Unknown("no answer")])

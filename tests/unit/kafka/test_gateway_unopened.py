@@ -224,9 +224,6 @@ def test_absence_needs_a_complete_listing_and_the_coordinator(
     assert billing.listed is False if absent else isinstance(billing.listed, Unknown)
 
 
-KAFKA_4 = {1: {1: (4, 17)}}
-
-
 @pytest.mark.parametrize("errors", [[], [SILENT]], ids=["complete", "silent broker"])
 def test_a_group_that_its_coordinator_has_removed_is_absent_from_a_complete_listing(
     monkeypatch: pytest.MonkeyPatch, errors: list[KafkaError]
@@ -239,7 +236,6 @@ def test_a_group_that_its_coordinator_has_removed_is_absent_from_a_complete_list
 
     session = session_of(cluster_id="here", errors=errors)
     monkeypatch.setattr(session, "call_worker", call_worker)
-    monkeypatch.setattr(session, "api_versions", lambda: KAFKA_4)
     deadline = Deadline.after(5)
     groups = ["billing", "orders"]
     facts = read_groups(session, groups, cluster_id="here", deadline=deadline, removed=["billing"])
@@ -248,23 +244,6 @@ def test_a_group_that_its_coordinator_has_removed_is_absent_from_a_complete_list
     assert calls == [1, (("orders",), {})], "connected for one group, then asked"
     read_groups(session, groups, cluster_id="here", deadline=deadline, removed=groups)
     assert len(calls) == 2, "where all are removed, no coordinator is connected to or asked"
-
-
-@pytest.mark.parametrize("coordinators", [None, ({"billing": (MOVING, MOVING, False)}, {})], ids=["silent", "moving"])
-def test_an_old_coordinator_that_answered_none_is_asked_again(
-    monkeypatch: pytest.MonkeyPatch, coordinators: object
-) -> None:
-    """Up to Kafka 3.9 it answers NONE without acknowledgements, even if it led no more and wrote nothing.
-
-    While the next one loads the group, no list shows it.
-    """
-    session = session_of(cluster_id="here")
-    monkeypatch.setattr(session, "call_worker", lambda *_arguments, **_options: coordinators)
-    for versions in ({1: {1: (0, 17)}}, KAFKA_4 | {2: MOVING}, {}):
-        monkeypatch.setattr(session, "api_versions", lambda known=versions: known)
-        deadline = Deadline.after(5)
-        facts = read_groups(session, ["billing"], cluster_id="here", deadline=deadline, removed=["billing"])
-        assert isinstance(facts["billing"].listed, Unknown)
 
 
 @pytest.mark.parametrize("code", [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART])
