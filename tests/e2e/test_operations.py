@@ -1,6 +1,7 @@
 """`apply --operations`: one reviewed plan, carried out by two runs with different rights or approvers."""
 
 import json
+import time
 from pathlib import Path
 from uuid import uuid4
 
@@ -34,6 +35,7 @@ def test_two_runs_finish_one_plan(cluster: SandboxCluster, tmp_path: Path) -> No
     client.produce(servers, topic, {0: [Record(b"x")] * 20})
     client.commit(servers, group, {(topic, 0): 5})
     tools.reassign(cluster, {(topic, 0): (2, 3, 1)})
+    time.sleep(1)  # until the group is idle for as long as the policy asks
     write_manifests(
         tmp_path,
         servers,
