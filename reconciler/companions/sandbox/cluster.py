@@ -5,25 +5,20 @@ that live longer. The brokers' configuration is in `config`, and `supervisor` is
 runs them.
 """
 
-import base64
-import hashlib
 import json
 import os
-import re
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import reconciler
-from reconciler.companions.sandbox import config, data_dir, supervisor
+from reconciler.companions.sandbox import config, data_dir, storage, supervisor
 from reconciler.companions.sandbox.client import visible_brokers
 from reconciler.companions.sandbox.jars import configured_version, fetch, no_progress
 from reconciler.companions.sandbox.java import find_java
@@ -37,9 +32,6 @@ from reconciler.text import formatting
 
 CLUSTER_ID = "c2FuZGJveC1zYW5kYm94MQ"
 """The id of clusters that end with their process, so that manifests of the demo and of tests name it."""
-# 16 bytes in base64url without padding. Kafka's tools take a leading dash for an option.
-_VALID_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{20}[AQgw]")
-
 _MAX_ATTEMPTS = 3
 
 
@@ -184,9 +176,9 @@ def start(
     """
     if nodes < 1:
         raise SandboxError(f"a sandbox has at least one node, not {nodes}")
-    if _VALID_ID.fullmatch(cluster_id) is None:
+    if storage.VALID_ID.fullmatch(cluster_id) is None:
         raise UsageError(
-            f"{cluster_id!r} is not a cluster id: expected 16 bytes in base64url without padding, such as {random_id()}"
+            f"{cluster_id!r} is not a cluster id: expected 16 bytes in base64url without padding, such as {storage.random_id()}"
         )
     java = find_java()
     version = version or configured_version()
@@ -225,14 +217,6 @@ def start(
             progress(f"{brokers} up: {cluster.bootstrap_servers}")
             return cluster
     raise AssertionError("the last attempt returns or raises")
-
-
-def random_id() -> str:
-    """Return a random id of a cluster or a directory as Kafka writes it: 16 bytes in base64url."""
-    while True:
-        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if _VALID_ID.fullmatch(text):
-            return text
 
 
 def stop(cluster: SandboxCluster, *, timeout_s: float = 30) -> None:
@@ -312,13 +296,14 @@ def _launch(
         protocol = "SASL_PLAINTEXT" if security is None else security.protocol
         specs = []
         for node in addresses:
-            path, data = _properties_file(cluster, node.id), _data_dir(cluster, node.id)
+            path, data = storage.properties_file(cluster.dir, node.id), storage.data_folder(cluster.dir, node.id)
             text = config.render_properties(node, addresses, data, overrides=overrides, secure_protocol=protocol)
             path.write_text(text, encoding="utf-8")
             command = config.broker_command(java, cluster.jars, cluster.dir, path, heap_mib=heap_mib, archive=archive)
             specs.append(supervisor.BrokerSpec(node.id, command, str(cluster.log(node.id))))
         (cluster.dir / supervisor.SPEC).write_text(json.dumps(list(map(asdict, specs))), encoding="utf-8")
-        _format_storage(cluster, java, users, properties, deadline)
+        nodes = storage.Nodes(cluster.dir, cluster.logs, cluster.cluster_id, tuple(node.id for node in addresses))
+        storage.format_all(nodes, java, cluster.jars, users, properties, deadline)
         parent_pipe = _spawn_supervisor(cluster, deadline)
         wait_ready(cluster, [node.id for node in addresses], deadline)
     except BaseException:
@@ -328,68 +313,6 @@ def _launch(
         data_dir.remove(cluster.dir)
         raise
     return replace(cluster, secure=access, parent_pipe=parent_pipe)
-
-
-def _data_dir(cluster: SandboxCluster, node: int) -> Path:
-    return cluster.dir / f"data-{node}"
-
-
-def _properties_file(cluster: SandboxCluster, node: int) -> Path:
-    return cluster.dir / f"server-{node}.properties"
-
-
-def _format_storage(
-    cluster: SandboxCluster, java: Path, users: Sequence[str], properties: Mapping[str, str], deadline: float
-) -> None:
-    """Give each node a data folder that Kafka's own tool formatted. They differ only in three ids.
-
-    The tool takes 1.2 s of CPU, a third of what a broker takes to start. So one folder is kept beside
-    the jars for each set of properties, which it checks. `users`: its arguments that create users in the
-    first metadata, with hashes of their passwords, so that such a folder is not kept. Raises SandboxError
-    at `deadline`, or with the log's last lines if the tool fails.
-    """
-    digest = hashlib.sha256(repr(sorted(properties.items())).encode()).hexdigest()[:16]
-    kept = cluster.jars.with_name(f"{cluster.jars.name}-formatted-{digest}")
-    first, *others = (node for node, _port in cluster.ports)
-    formatted = kept
-    if kept.is_dir() and not users:
-        others.append(first)
-    else:
-        _run_storage_tool(cluster, java, first, users, deadline)
-        formatted = _data_dir(cluster, first)
-    if not users and not kept.is_dir():
-        # Another process may be as far, and a cache may be read-only.
-        with suppress(OSError), tempfile.TemporaryDirectory(prefix=".format-", dir=kept.parent) as folder:
-            shutil.copytree(formatted, Path(folder) / "data").rename(kept)
-    identity = (formatted / "meta.properties").read_text(encoding="utf-8")
-    for node in others:
-        shutil.copytree(formatted, _data_dir(cluster, node))
-        text = identity
-        for key, value in ("cluster", cluster.cluster_id), ("node", node), ("directory", random_id()):
-            text = re.sub(rf"(?m)^{key}\.id=.*$", f"{key}.id={value}", text)
-        (_data_dir(cluster, node) / "meta.properties").write_text(text, encoding="utf-8")
-
-
-def _run_storage_tool(cluster: SandboxCluster, java: Path, node: int, users: Sequence[str], deadline: float) -> None:
-    """Format the data folder of a node."""
-    command = [str(java), *config.jvm_flags(java, cluster.jars), *config.logging_flags(cluster.dir), "-Xmx128m"]
-    command += ["-cp", f"{cluster.jars}/*", "kafka.tools.StorageTool", "format", "--cluster-id", cluster.cluster_id]
-    command += [*users, "--config", str(_properties_file(cluster, node))]
-    log = cluster.logs / f"format-{node}.log"
-    with log.open("ab") as output:
-        try:
-            tool = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                timeout=max(1.0, deadline - time.monotonic()),
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise SandboxError(f"formatting node {node} took too long: check the load of this machine") from None
-    if tool.returncode != 0:
-        raise SandboxError(f"the data of node {node} could not be formatted; {tail(log)}")
 
 
 def _spawn_supervisor(cluster: SandboxCluster, deadline: float) -> ParentPipe:

@@ -14,8 +14,9 @@ from pathlib import Path
 import platformdirs
 
 from reconciler.atomic_file import write_file
-from reconciler.companions.sandbox.cluster import SandboxCluster, random_id, start, stop
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
 from reconciler.companions.sandbox.jars import no_progress
+from reconciler.companions.sandbox.storage import random_id
 from reconciler.errors import SandboxError
 from reconciler.model.progress import Progress
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.app import run
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, random_id
+from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
 from reconciler.companions.sandbox.config import LOG4J, LOG4J2, NodeAddress, broker_command, render_properties
 from reconciler.companions.sandbox.java import find_java
 from reconciler.companions.sandbox.logs import tail
 from reconciler.companions.sandbox.ports import free_addresses, listens
+from reconciler.companions.sandbox.storage import random_id
 from reconciler.companions.sandbox.tools import tool_command, tool_names
 from reconciler.errors import ExitCode, SandboxError
 from reconciler.scan.java import parse_version
