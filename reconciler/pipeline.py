@@ -46,7 +46,7 @@ from reconciler.plan import limits, plan_file, planner, recheck, rules
 from reconciler.plan.expiry_and_cluster import check_cluster_id, check_usable
 from reconciler.plan.plan_file import SavedPlan
 from reconciler.plan.review import restrict_to
-from reconciler.plan.targets import find_candidates, matches
+from reconciler.plan.targets import check_targets, find_candidates, find_targets, matches
 from reconciler.run import Run
 from reconciler.scan.engine_choice import Engine, EngineName, check_packages
 from reconciler.scan.select import select_groups
@@ -81,12 +81,15 @@ def plan(
 ) -> Plan:
     """Scan and plan policies of `modes`, bounded by `reviewed` (a reviewed plan). Reads only.
 
-    `targets` and `candidates` (as in `planner.plan`) make the scan smaller, too. Raises UsageError
-    before the scan for a target that means nothing.
+    `targets` (as in `find_targets`; each needs a decision) or `candidates` (as in `planner.plan`) make the
+    scan smaller, too. Raises UsageError, before the scan for a target that means nothing.
     """
     manifests = run.manifests
+    targeted = find_targets(targets, manifests.policies)
+    if targeted:
+        candidates = frozenset[Address]().union(*targeted.values())
     planned_policies = [policy for policy in manifests.policies if policy.mode in modes]
-    snapshot = scan(run, partial(planner.scan_request, planned_policies, targets=targets, candidates=candidates))
+    snapshot = scan(run, partial(planner.scan_request, planned_policies, candidates=candidates))
     run.progress("planning")
     source = git.git_source(manifests.files)
 
@@ -99,7 +102,6 @@ def plan(
             snapshot=snapshot,
             source=source,
             expires_after_ms=expires_after_ms,
-            targets=targets,
             candidates=candidates,
             modes=modes,
             connection_changes=manifests.connection_changes,
@@ -107,6 +109,8 @@ def plan(
         return planned, planner.asked_lookups(planned.decisions)
 
     planned, snapshot = decide_with_lookups(run.session, snapshot, decide, run.progress)
+    if targeted:
+        planned = check_targets(targeted, planned, snapshot)
     if modes == planner.ALL_MODES:  # a plan that no one reviews says nothing of later runs
         changes = () if manifests.base is None else rules.rule_changes(manifests.rules, manifests.base)
         continuous = rules.continuous_policies(manifests.rules, manifests.base)

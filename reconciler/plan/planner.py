@@ -4,11 +4,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from reconciler.errors import UsageError
 from reconciler.model.action import Mode
 from reconciler.model.block_reason import SILENT, BlockReason
 from reconciler.model.garbage import gc_paused
-from reconciler.model.names import Address, TopicPartition, format_address
+from reconciler.model.names import Address, TopicPartition
 from reconciler.model.plan import (
     Blocked,
     Decision,
@@ -27,7 +26,7 @@ from reconciler.operations.touchable import Protection
 from reconciler.plan import limits
 from reconciler.plan.conflicts import ConflictIndex
 from reconciler.plan.expiry_and_cluster import check_cluster_id
-from reconciler.plan.targets import find_targets, restrict_request, with_parents
+from reconciler.plan.targets import restrict_request, with_parents
 from reconciler.plan.unmatched import find_unmatched
 from reconciler.policies import Policy
 from reconciler.policies.base import Selection
@@ -35,7 +34,6 @@ from reconciler.policies.cluster import Cluster
 from reconciler.policies.external_reader import ExternalReader
 from reconciler.policies.waiver import Waiver
 from reconciler.text.formatting import count
-from reconciler.text.suggest import suggestion
 
 DAY_MS = 86_400_000
 LONGEST_EXPIRY_MS = 366 * DAY_MS
@@ -48,22 +46,15 @@ _HIDDEN = (
 
 
 def scan_request(
-    policies: Iterable[Policy],
-    observed_at_ms: int,
-    *,
-    targets: Sequence[str] = (),
-    candidates: Collection[Address] | None = None,
+    policies: Iterable[Policy], observed_at_ms: int, *, candidates: Collection[Address] | None = None
 ) -> ScanRequest:
     """Return everything that deciding these policies needs, with what the limits are shares of.
 
-    `targets`, `candidates`: only of these subjects; neither: of all; no candidate: of none. Raises
-    UsageError for a target that means none.
+    `candidates`: only of these subjects; None: of all; empty: of none.
     """
-    policies = list(policies)
-    addresses = _asked(find_targets(targets, policies), candidates)
-    if addresses is None:
+    if candidates is None:
         return ScanRequest.union(policy.scan_request(observed_at_ms) for policy in policies)
-    of_policy = _by_policy(addresses)
+    of_policy = _by_policy(candidates)
     return ScanRequest.union(
         restrict_request(policy.scan_request(observed_at_ms), of_policy.get(policy.address, ())) for policy in policies
     )
@@ -79,30 +70,23 @@ def plan(
     readers: Sequence[ExternalReader] = (),
     source: Source | None = None,
     expires_after_ms: int = DAY_MS,
-    targets: Sequence[str] = (),
     candidates: Collection[Address] | None = None,
     modes: Collection[Mode] = ALL_MODES,
     connection_changes: Sequence[str] = (),
 ) -> Plan:
     """Return one decision for each subject of each policy, and the verdict of the limits.
 
-    `policies`: all of the cluster, since those outside `modes` and `targets` still claim their
+    `policies`: all of the cluster, since those outside `modes` and `candidates` still claim their
     subjects. `snapshot` answers `scan_request(…, snapshot.observed_at_ms)` of those inside.
     `connection_changes`: fields in which the manifests would connect elsewhere.
+    `candidates`: the only subjects to plan, such as those of `find_candidates`; None: all.
 
-    `targets`: full addresses, or subjects as a plan prints them, which mean the subject in each policy
-    that decides about it. `candidates`: further subjects to plan, such as those of `find_candidates`;
-    without a decision, they are not errors. None: all, unless there are targets; empty: none.
-
-    Raises WrongCluster for facts of another cluster, UsageError for a target without any decision.
+    Raises WrongCluster for facts of another cluster.
     """
     check_cluster_id(cluster, snapshot.cluster_id, "the facts are of")
-    policies = list(policies)
-    targeted = find_targets(targets, policies)
-    addresses = _asked(targeted, candidates)
+    addresses = None if candidates is None else frozenset(candidates)
     planned, found = decide(cluster, policies, snapshot, addresses=addresses, modes=modes)
     decisions = sort_decisions(found)
-    decided_targets = _find_decided(targeted, decisions, snapshot) if targeted else frozenset()
     planned_policies = [selection.policy for selection in planned]
     return Plan(
         cluster=cluster.metadata.name,
@@ -112,7 +96,7 @@ def plan(
         decisions=decisions,
         limits=limits.verdicts(decisions, cluster, waivers, snapshot, connection_changes=connection_changes),
         source=source or Source(),
-        targets=tuple(sorted(map(str, decided_targets.union(candidates or ())))),
+        targets=tuple(sorted(map(str, addresses or ()))),
         incomplete=tuple(_incomplete(planned_policies, decisions, snapshot)),
         unseen=(_HIDDEN.format(cluster.address, cluster.declared_at),) if snapshot.consumer_offsets_hidden else (),
         unmatched=tuple(find_unmatched(cluster if addresses is None else None, readers, planned, snapshot)),
@@ -159,15 +143,6 @@ def asked_lookups(decisions: Iterable[Decision]) -> Lookups:
     for decision in undecided:
         asked[decision.partition] += decision.lookups
     return {partition: tuple(dict.fromkeys(lookups)) for partition, lookups in asked.items()}
-
-
-def _asked(
-    targeted: Mapping[str, frozenset[Address]], candidates: Collection[Address] | None
-) -> frozenset[Address] | None:
-    """Return the addresses that a plan is narrowed to; None: it is not."""
-    if candidates is None and not targeted:
-        return None
-    return frozenset(candidates or ()).union(*targeted.values())
 
 
 def _by_policy(addresses: Iterable[Address]) -> Mapping[Address, Sequence[Address]]:
@@ -257,25 +232,3 @@ def _incomplete(policies: Sequence[Policy], decisions: Iterable[Decision], snaps
     for address, blocked in unread.items():
         subjects = "subject" if len(blocked) == 1 else "subjects"
         yield f"{len(blocked)} {subjects} of {address} could not be read, the first because {blocked[0].reason}."
-
-
-def _find_decided(
-    targets: Mapping[str, frozenset[Address]], decisions: Iterable[Decision], snapshot: ClusterSnapshot
-) -> frozenset[Address]:
-    """Return which of the addresses that targets may mean have a decision.
-
-    Raises UsageError for a target without any: a typing error must not look in sync.
-    """
-    decided = {decision.address for decision in decisions}
-    touched = {address for subject in decided for address in with_parents(subject)}
-    with_decision: set[Address] = set()
-    for text, addresses in targets.items():
-        matched = {target for target in addresses if target in touched or not decided.isdisjoint(with_parents(target))}
-        if not matched:
-            target = min(addresses)
-            names: Collection[str] = snapshot.groups if target.is_of_group else snapshot.topics
-            hint = "" if target.name in names else suggestion(target.name, names, before="; ")
-            subject = format_address(target) if len(addresses) == 1 else text
-            raise UsageError(f"--target {subject}: nothing is decided about it{hint}")
-        with_decision |= matched
-    return frozenset(with_decision)

@@ -10,7 +10,9 @@ from dataclasses import replace
 
 from reconciler.errors import UsageError
 from reconciler.model.names import TOPIC, Address, format_address, format_subject
+from reconciler.model.plan import Plan
 from reconciler.model.scan_request import ScanRequest
+from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.policies import POLICIES, Policy
 from reconciler.text.escape import display_name, unescape_name
 from reconciler.text.formatting import first_few
@@ -27,10 +29,31 @@ def with_parents(address: Address) -> tuple[Address, ...]:
 def find_targets(texts: Iterable[str], policies: Iterable[Policy]) -> Mapping[str, frozenset[Address]]:
     """Return for each text every subject of policies that it may mean. Needs no fact of the cluster.
 
-    Raises UsageError for a text that names nothing that a policy selects.
+    A text is a full address, or a subject as a plan prints it, which means the subject in each policy
+    that decides about it. Raises UsageError for a text that names nothing that a policy selects.
     """
     policies = list(policies)
     return {text: _find_candidates(text, policies, label=f"--target {text}") for text in texts}
+
+
+def check_targets(targets: Mapping[str, frozenset[Address]], plan: Plan, snapshot: ClusterSnapshot) -> Plan:
+    """Return the plan of what `find_targets` found, with the addresses that have a decision as its targets.
+
+    Raises UsageError for a target without any: a typing error must not look in sync.
+    """
+    decided = {decision.address for decision in plan.decisions}
+    touched = {address for subject in decided for address in with_parents(subject)}
+    with_decision: set[Address] = set()
+    for text, addresses in targets.items():
+        matched = {target for target in addresses if target in touched or not decided.isdisjoint(with_parents(target))}
+        if not matched:
+            target = min(addresses)
+            names: Collection[str] = snapshot.groups if target.is_of_group else snapshot.topics
+            hint = "" if target.name in names else suggestion(target.name, names, before="; ")
+            subject = format_address(target) if len(addresses) == 1 else text
+            raise UsageError(f"--target {subject}: nothing is decided about it{hint}")
+        with_decision |= matched
+    return replace(plan, targets=tuple(sorted(map(str, with_decision))))
 
 
 def find_candidates(text: str, policies: Iterable[Policy]) -> frozenset[Address] | None:

@@ -4,7 +4,7 @@ fields.
 Times are ages before NOW_MS.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from reconciler.model.names import SourceLocation, TopicPartition
@@ -23,6 +23,7 @@ from reconciler.model.snapshot import (
     Unknown,
 )
 from reconciler.plan import planner
+from reconciler.plan.targets import check_targets, find_targets
 from reconciler.policies import GroupRemoval, LeaderPolicy, Policy, RetentionFloor
 from reconciler.policies.cluster import Cluster
 from reconciler.policies.waiver import Waiver
@@ -190,7 +191,13 @@ def snapshot(*facts: PartitionFacts | TopicFacts | GroupFacts, **changes: Any) -
     return ClusterSnapshot(**(defaults | changes))
 
 
-def planned(policies: Policy | list[Policy], facts: ClusterSnapshot, **changes: Any) -> Plan:
-    """The plan of one or more policies on these facts."""
+def planned(
+    policies: Policy | list[Policy], facts: ClusterSnapshot, *, targets: Sequence[str] = (), **changes: Any
+) -> Plan:
+    """The plan of one or more policies on these facts, or of what `targets` mean."""
     policy_list = policies if isinstance(policies, list) else [policies]
-    return planner.plan(**({"cluster": cluster(), "policies": policy_list, "waivers": (), "snapshot": facts} | changes))
+    fixed = {"cluster": cluster(), "policies": policy_list, "waivers": (), "snapshot": facts}
+    if not targets:
+        return planner.plan(**(fixed | changes))
+    found = find_targets(targets, policy_list)
+    return check_targets(found, planner.plan(**(fixed | changes), candidates=set().union(*found.values())), facts)

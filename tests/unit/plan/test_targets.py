@@ -1,5 +1,6 @@
 """Targets: which texts mean a subject, and how they make the scan smaller without changing a decision."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from reconciler.model.selector import Selector
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot
 from reconciler.plan import planner
 from reconciler.plan.targets import find_candidates, find_subjects, find_targets, matches
+from reconciler.policies import Policy
 from reconciler.scan import select
 from reconciler.text.escape import escape_name, quoted, unescape_name
 from tests.strategies.facts import NOW_MS, floor, group, leaders, partition, planned, removal, snapshot, topic
@@ -43,17 +45,22 @@ def answered(facts: ClusterSnapshot, request: ScanRequest) -> ClusterSnapshot:
     )
 
 
+def request_of(policies: Sequence[Policy], targets: Sequence[str]) -> ScanRequest:
+    """What a plan of these targets reads."""
+    addresses = set().union(*find_targets(targets, policies).values())
+    return planner.scan_request(policies, NOW_MS, candidates=addresses)
+
+
 @settings(deadline=None, max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(planner_inputs())
 def test_a_smaller_scan_changes_no_decision(given_input: PlannerInput) -> None:
     """Whatever a target leaves out of the scan, the plan of the target stays the same."""
-    facts, policies = given_input.snapshot, given_input.policies
-    fixed = {"cluster": given_input.cluster, "policies": policies, "waivers": given_input.waivers}
-    for decision in planner.plan(**fixed, snapshot=facts).decisions[:2]:
+    facts, policies = given_input.snapshot, list(given_input.policies)
+    fixed = {"cluster": given_input.cluster, "waivers": given_input.waivers}
+    for decision in planned(policies, facts, **fixed).decisions[:2]:
         targets = [str(decision.address)]
-        smaller = answered(facts, planner.scan_request(policies, NOW_MS, targets=targets))
-        expected = planner.plan(**fixed, snapshot=facts, targets=targets)
-        found = planner.plan(**fixed, snapshot=smaller, targets=targets)
+        expected = planned(policies, facts, **fixed, targets=targets)
+        found = planned(policies, answered(facts, request_of(policies, targets)), **fixed, targets=targets)
         assert found.decisions == expected.decisions
         assert found.limits == expected.limits
 
@@ -61,12 +68,12 @@ def test_a_smaller_scan_changes_no_decision(given_input: PlannerInput) -> None:
 def test_a_target_makes_the_scan_smaller() -> None:
     """One partition of a policy with a pattern: the other policies and topics are not read."""
     policies = [floor("clicks-*", keep=LAST, expectAtMost=9), removal("old-*", expectAtMost=9), leaders("payments")]
-    request = planner.scan_request(policies, NOW_MS, targets=["clicks-1[3]"])
+    request = request_of(policies, ["clicks-1[3]"])
     (topics,) = request.topics
     assert [selector.text for selector in topics.topics] == ["clicks-*"], "only where it is listed"
     assert topics.only == {"clicks-1": {3}}
     assert not request.groups
-    request = planner.scan_request(policies, NOW_MS, targets=["old-etl"])
+    request = request_of(policies, ["old-etl"])
     assert not request.topics
     assert request.groups[0].groups == (Selector("old-*"),)
     assert request.groups[0].only == {"old-etl"}
@@ -74,9 +81,9 @@ def test_a_target_makes_the_scan_smaller() -> None:
 
 
 def test_targets_of_one_topic_add_up() -> None:
-    request = planner.scan_request([floor(keep=LAST)], NOW_MS, targets=["orders[3]", "orders[1]"])
+    request = request_of([floor(keep=LAST)], ["orders[3]", "orders[1]"])
     assert [topics.only for topics in request.topics] == [{"orders": {1, 3}}]
-    whole = planner.scan_request([floor(keep=LAST)], NOW_MS, targets=["orders[3]", "orders"])
+    whole = request_of([floor(keep=LAST)], ["orders[3]", "orders"])
     assert [topics.only for topics in whole.topics] == [{"orders": None}]
 
 
@@ -92,14 +99,14 @@ def test_no_candidate_means_none() -> None:
 def test_metadata_is_read_as_a_whole() -> None:
     """The tolerance of a LeaderPolicy compares all leaders that it selects."""
     policies = [leaders("orders", "payments")]
-    assert planner.scan_request(policies, NOW_MS, targets=["orders[0]"]) == planner.scan_request(policies, NOW_MS)
+    assert request_of(policies, ["orders[0]"]) == planner.scan_request(policies, NOW_MS)
 
 
 def test_a_target_of_several_policies_is_planned_for_each() -> None:
     """`--target 'orders[0]'` once asked which policy is meant; those without decision are none."""
     policies = [floor(keep=LAST), leaders("orders"), removal("*", expectAtMost=9)]
     facts = snapshot(partition(0), partition(1), topic(partitions=2), group("old-etl"))
-    narrow = answered(facts, planner.scan_request(policies, NOW_MS, targets=["orders[0]"]))
+    narrow = answered(facts, request_of(policies, ["orders[0]"]))
     plan = planned(policies, narrow, targets=["orders[0]"])
     addresses = ["LeaderPolicy/all/orders[0]", "RetentionFloor/gdpr/orders[0]"]
     assert [str(decision.address) for decision in plan.decisions] == addresses
@@ -121,7 +128,7 @@ def test_a_target_of_several_policies_is_planned_for_each() -> None:
 def test_a_wrong_target_fails_before_the_scan(text: str, reason: str) -> None:
     """The scan of a large cluster once ran for minutes before the typing error was reported."""
     with pytest.raises(UsageError) as error:
-        planner.scan_request([floor(keep=LAST)], NOW_MS, targets=[text])
+        request_of([floor(keep=LAST)], [text])
     assert reason in str(error.value)
 
 
