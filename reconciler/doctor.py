@@ -151,7 +151,7 @@ def doctor_report(check: ClusterCheck, purpose: Role) -> Report:
 
 def _item(label: str, sentence: str, severity: Severity = Severity.PLAIN) -> Item:
     severity = Severity.ERROR if label in ("MISSING", "SILENT") else severity
-    return Item(column=f"{label:<8}", subject=(sentence,), severity=severity)
+    return Item(subject=(f"{label:<8} {sentence}",), severity=severity)
 
 
 def _versions(versions: Sequence[BrokerVersion], requests: Sequence[RequiredRequest]) -> Iterator[Item]:

@@ -27,7 +27,7 @@ def _limit(limit: Limit) -> Entry:
         f" the policy that causes most of it. Next: {limit.remedy}, or let a reviewed Waiver of `{limit.id}` allow this"
         f" policy more until an instant at most {days} ahead."
     )
-    return Entry(limit.id, "", limit.words, explanation)
+    return Entry(limit.id, limit.words, explanation)
 
 
 LIMIT_CODES = {limit.id: _limit(limit) for limit in (*LIMITS, CONNECTION)}
@@ -35,12 +35,7 @@ EXIT_CODES = {
     f"exit-{number}": entry._replace(code=f"exit-{number}")
     for number, entry in read_catalogue("reconciler.cli", "exit_codes.md").items()
 }
-ALL_CODES: Mapping[str, Entry] = {
-    **CODES,
-    **{code: Entry(code, entry.origin, entry.title, entry.explanation) for code, entry in BLOCK_CODES.items()},
-    **LIMIT_CODES,
-    **EXIT_CODES,
-}
+ALL_CODES: Mapping[str, Entry] = {**CODES, **BLOCK_CODES, **LIMIT_CODES, **EXIT_CODES}
 """Code → its text: M codes, B codes, limits and exit codes, in this order."""
 
 

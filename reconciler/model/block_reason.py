@@ -6,8 +6,6 @@ B3xx group removals. A code keeps its meaning for ever; a new meaning is a new c
 block_codes.md: each heading has the code, its origin unless that is the cluster, and the title.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
@@ -94,23 +92,9 @@ class Origin(StrEnum):
     CLUSTER = "cluster"
 
 
-@dataclass(frozen=True, slots=True)
-class BlockCode:
-    """A code's title, its cause, and what to do next; empty where that depends on the subject."""
-
-    title: str
-    cause: str
-    next_step: str
-    origin: Origin
-
-    @property
-    def explanation(self) -> str:
-        """The paragraph of `explain`: the cause and the next step."""
-        return f"{self.cause} {self.next_step[0].upper()}{self.next_step[1:]}." if self.next_step else self.cause
+BLOCK_CODES = read_catalogue("reconciler.model", "block_codes.md")
 
 
-BLOCK_CODES: Mapping[str, BlockCode] = {
-    code: BlockCode(title, cause, next_step, Origin(origin or Origin.CLUSTER))
-    for code, origin, title, paragraph in read_catalogue("reconciler.model", "block_codes.md").values()
-    for cause, _, next_step in [paragraph.partition(" Next: ")]
-}
+def origin_of(code: str) -> Origin:
+    """Return where the reason of a code lies."""
+    return Origin(BLOCK_CODES[code].word or Origin.CLUSTER)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from reconciler.errors import PlanUnusable
-from reconciler.model.block_reason import BLOCK_CODES, BlockReason, Origin
+from reconciler.model.block_reason import BlockReason, Origin, origin_of
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address, format_address
 from reconciler.model.outcome import Outcome, Status
@@ -140,7 +140,7 @@ def _decision(
             return ended(Status.WAITING, decision.reason, held=decision.until_ms is None)
         case Blocked() | Skipped():
             is_unread = isinstance(decision, Blocked) and decision.unread
-            status = Status.NOT_ATTEMPTED if is_unread else _STATUS_OF[BLOCK_CODES[decision.code].origin]
+            status = Status.NOT_ATTEMPTED if is_unread else _STATUS_OF[origin_of(decision.code)]
             return ended(status, f"{decision.reason} ({decision.code})")
     if not (policy.select_among({action.address.name}) and policy.claims(action.address)):
         return ended(Status.BLOCKED, f"{place} does not select it any more")

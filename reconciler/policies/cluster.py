@@ -9,7 +9,7 @@ from reconciler.operations import OPERATIONS
 from reconciler.operations.base import Limit
 from reconciler.operations.touchable import Protection
 from reconciler.policies import client_properties
-from reconciler.policies.base import ClusterMetadata, Envelope, Guards, ManifestModel
+from reconciler.policies.base import Envelope, Guards, ManifestModel
 from reconciler.policies.fields import Count, Percent, Selectors, TopicName, TopicSelectors, optional, required
 from reconciler.policies.validation import ValidationIssue
 
@@ -105,7 +105,6 @@ class Cluster(Envelope):
     """One Kafka cluster: identity, connection, protections, limits."""
 
     kind: Literal["Cluster"] = Field(description="Which kind of manifest this is.", examples=["Cluster"])
-    metadata: ClusterMetadata = Field(description="The name of this manifest, its owner and its reason.")
     spec: ClusterSpec = Field(description="Identity, connection, protections and limits of one cluster.")
 
     @property

@@ -70,9 +70,7 @@ def _section(section: Section, *, width: int | None, full: bool) -> Iterator[Tex
 
 def _item(item: Item, *, width: int | None, margin: str, of_policy: str) -> Iterator[Text]:
     subject, text, style = plain(item.subject), plain(join(", ", item.loss, item.text)), _STYLES[item.severity]
-    if item.column:
-        head = f"{margin}{item.column} {subject}"
-    elif item.label:
+    if item.label:
         head = f"{item.label}: {' — '.join(filter(None, (subject, text)))}"
     else:
         head = f"{margin}{': '.join(filter(None, (f'{subject}{of_policy}', text)))}" if subject else text

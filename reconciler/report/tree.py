@@ -44,13 +44,11 @@ class Severity(StrEnum):
 class Item:
     """One statement of a report.
 
-    `label`: the sort of statement, such as `Blocked`. `column`: the same as a word in the margin of a
-    list. `text`: what is said of the subject. `loss`: what cannot be undone. `code`: a stable id of
-    the statement. `end`: line and column before which the text at `location` ends; 0: unknown.
+    `label`: the sort of statement, such as `Blocked`. `text`: what is said of the subject. `loss`: what
+    cannot be undone. `code`: a stable id of the statement. `end`: line and column before which the text at `location` ends; 0: unknown.
     `facts`: labelled values, for explanations. `counts`: of a total, its subjects by their sort.
     """
 
-    column: str = ""
     label: str = ""
     subject: Phrase = ()
     text: Phrase = ()

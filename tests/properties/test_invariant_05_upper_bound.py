@@ -5,7 +5,7 @@ within what the manifests of now decide, whatever changed.
 from hypothesis import given, settings
 
 from reconciler.model.action import Action
-from reconciler.model.block_reason import BLOCK_CODES, Origin
+from reconciler.model.block_reason import Origin, origin_of
 from reconciler.model.outcome import Status
 from reconciler.model.plan import Blocked, Skipped
 from reconciler.model.ports import Election
@@ -50,7 +50,7 @@ def test_every_action_of_a_saved_plan_has_one_result(days: tuple[PlannerInput, P
         decision = next((now[at] for at in with_parents(outcome.action.address) if at in now), None)
         if isinstance(decision, Blocked | Skipped) and outcome not in checked.done:
             is_unread = isinstance(decision, Blocked) and decision.unread
-            status = Status.NOT_ATTEMPTED if is_unread else BY_ORIGIN[BLOCK_CODES[decision.code].origin]
+            status = Status.NOT_ATTEMPTED if is_unread else BY_ORIGIN[origin_of(decision.code)]
             assert (outcome.status, outcome.detail) == (status, f"{decision.reason} ({decision.code})")
 
 

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import reconciler
-from reconciler.model.block_reason import BLOCK_CODES, BlockReason, Origin
+from reconciler.model.block_reason import BLOCK_CODES, BlockReason, Origin, origin_of
 from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import Blocked, Skipped
 
@@ -42,7 +42,7 @@ def test_codes_have_a_next_step_unless_it_depends_on_the_subject() -> None:
 
 def test_each_code_has_its_origin() -> None:
     """It decides between blocked, not attempted and stale; all others are of the cluster."""
-    by_origin = {origin: [code for code, text in BLOCK_CODES.items() if text.origin is origin] for origin in Origin}
+    by_origin = {origin: [code for code in BLOCK_CODES if origin_of(code) is origin] for origin in Origin}
     assert " ".join(by_origin[Origin.MANIFESTS]) == "B105 B106 B107 B201 B210 B214 B215 B302 B305 B306"
     assert by_origin[Origin.UNREAD] == ["B103", "B104", "B109", "B203"]
 
