@@ -167,9 +167,7 @@ def measure_lookups(engine: Engine, servers: str, runs: int, manifests: str) -> 
                 progress=lambda *_step: None,
             )
             seconds["scan_s"].append(time.perf_counter() - start_s)
-            planned = planner.plan(
-                cluster=loaded.cluster, policies=loaded.policies, waivers=loaded.waivers, snapshot=snapshot
-            )
+            planned = planner.plan(loaded, snapshot)
             asked = planner.asked_lookups(planned.decisions)
             seconds["lookups_s"].append(measure_seconds(partial(look_up, session, asked, snapshot.partitions)))
             seconds["partitions"].append(len(asked))

@@ -291,9 +291,7 @@ def _plan_and_recheck(steps: Steps, manifests: ClusterManifests, path: Path) -> 
     steps.mark("plan")
 
     def plan(snapshot: ClusterSnapshot) -> tuple[Plan, Lookups]:
-        planned = planner.plan(
-            cluster=manifests.cluster, policies=manifests.policies, waivers=manifests.waivers, snapshot=snapshot
-        )
+        planned = planner.plan(manifests, snapshot)
         return planned, planner.asked_lookups(planned.decisions)
 
     planned, snapshot = pipeline.decide_with_lookups(_session(), snapshot, plan, lambda *_step: None)
@@ -309,7 +307,7 @@ def _plan_and_recheck(steps: Steps, manifests: ClusterManifests, path: Path) -> 
     steps.mark("decisions")
 
     def check(snapshot: ClusterSnapshot) -> tuple[recheck.Recheck, Lookups]:
-        checked = recheck.recheck(planned, manifests.cluster, manifests.policies, manifests.waivers, snapshot)
+        checked = recheck.recheck(planned, manifests, snapshot)
         return checked, checked.asked
 
     checked, _snapshot = pipeline.decide_with_lookups(_session(), snapshot, check, lambda *_step: None)

@@ -95,16 +95,7 @@ def plan(
 
     def decide(snapshot: ClusterSnapshot) -> tuple[Plan, Lookups]:
         planned = planner.plan(
-            cluster=manifests.cluster,
-            policies=manifests.policies,
-            waivers=manifests.waivers,
-            readers=manifests.readers,
-            snapshot=snapshot,
-            source=source,
-            expires_after_ms=expires_after_ms,
-            candidates=candidates,
-            modes=modes,
-            connection_changes=manifests.connection_changes,
+            manifests, snapshot, source=source, expires_after_ms=expires_after_ms, candidates=candidates, modes=modes
         )
         return planned, planner.asked_lookups(planned.decisions)
 
@@ -118,14 +109,7 @@ def plan(
     if reviewed is None:
         return planned
     bounded = restrict_to(planned, reviewed)  # does less than the limits have counted
-    verdicts = limits.verdicts(
-        bounded.decisions,
-        manifests.cluster,
-        manifests.waivers,
-        snapshot,
-        connection_changes=manifests.connection_changes,
-    )
-    return replace(bounded, limits=verdicts)
+    return replace(bounded, limits=limits.verdicts(bounded.decisions, manifests, snapshot))
 
 
 def check_approval(planned: Plan, expect_digest: str | None) -> None:
@@ -252,7 +236,7 @@ def _decide_again(needed: Plan, run: Run, now_ms: int) -> tuple[recheck.Recheck,
         return replace(recheck.scan_request(needed, manifests.policies, observed_at_ms), commit_records=True)
 
     def decide(snapshot: ClusterSnapshot) -> tuple[recheck.Recheck, Lookups]:
-        checked = recheck.recheck(needed, manifests.cluster, manifests.policies, manifests.waivers, snapshot)
+        checked = recheck.recheck(needed, manifests, snapshot)
         return checked, checked.asked
 
     snapshot = scan(run, request, engine=engine, observed_at_ms=now_ms)

@@ -158,9 +158,7 @@ def _refuse_misspelt_diff(paths: Paths) -> None:
 
 def _announce_new_cluster(manifests: ClusterManifests) -> None:
     """Say that a Cluster without policies is new: nothing connects to it before the merge."""
-    verdict = limits.connection_verdict(
-        manifests.cluster, manifests.waivers, manifests.connection_changes, now_ms=wall_clock_ms()
-    )
+    verdict = limits.connection_verdict(manifests, now_ms=wall_clock_ms())
     if not verdict.passed:
         raise Refused(verdict.message)
     console.print_stderr(f"{manifests.cluster.metadata.name}: new, and without policies to plan; {verdict.message}")

@@ -40,13 +40,11 @@ class ClusterManifests(RuleSet):
 
     Policies, waivers and readers are sorted by address, files by path.
 
-    `connection_changes`: fields of the connection that the files change, and that are not followed.
     `base`: the trusted manifests of the cluster; None: there are none. `proposed`: the Cluster with the
     connection of the files; None: `cluster` has it.
     """
 
     files: tuple[ManifestFile, ...]
-    connection_changes: tuple[str, ...] = ()
     base: RuleSet | None = None
     proposed: Cluster | None = None
 

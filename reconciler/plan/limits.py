@@ -14,7 +14,8 @@ from reconciler.model.plan import NEXT, Decision, LimitVerdict, UsedWaiver
 from reconciler.model.snapshot import ClusterSnapshot, Unknown
 from reconciler.operations import Operation
 from reconciler.operations.base import Limit
-from reconciler.policies.cluster import CONNECTION, LIMITS, Cluster
+from reconciler.plan.rules import RuleSet
+from reconciler.policies.cluster import CONNECTION, LIMITS
 from reconciler.policies.waiver import Waiver
 from reconciler.text.formatting import approximate_duration, format_instant, round_up
 
@@ -27,14 +28,7 @@ _WAIVER_MS = 7 * 24 * _HOUR_MS
 
 
 @gc_paused()
-def verdicts(
-    decisions: Iterable[Decision],
-    cluster: Cluster,
-    waivers: Iterable[Waiver],
-    snapshot: ClusterSnapshot,
-    *,
-    connection_changes: Sequence[str] = (),
-) -> tuple[LimitVerdict, ...]:
+def verdicts(decisions: Iterable[Decision], rules: RuleSet, snapshot: ClusterSnapshot) -> tuple[LimitVerdict, ...]:
     """Return one verdict for each limit, in the manifest's order, after that of a changed connection.
 
     A share of an unknown total refuses, but only where there are actions that it would bound.
@@ -54,17 +48,15 @@ def verdicts(
                 bucket = buckets[limit.id][name]
                 bucket.amounts[policy][counted] += amount
                 bucket.uncounted += uncounted
-    ordered = sorted(waivers, key=lambda waiver: waiver.address)
     now_ms = snapshot.observed_at_ms
-    changed = [connection_verdict(cluster, ordered, connection_changes, now_ms=now_ms)] if connection_changes else []
+    changed = [connection_verdict(rules, now_ms=now_ms)] if rules.connection_changes else []
     return (
         *changed,
         *(
             _verdict(
                 limit,
-                cluster,
+                rules,
                 [bucket for _name, bucket in sorted(buckets[limit.id].items())],
-                [waiver for waiver in ordered if waiver.spec.limit == limit.id],
                 places,
                 now_ms=now_ms,
             )
@@ -73,16 +65,13 @@ def verdicts(
     )
 
 
-def connection_verdict(
-    cluster: Cluster, waivers: Iterable[Waiver], changes: Sequence[str], *, now_ms: int
-) -> LimitVerdict:
-    """Return whether a waiver allows that the manifests connect elsewhere. `changes`: fields."""
+def connection_verdict(rules: RuleSet, *, now_ms: int) -> LimitVerdict:
+    """Return whether a waiver allows that the manifests connect elsewhere."""
+    cluster, changes = rules.cluster, rules.connection_changes
     limit = replace(CONNECTION, words=f"{CONNECTION.words} ({', '.join(changes)})")
     bucket = _Bucket("", None)
     bucket.amounts[cluster.address].update(changes)
-    counted = [waiver for waiver in waivers if waiver.spec.limit == limit.id]
-    places = {cluster.address: cluster.declared_at}
-    return _verdict(limit, cluster, [bucket], counted, places, now_ms=now_ms)
+    return _verdict(limit, rules, [bucket], {cluster.address: cluster.declared_at}, now_ms=now_ms)
 
 
 @dataclass(slots=True)
@@ -120,16 +109,15 @@ class _Bucket:
 
 def _verdict(
     limit: Limit,
-    cluster: Cluster,
+    rules: RuleSet,
     buckets: Sequence[_Bucket],
-    waivers: Iterable[Waiver],
     places: Mapping[Address, SourceLocation],
     *,
     now_ms: int,
 ) -> LimitVerdict:
     """Return whether each bucket is within the limit of the cluster, and why. `places`: of declarations."""
-    most = cluster.limit(limit)
-    valid, ignored = _sort_out(waivers, now_ms)
+    most = rules.cluster.limit(limit)
+    valid, ignored = _sort_out((waiver for waiver in rules.waivers if waiver.spec.limit == limit.id), now_ms)
     used: dict[Address, UsedWaiver] = {}
     refused: list[tuple[_Bucket, list[Address]]] = []
     observed: float | None = 0.0
@@ -165,7 +153,7 @@ def _verdict(
         message = f"{limit.words}{place}: {share}{unit}, the limit is {bound}"
         if refused:
             message += f"; most of it by {worst} ({places[worst]})"
-            advice = f"{NEXT}{_advice(limit, most, refused, cluster.metadata.name, now_ms)}"
+            advice = f"{NEXT}{_advice(limit, most, refused, rules.cluster.metadata.name, now_ms)}"
     used_waivers = tuple(used[policy] for policy in sorted(used))
     left = {waiver: approximate_duration(waiver.expires_ms - now_ms) for waiver in used_waivers}
     clauses = [f"; Waiver/{w.name} allows {w.policy} {_number(w.value)} for {time} more" for w, time in left.items()]
@@ -190,7 +178,7 @@ def _sort_out(waivers: Iterable[Waiver], now_ms: int) -> tuple[dict[Address, Use
     """Return the highest waiver of each policy, and in words those that do not count."""
     valid: dict[Address, UsedWaiver] = {}
     ignored: list[str] = []
-    for waiver in waivers:
+    for waiver in sorted(waivers, key=lambda waiver: waiver.address):
         spec, policy = waiver.spec, Address.parse(waiver.spec.policy)
         if spec.expires <= now_ms:
             ignored.append(f"; {waiver.address} expired at {format_instant(spec.expires)} and does not count")

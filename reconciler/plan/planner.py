@@ -26,13 +26,11 @@ from reconciler.operations.touchable import Protection
 from reconciler.plan import limits
 from reconciler.plan.conflicts import ConflictIndex
 from reconciler.plan.expiry_and_cluster import check_cluster_id
+from reconciler.plan.rules import RuleSet
 from reconciler.plan.targets import restrict_request, with_parents
 from reconciler.plan.unmatched import find_unmatched
 from reconciler.policies import Policy
 from reconciler.policies.base import Selection
-from reconciler.policies.cluster import Cluster
-from reconciler.policies.external_reader import ExternalReader
-from reconciler.policies.waiver import Waiver
 from reconciler.text.formatting import count
 
 DAY_MS = 86_400_000
@@ -62,30 +60,26 @@ def scan_request(
 
 @gc_paused()
 def plan(
-    *,
-    cluster: Cluster,
-    policies: Iterable[Policy],
-    waivers: Iterable[Waiver],
+    rules: RuleSet,
     snapshot: ClusterSnapshot,
-    readers: Sequence[ExternalReader] = (),
+    *,
     source: Source | None = None,
     expires_after_ms: int = DAY_MS,
     candidates: Collection[Address] | None = None,
     modes: Collection[Mode] = ALL_MODES,
-    connection_changes: Sequence[str] = (),
 ) -> Plan:
     """Return one decision for each subject of each policy, and the verdict of the limits.
 
-    `policies`: all of the cluster, since those outside `modes` and `candidates` still claim their
+    `rules`: all of the cluster, since policies outside `modes` and `candidates` still claim their
     subjects. `snapshot` answers `scan_request(…, snapshot.observed_at_ms)` of those inside.
-    `connection_changes`: fields in which the manifests would connect elsewhere.
     `candidates`: the only subjects to plan, such as those of `find_candidates`; None: all.
 
     Raises WrongCluster for facts of another cluster.
     """
+    cluster = rules.cluster
     check_cluster_id(cluster, snapshot.cluster_id, "the facts are of")
     addresses = None if candidates is None else frozenset(candidates)
-    planned, found = decide(cluster, policies, snapshot, addresses=addresses, modes=modes)
+    planned, found = decide(rules, snapshot, addresses=addresses, modes=modes)
     decisions = sort_decisions(found)
     planned_policies = [selection.policy for selection in planned]
     return Plan(
@@ -94,12 +88,12 @@ def plan(
         observed_at_ms=snapshot.observed_at_ms,
         expires_at_ms=snapshot.observed_at_ms + expires_after_ms,
         decisions=decisions,
-        limits=limits.verdicts(decisions, cluster, waivers, snapshot, connection_changes=connection_changes),
+        limits=limits.verdicts(decisions, rules, snapshot),
         source=source or Source(),
         targets=tuple(sorted(map(str, addresses or ()))),
         incomplete=tuple(_incomplete(planned_policies, decisions, snapshot)),
         unseen=(_HIDDEN.format(cluster.address, cluster.declared_at),) if snapshot.consumer_offsets_hidden else (),
-        unmatched=tuple(find_unmatched(cluster if addresses is None else None, readers, planned, snapshot)),
+        unmatched=tuple(find_unmatched(rules if addresses is None else None, planned, snapshot)),
         notes=tuple(
             PolicyInfo(policy=policy.address, owner=policy.metadata.owner, reason=policy.metadata.reason)
             for policy in planned_policies
@@ -109,8 +103,7 @@ def plan(
 
 
 def decide(
-    cluster: Cluster,
-    policies: Iterable[Policy],
+    rules: RuleSet,
     snapshot: ClusterSnapshot,
     *,
     addresses: frozenset[Address] | None,
@@ -123,13 +116,13 @@ def decide(
     # What blocks the topic or the policy of a target blocks the target.
     above = {address for target in addresses or () for address in with_parents(target)}
     of_policy = None if addresses is None else _by_policy(addresses)
-    selections = sorted((policy.select(snapshot) for policy in policies), key=lambda s: s.policy.address)
+    selections = sorted((policy.select(snapshot) for policy in rules.policies), key=lambda s: s.policy.address)
     conflicts = ConflictIndex(selections)
     planned = [s for s in selections if s.policy.mode in modes and (addresses is None or s.policy.address in above)]
     decisions = (
         Satisfied(decision.address) if addresses is None and isinstance(decision, Satisfied) else decision
         for selection in planned
-        for decision in _decide(_narrow(selection, of_policy), conflicts, cluster.protection, snapshot)
+        for decision in _decide(_narrow(selection, of_policy), conflicts, rules.cluster.protection, snapshot)
         # Narrowing never changes a decision, only whether it is part of the plan.
         if addresses is None or decision.address in above or not addresses.isdisjoint(with_parents(decision.address))
     )

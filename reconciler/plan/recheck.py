@@ -5,7 +5,7 @@ again right before each request.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from reconciler.errors import PlanUnusable
@@ -20,10 +20,9 @@ from reconciler.model.snapshot import ClusterSnapshot, Lookups
 from reconciler.operations import Operation
 from reconciler.plan import limits, planner
 from reconciler.plan.expiry_and_cluster import check_usable
+from reconciler.plan.rules import RuleSet
 from reconciler.plan.targets import with_parents
 from reconciler.policies import Policy
-from reconciler.policies.cluster import Cluster
-from reconciler.policies.waiver import Waiver
 
 _STATUS_OF = {
     Origin.MANIFESTS: Status.BLOCKED,
@@ -83,22 +82,20 @@ def scan_request(saved: Plan, policies: Iterable[Policy], now_ms: int) -> ScanRe
 
 
 @gc_paused()
-def recheck(
-    saved: Plan, cluster: Cluster, policies: Sequence[Policy], waivers: Sequence[Waiver], snapshot: ClusterSnapshot
-) -> Recheck:
+def recheck(saved: Plan, rules: RuleSet, snapshot: ClusterSnapshot) -> Recheck:
     """Decide again with the policies, protections, limits, waivers and facts of now, within `saved`.
 
-    `snapshot` answers `scan_request(saved, policies, snapshot.observed_at_ms)`. Raises WrongCluster, and
+    `snapshot` answers `scan_request(saved, rules.policies, snapshot.observed_at_ms)`. Raises WrongCluster, and
     PlanUnusable for a plan that has expired, is of the future, or acts on one subject twice.
     """
-    operations = [action for action in saved.actions if isinstance(action, Operation)]
+    operations, cluster = [action for action in saved.actions if isinstance(action, Operation)], rules.cluster
     cluster_ids = {"the brokers are": snapshot.cluster_id, f"{cluster.address} names": cluster.spec.cluster_id}
     check_usable(saved, snapshot.observed_at_ms, cluster_ids)
     _check_subjects(operations)
     asked = frozenset(action.address for action in operations)
-    _selections, decided = planner.decide(cluster, policies, snapshot, addresses=asked)
+    _selections, decided = planner.decide(rules, snapshot, addresses=asked)
     decisions = {decision.address: decision for decision in decided}
-    by_address = {policy.address: policy for policy in policies}
+    by_address = {policy.address: policy for policy in rules.policies}
     bounded, remaining, outcomes, done = list[Operation](), list[Operation](), list[Outcome](), list[Outcome]()
     for action in operations:
         if (reason := action.done_reason(snapshot)) is not None:
@@ -111,7 +108,7 @@ def recheck(
         else:
             bounded.append(decision)
             remaining.append(decision.within(action))
-    verdicts = limits.verdicts(bounded, cluster, waivers, snapshot)
+    verdicts = limits.verdicts(bounded, rules, snapshot)
     lookups = planner.asked_lookups(decisions.values())
     return Recheck(tuple(remaining), tuple(outcomes), tuple(done), verdicts, lookups)
 

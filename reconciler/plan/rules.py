@@ -23,12 +23,16 @@ _M = TypeVar("_M", Policy, Waiver, ExternalReader)
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """The manifests of one cluster."""
+    """The manifests of one cluster.
+
+    `connection_changes`: fields of the connection that they change, and that are not followed.
+    """
 
     cluster: Cluster
-    policies: Sequence[Policy]
-    waivers: Sequence[Waiver]
+    policies: Sequence[Policy] = ()
+    waivers: Sequence[Waiver] = ()
     readers: Sequence[ExternalReader] = ()
+    connection_changes: Sequence[str] = ()
 
 
 def continuous_policies(rules: RuleSet, base: RuleSet | None = None) -> tuple[Rule, ...]:

@@ -12,6 +12,7 @@ from reconciler.model.plan import Unmatched
 from reconciler.model.selector import Selector, SelectorSet, select
 from reconciler.model.snapshot import ClusterSnapshot, ExternalPosition
 from reconciler.operations.consumers import undeclared_syncs
+from reconciler.plan.rules import RuleSet
 from reconciler.policies import Policy
 from reconciler.policies.base import Selection
 from reconciler.policies.cluster import Cluster
@@ -33,12 +34,12 @@ _REGEX_SYNTAX = re.compile(r"[.^$*+?{}\[\]|()\\]")
 
 
 def find_unmatched(
-    cluster: Cluster | None, readers: Sequence[ExternalReader], planned: Sequence[Selection], snapshot: ClusterSnapshot
+    rules: RuleSet | None, planned: Sequence[Selection], snapshot: ClusterSnapshot
 ) -> Iterator[Unmatched]:
-    """Yield the warnings about policies and guards. `cluster` None: the plan is narrowed, so of policies only."""
-    if cluster is not None:
-        yield from _guards(cluster, snapshot)
-        yield from _readers(cluster, readers, planned, snapshot)
+    """Yield the warnings about policies and guards. `rules` None: the plan is narrowed, so of policies only."""
+    if rules is not None:
+        yield from _guards(rules.cluster, snapshot)
+        yield from _readers(rules, planned, snapshot)
     for selection in planned:
         yield from _policy(selection, snapshot)
         yield from _guards(selection.policy, snapshot)
@@ -92,15 +93,13 @@ def _guards(manifest: Cluster | Policy | ExternalReader, snapshot: ClusterSnapsh
             )
 
 
-def _readers(
-    cluster: Cluster, readers: Sequence[ExternalReader], planned: Sequence[Selection], snapshot: ClusterSnapshot
-) -> Iterator[Unmatched]:
+def _readers(rules: RuleSet, planned: Sequence[Selection], snapshot: ClusterSnapshot) -> Iterator[Unmatched]:
     """Yield the warnings about external readers, and about offset syncs of MirrorMaker 2 that none names.
 
     `planned`: what the policies select. A reader guards only where a policy waits for consumers.
     """
     waiting = [selection for selection in planned if selection.policy.waits_for_consumers is not None]
-    for reader in readers:
+    for reader in rules.readers:
         yield from _guards(reader, snapshot)
         position = snapshot.external.get(reader.request)
         named = position.topics if isinstance(position, ExternalPosition) else frozenset[str]()
@@ -112,6 +111,7 @@ def _readers(
         if of_reader and not any(selection.policy.waits_for_consumers for selection in of_reader):
             reason = "it guards nothing: every floor of its topics says consumers: ignore"
             yield _warning(reader, reason, "say consumers: block or clamp, or remove the reader")
+    cluster = rules.cluster
     syncs = [topic for topic in undeclared_syncs(snapshot) if topic not in (cluster.metadata.expect_none or ())]
     if syncs and any(selection.subjects for selection in waiting):
         reason = (

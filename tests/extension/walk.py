@@ -88,9 +88,7 @@ def scan(cluster: ClusterWithConfigs) -> ClusterSnapshot:
 
 
 def plan(manifests: ClusterManifests, cluster: ClusterWithConfigs) -> Plan:
-    return planner.plan(
-        cluster=manifests.cluster, policies=manifests.policies, waivers=manifests.waivers, snapshot=scan(cluster)
-    )
+    return planner.plan(manifests, scan(cluster))
 
 
 def main(folder: Path) -> None:
@@ -158,7 +156,7 @@ def main(folder: Path) -> None:
 
     # Recheck: another client altered one topic meanwhile, and the action of the other remains.
     cluster.alter_cleanup({"orders": "delete"})
-    checked = recheck.recheck(first_plan, manifests.cluster, manifests.policies, (), scan(cluster))
+    checked = recheck.recheck(first_plan, manifests, scan(cluster))
     assert [action.address.name for action in checked.remaining] == ["clicks"]
     assert [(o.action.address.name, o.status) for o in checked.outcomes] == [("orders", Status.SATISFIED)]
     assert recheck.scan_request(first_plan, manifests.policies, NOW_MS).topics

@@ -150,7 +150,7 @@ class _Driver:
         )
 
         def decide(snapshot: ClusterSnapshot) -> tuple[recheck.Recheck, Lookups]:
-            checked = recheck.recheck(plan, manifests.cluster, manifests.policies, manifests.waivers, snapshot)
+            checked = recheck.recheck(plan, manifests, snapshot)
             return checked, checked.asked
 
         return pipeline.decide_with_lookups(session, snapshot, decide, lambda *_step: None)[0]

@@ -51,14 +51,7 @@ def plan_case(case: str, monkeypatch: pytest.MonkeyPatch) -> Plan:
     manifests = files.load([Path("manifests")], now_ms=codec.NOW_MS).for_cluster()
     request = replace(planner.scan_request(manifests.policies, codec.NOW_MS), external=manifests.reader_requests)
     facts = codec.snapshot(Path("snapshot.json"), request)
-    return planner.plan(
-        cluster=manifests.cluster,
-        policies=manifests.policies,
-        waivers=manifests.waivers,
-        readers=manifests.readers,
-        snapshot=facts,
-        source=Source(commit=COMMIT, manifests=manifests.files),
-    )
+    return planner.plan(manifests, facts, source=Source(commit=COMMIT, manifests=manifests.files))
 
 
 def render_plan_file(plan: Plan) -> str:

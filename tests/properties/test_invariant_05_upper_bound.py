@@ -44,7 +44,7 @@ def test_every_action_of_a_saved_plan_has_one_result(days: tuple[PlannerInput, P
     assert all(outcome.sends == 0 and outcome.removed_max == 0 for outcome in checked.outcomes)
     assert set(checked.done) <= set(checked.outcomes)
     asked = frozenset(action.address for action in plan.actions)
-    _selections, decided = planner.decide(later_day.cluster, later_day.policies, later_day.snapshot, addresses=asked)
+    _selections, decided = planner.decide(later_day.rules, later_day.snapshot, addresses=asked)
     now = {decision.address: decision for decision in decided}
     for outcome in checked.outcomes:
         decision = next((now[at] for at in with_parents(outcome.action.address) if at in now), None)

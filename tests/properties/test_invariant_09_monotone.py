@@ -20,6 +20,7 @@ from reconciler.plan import limits, plan_file
 from reconciler.plan.diff import ActionDiff, compare
 from reconciler.plan.plan_file import approved_fields
 from reconciler.plan.review import restrict_to
+from reconciler.plan.rules import RuleSet
 from tests.strategies import examples, facts
 from tests.strategies.examples import unchecked
 from tests.strategies.planner_inputs import (
@@ -80,7 +81,9 @@ def test_a_waiver_caps_the_total(limit: int, removed: list[int], waived: list[in
         facts.waiver(f"GroupRemoval/p{index}", "groups", value, name=f"w{index}") for index, value in enumerate(waived)
     ]
     cluster = facts.cluster(limits={"groups": limit})
-    verdict = next(v for v in limits.verdicts(actions, cluster, waivers, facts.snapshot()) if v.id == "groups")
+    verdict = next(
+        v for v in limits.verdicts(actions, RuleSet(cluster, waivers=waivers), facts.snapshot()) if v.id == "groups"
+    )
     total, without_waiver = sum(removed), sum(removed[len(waived) :])
     if verdict.passed:
         assert total <= max(limit, sum(waived))
@@ -122,10 +125,9 @@ def test_a_removed_waiver_refuses_no_less(planner_input: PlannerInput) -> None:
 def test_a_removed_action_refuses_no_more(planner_input: PlannerInput, random: Random) -> None:
     """An intersection makes no limit worse; the totals of percentages stay the same."""
     actions = planner_input.plan().actions
-    verdicts_of_some = limits.verdicts(
-        [a for a in actions if random.random() < 0.5], planner_input.cluster, (), planner_input.snapshot
-    )
-    verdicts_of_all = limits.verdicts(actions, planner_input.cluster, (), planner_input.snapshot)
+    rules, some = RuleSet(planner_input.cluster), [a for a in actions if random.random() < 0.5]
+    verdicts_of_some = limits.verdicts(some, rules, planner_input.snapshot)
+    verdicts_of_all = limits.verdicts(actions, rules, planner_input.snapshot)
     assert {v.id for v in verdicts_of_some if not v.passed} <= {v.id for v in verdicts_of_all if not v.passed}
 
 

@@ -28,6 +28,7 @@ from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot, ExternalPosition, GroupType, Unknown
 from reconciler.operations.delete_records import DeleteRecords, LagPolicy
 from reconciler.plan import planner, recheck
+from reconciler.plan.rules import RuleSet
 from reconciler.policies import RetentionFloor
 from tests.fakes.cluster import FakeCluster, FakeGroup, Fault
 from tests.fakes.error_table import Operation
@@ -160,13 +161,12 @@ class Scenario:
 
     def play(self) -> None:
         """Plan, recheck and apply, with changes in between and after each request."""
-        planned = planner.plan(
-            cluster=cluster(limits=NO_LIMITS), policies=[self.policy], waivers=(), snapshot=self.snapshot()
-        )
+        rules = RuleSet(cluster(limits=NO_LIMITS), [self.policy])
+        planned = planner.plan(rules, self.snapshot())
         self.assert_holds(_targets(planned.actions), planned.actions)
         self.change()
         seen = self.snapshot()
-        checked = recheck.recheck(planned, cluster(limits=NO_LIMITS), [self.policy], (), seen)
+        checked = recheck.recheck(planned, rules, seen)
         self.assert_holds(_targets(checked.remaining), planned.actions)
         self.change()
         clock = FakeClock(self.timed.now_ms)

@@ -13,6 +13,7 @@ from reconciler.model.plan import Blocked
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.observation import Observation
 from reconciler.plan import planner
+from reconciler.plan.rules import RuleSet
 from tests.strategies.facts import NOW_MS, cluster, floor, group, reader, snapshot, topic
 from tests.strategies.logs import Log, logs
 
@@ -31,12 +32,7 @@ def test_a_group_is_behind_by_records_only(log: Log, position: int, last: int, c
     if target <= log.log_start:
         return
     behind = log.records(max(position, log.log_start), target)
-    planned = planner.plan(
-        cluster=cluster(limits=NO_LIMITS),
-        policies=[policy],
-        waivers=(),
-        snapshot=snapshot(facts, topic(), group("billing")),
-    )
+    planned = planner.plan(RuleSet(cluster(limits=NO_LIMITS), [policy]), snapshot(facts, topic(), group("billing")))
     (decision,) = planned.decisions
     if behind and (consumers == "block" or behind[0].offset == log.log_start):
         assert isinstance(decision, Blocked), decision
@@ -67,10 +63,8 @@ def test_a_share_counts_no_gap_at_either_end_of_what_stays(log: Log, last: int) 
     of_transactions = topic("__transaction_state", internal=True)
     records = log.stable - log.log_start
     planned = planner.plan(
-        cluster=cluster(limits=NO_LIMITS),
-        policies=[policy],
-        waivers=(),
-        snapshot=snapshot(facts, topic(records=records, records_min=records), of_transactions),
+        RuleSet(cluster(limits=NO_LIMITS), [policy]),
+        snapshot(facts, topic(records=records, records_min=records), of_transactions),
     )
     kept = log.records(target, log.stable)
     counted = kept[-1].offset - kept[0].offset + 1 if kept else 0

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from reconciler.model.plan import Blocked, Decision, Satisfied, Waiting
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.plan import planner
+from reconciler.plan.rules import RuleSet
 from tests.strategies.facts import DAY, NOW_MS, cluster, floor, snapshot, topic
 from tests.strategies.logs import Log, logs
 
@@ -21,12 +22,8 @@ INSTANT_MS = NOW_MS - 7 * DAY
 
 def decide(log: Log, **spec: object) -> Decision:
     policy = floor(keep={"newerThan": "7d"}, **spec)
-    planned = planner.plan(
-        cluster=cluster(limits=NO_LIMITS),
-        policies=[policy],
-        waivers=(),
-        snapshot=snapshot(log.facts(policy.spec.instants_ms(NOW_MS)), topic()),
-    )
+    facts = snapshot(log.facts(policy.spec.instants_ms(NOW_MS)), topic())
+    planned = planner.plan(RuleSet(cluster(limits=NO_LIMITS), [policy]), facts)
     (decision,) = planned.decisions
     return decision
 

@@ -26,6 +26,7 @@ from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import planner, recheck
+from reconciler.plan.rules import RuleSet
 from reconciler.policies import Policy
 from tests.fakes.cluster import FakeCluster, Fault, Request
 from tests.fakes.error_table import Operation
@@ -217,8 +218,7 @@ class ClusterMachine(RuleBasedStateMachine):
         snapshot = self.timed_cluster.snapshot(
             request, self.journal.last_purges(every_ms=5_000, now_ms=self.timed_cluster.now_ms)
         )
-        manifest = cluster(limits=NO_LIMITS)
-        return planner.plan(cluster=manifest, policies=self.policies, waivers=(), snapshot=snapshot)
+        return planner.plan(RuleSet(cluster(limits=NO_LIMITS), self.policies), snapshot)
 
     def _apply(
         self,
@@ -233,7 +233,7 @@ class ClusterMachine(RuleBasedStateMachine):
         snapshot = self.timed_cluster.snapshot(
             request, self.journal.last_purges(every_ms=5_000, now_ms=self.timed_cluster.now_ms)
         )
-        checked = recheck.recheck(planned, cluster(limits=NO_LIMITS), self.policies, (), snapshot)
+        checked = recheck.recheck(planned, RuleSet(cluster(limits=NO_LIMITS), self.policies), snapshot)
         if any(not verdict.passed for verdict in checked.limits):
             return []
         for change in changes_before:

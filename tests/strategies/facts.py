@@ -5,6 +5,7 @@ Times are ages before NOW_MS.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from reconciler.model.names import SourceLocation, TopicPartition
@@ -23,6 +24,7 @@ from reconciler.model.snapshot import (
     Unknown,
 )
 from reconciler.plan import planner
+from reconciler.plan.rules import RuleSet
 from reconciler.plan.targets import check_targets, find_targets
 from reconciler.policies import GroupRemoval, LeaderPolicy, Policy, RetentionFloor
 from reconciler.policies.cluster import Cluster
@@ -196,8 +198,10 @@ def planned(
 ) -> Plan:
     """The plan of one or more policies on these facts, or of what `targets` mean."""
     policy_list = policies if isinstance(policies, list) else [policies]
-    fixed = {"cluster": cluster(), "policies": policy_list, "waivers": (), "snapshot": facts}
+    given = {part.name: changes.pop(part.name) for part in fields(RuleSet) if part.name in changes}
+    rules = RuleSet(**({"cluster": cluster(), "policies": policy_list} | given))
     if not targets:
-        return planner.plan(**(fixed | changes))
+        return planner.plan(rules, facts, **changes)
     found = find_targets(targets, policy_list)
-    return check_targets(found, planner.plan(**(fixed | changes), candidates=set().union(*found.values())), facts)
+    plan = planner.plan(rules, facts, candidates=set().union(*found.values()), **changes)
+    return check_targets(found, plan, facts)

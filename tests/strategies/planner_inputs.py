@@ -29,6 +29,7 @@ from reconciler.model.snapshot import (
 )
 from reconciler.operations.delete_records import LagPolicy
 from reconciler.plan import planner, recheck
+from reconciler.plan.rules import RuleSet
 from reconciler.policies import GroupRemoval, LeaderPolicy, Policy, RetentionFloor
 from reconciler.policies.cluster import Cluster
 from reconciler.policies.waiver import Waiver
@@ -79,18 +80,16 @@ class PlannerInput:
     waivers: tuple[Waiver, ...]
     snapshot: ClusterSnapshot
 
+    @property
+    def rules(self) -> RuleSet:
+        return RuleSet(self.cluster, self.policies, self.waivers)
+
     def plan(self, **changes: Any) -> Plan:
-        arguments = {
-            "cluster": self.cluster,
-            "policies": self.policies,
-            "waivers": self.waivers,
-            "snapshot": self.snapshot,
-        }
-        return planner.plan(**(arguments | changes))
+        return planner.plan(self.rules, self.snapshot, **changes)
 
     def recheck(self, saved: Plan) -> recheck.Recheck:
         """Decide the actions of a saved plan again, by these policies and on these facts."""
-        return recheck.recheck(saved, self.cluster, self.policies, self.waivers, self.snapshot)
+        return recheck.recheck(saved, self.rules, self.snapshot)
 
 
 def seeded(build: Callable[[Random], T]) -> st.SearchStrategy[T]:

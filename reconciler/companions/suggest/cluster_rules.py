@@ -11,6 +11,7 @@ from reconciler.model.action import Action
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, Unknown
 from reconciler.operations.touchable import system_topic_block
 from reconciler.plan import limits
+from reconciler.plan.rules import RuleSet
 from reconciler.policies import RetentionFloor
 from reconciler.policies.cluster import LIMITS
 from reconciler.policies.fields import TOPIC_TEXT
@@ -76,7 +77,7 @@ def find_limits(cluster_facts: ClusterFacts, collector: Collector, actions: Sequ
         collector.cannot_tell(reason)
         return
     totals = _limit_totals(snapshot)
-    verdicts = {v.id: v for v in limits.verdicts(actions, cluster, (), snapshot)}
+    verdicts = {v.id: v for v in limits.verdicts(actions, RuleSet(cluster), snapshot)}
     for limit in LIMITS:
         if limit.id not in totals:
             continue

@@ -12,6 +12,7 @@ from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import LimitVerdict, UsedWaiver
 from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.plan import limits
+from reconciler.plan.rules import RuleSet
 from reconciler.policies.cluster import LIMITS
 from reconciler.policies.waiver import Waiver
 from tests import rendering as report
@@ -33,7 +34,9 @@ def verdict(
     """Return the verdict of one limit; every topic has 1,000 records, the cluster 10,000."""
     names = {action.address.name for action in actions}
     snapshot_facts = facts or snapshot(*(topic(name) for name in names), cluster_records=10_000)
-    verdicts = {v.id: v for v in limits.verdicts(actions, cluster(limits=bounds), waivers, snapshot_facts)}
+    verdicts = {
+        v.id: v for v in limits.verdicts(actions, RuleSet(cluster(limits=bounds), waivers=waivers), snapshot_facts)
+    }
     return verdicts[limit]
 
 
@@ -234,7 +237,7 @@ def test_the_waiver_that_is_used(
 def test_an_empty_plan_passes_every_limit() -> None:
     """Unread facts do not matter then."""
     facts = snapshot(cluster_records=LOST)
-    for result in limits.verdicts((), cluster(), (), facts):
+    for result in limits.verdicts((), RuleSet(cluster()), facts):
         assert (result.passed, result.observed, result.worst, result.waivers) == (True, 0.0, None, ())
         assert "nothing counts towards it" in result.message
 
@@ -242,7 +245,9 @@ def test_an_empty_plan_passes_every_limit() -> None:
 def test_decisions_that_are_no_actions_do_not_count() -> None:
     waiting, satisfied = examples.waiting("RetentionFloor/a/x[0]"), examples.satisfied("RetentionFloor/a/x[1]")
     decisions = [examples.blocked(), waiting, satisfied]
-    assert all(v.observed == 0.0 for v in limits.verdicts(decisions, cluster(limits={"topics": 0}), (), snapshot()))
+    assert all(
+        v.observed == 0.0 for v in limits.verdicts(decisions, RuleSet(cluster(limits={"topics": 0})), snapshot())
+    )
 
 
 # --- what could not be counted
@@ -251,7 +256,7 @@ def test_decisions_that_are_no_actions_do_not_count() -> None:
 def test_unread_totals_refuse_no_other_operations() -> None:
     """A plan of removals and elections needs no record counts."""
     facts = snapshot(group("old-etl"), group("b"), cluster_records=LOST)
-    assert all(v.passed for v in limits.verdicts([examples.removal(), examples.election()], cluster(), (), facts))
+    assert all(v.passed for v in limits.verdicts([examples.removal(), examples.election()], RuleSet(cluster()), facts))
 
 
 # --- messages
@@ -388,7 +393,7 @@ def test_old_waivers_do_not_hide_the_refusal() -> None:
 def test_the_decisions_of_a_plan_are_judged_again() -> None:
     """After a restriction the plan does less than the limits counted."""
     plan = examples.plan(purge_of(1))
-    verdicts = limits.verdicts(plan.decisions, cluster(limits={"topics": 0}), (), snapshot(topic("orders")))
+    verdicts = limits.verdicts(plan.decisions, RuleSet(cluster(limits={"topics": 0})), snapshot(topic("orders")))
     assert [v.id for v in verdicts if not v.passed] == ["topics"]
 
 
@@ -399,7 +404,7 @@ CHANGES = ("bootstrapServers", "client.sasl.mechanism")
 
 
 def connection_verdict(*waivers: Waiver, changes: tuple[str, ...] = CHANGES) -> Any:
-    verdicts = limits.verdicts((), cluster(), waivers, snapshot(), connection_changes=changes)
+    verdicts = limits.verdicts((), RuleSet(cluster(), waivers=waivers, connection_changes=changes), snapshot())
     return next((v for v in verdicts if v.id == "connection"), None)
 
 
@@ -412,7 +417,7 @@ def test_a_changed_connection_refuses_the_plan_before_all_limits() -> None:
     )
     assert "propose the connection apart, or let a review add the manifest {" in refused.message
     assert "spec: {policy: Cluster/" in refused.message
-    first, *_ = limits.verdicts((), cluster(), (), snapshot(), connection_changes=("journal",))
+    first, *_ = limits.verdicts((), RuleSet(cluster(), connection_changes=("journal",)), snapshot())
     assert first.id == "connection"
 
 

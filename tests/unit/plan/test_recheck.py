@@ -19,6 +19,7 @@ from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.observation import Observation
 from reconciler.plan import recheck
 from reconciler.plan.expiry_and_cluster import CLOCKS_APART_MAX_MS
+from reconciler.plan.rules import RuleSet
 from reconciler.policies import Policy
 from tests.strategies import examples
 from tests.strategies.facts import (
@@ -69,7 +70,7 @@ def decide(
     """Decide a saved plan again, a minute later, by these policies. `spec`: of the Cluster of now."""
     later = snapshot(*facts, **({"observed_at_ms": LATER_MS} | changes))
     loaded = [policies] if isinstance(policies, Policy) else policies
-    return recheck.recheck(plan, cluster(**(spec or {})), loaded, waivers, later)
+    return recheck.recheck(plan, RuleSet(cluster(**(spec or {})), loaded, waivers), later)
 
 
 LAST = {"last": 10}

@@ -18,6 +18,7 @@ from reconciler.model.snapshot import (
     Unknown,
 )
 from reconciler.plan import planner
+from reconciler.plan.rules import RuleSet
 from reconciler.policies import GroupRemoval, LeaderPolicy, RetentionFloor
 from reconciler.policies.external_reader import ExternalReader
 from tests.golden.wording import mentions
@@ -166,9 +167,7 @@ def test_limits_are_lower_than_the_defaults_and_allow_the_drafts() -> None:
     assert set(limits) == {"topics", "groups", "elections"}
     assert "uncleanElections" not in limits
     cluster = facts.cluster(limits=limits)
-    plan = planner.plan(
-        cluster=cluster, policies=[draft.policy for draft in suggestions.drafts], waivers=(), snapshot=SHARED
-    )
+    plan = planner.plan(RuleSet(cluster, [draft.policy for draft in suggestions.drafts]), SHARED)
     assert [verdict.id for verdict in plan.refused if verdict.id in limits] == []
 
 
