@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -112,7 +111,7 @@ def open_run(
     """
     if (settings.spark_master or "").startswith("sc:"):
         raise UsageError("--spark-master names a Spark Connect server: use --spark-remote")
-    manifests = connect_as_environment(manifests, partial(loading.load_trusted, settings=settings))
+    manifests = connect_as_environment(manifests, lambda path: loading.load([path], settings))
     engine = Engine(
         name=EngineName(settings.engine or manifests.cluster.spec.scan.engine),
         master=settings.spark_master or "local[*]",

@@ -1,7 +1,6 @@
 """Arguments that name manifests, and their loading. Imports neither the Kafka client nor the scan."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -48,7 +47,7 @@ def load(paths: Sequence[Path] | None, settings: Settings) -> ManifestSet:
         if kind := read_kind(path):  # each line of a document would be an error of a manifest
             raise UsageError(wrong_document(path, kind, "a manifest"))
     try:
-        return files.load(paths, now_ms=wall_clock_ms(), cluster=settings.cluster)
+        return files.load(paths, now_ms=wall_clock_ms())
     except ManifestsInvalid as error:
         document = diagnostics_document(error.diagnostics)
         console.write_files(settings, document)
@@ -85,8 +84,3 @@ def load_cluster(
     manifests = load(paths, settings)
     names = [cluster.metadata.name for cluster in manifests.clusters if cluster.spec.cluster_id == cluster_id]
     return manifests.for_cluster(settings.cluster or (names[0] if len(names) == 1 else None))
-
-
-def load_trusted(path: Path, settings: Settings) -> ManifestSet:
-    """Load the manifests that a connection is taken from, whatever clusters they hold."""
-    return load([path], replace(settings, cluster=None))

@@ -116,7 +116,7 @@ def plan(
         raise UsageError(f"--expires-after {expires_after}: expected more than 0s, and at most {longest}")
     reviewed = plan_file.open_plan(within) if within else None
     clusters = loading.load_clusters(paths, settings)
-    trusted = loading.load_trusted(connect_as, settings) if connect_as else None
+    trusted = loading.load([connect_as], settings) if connect_as else None
     if len(clusters) > 1 and (out or reviewed or settings.output_file):
         raise UsageError("--out, --within and --output-file need one cluster: select it with --cluster NAME")
     console.prepare(settings, PLAN, out)

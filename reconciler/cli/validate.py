@@ -20,6 +20,7 @@ from reconciler.text.formatting import count
 def validate(settings: Settings, paths: Paths = None) -> None:
     """Check manifests without a cluster. Exit 1 if a manifest is invalid."""
     manifests = loading.load(paths, settings)
+    loading.selected(manifests, settings)  # refuses a --cluster that is none of theirs
     names = ", ".join(cluster.metadata.name for cluster in manifests.clusters) or "no cluster"
     policies = count(len(manifests.policies), "policy", "policies")
     summary = f"valid: {policies} for {names} in {count(len(manifests.files), 'file')}\n"

@@ -145,17 +145,13 @@ class ManifestSet:
         return parts[name]
 
 
-def load(paths: Sequence[Path], *, now_ms: int, cluster: str | None = None) -> ManifestSet:
+def load(paths: Sequence[Path], *, now_ms: int) -> ManifestSet:
     """Load all manifests below `paths`: files, and *.yaml and *.yml in folders except hidden ones.
 
     A link leads to something below `paths`, too; a path that is a link, below the folder it is in.
-    `now_ms`: the time for rules about instants. `cluster`: must be a cluster of the set.
-    Raises ManifestsInvalid with all diagnostics in file order, UsageError for an unknown `cluster`.
+    `now_ms`: the time for rules about instants. Raises ManifestsInvalid with all diagnostics in file order.
     """
-    manifests = validate_sources(_read(paths), now_ms=now_ms)
-    if cluster is not None:
-        manifests.for_cluster(cluster)
-    return manifests
+    return validate_sources(_read(paths), now_ms=now_ms)
 
 
 def read_contents(paths: Sequence[Path]) -> tuple[str, ...]:

@@ -128,7 +128,7 @@ def _declared_already(cluster: Cluster, subject: str, next_step: str) -> str:
 def _check_folder(folder: Path, settings: Settings) -> None:
     """Load the manifests as `validate` does. Prints the errors, and raises ReconcilerError."""
     try:
-        loading.load_trusted(folder, settings)
+        loading.load([folder], settings)
     except ManifestsInvalid:
         raise ReconcilerError(
             f"with the new files, `reconciler validate` refuses {folder}: correct the errors above that are in your "

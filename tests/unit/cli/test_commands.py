@@ -437,6 +437,8 @@ def test_one_manifest_is_no_plural(tmp_path: Path, capsys: pytest.CaptureFixture
     )
     assert run(["validate", str(tmp_path)]) == 0
     assert capsys.readouterr().out.endswith("\nvalid: 0 policies for one in 1 file\n")
+    assert run(["validate", str(tmp_path), "--cluster", "once"]) == ExitCode.USAGE, "it is not one of them"
+    assert mentions(capsys.readouterr().err, "once", "did you mean `one`?")
 
 
 @pytest.mark.parametrize(

@@ -236,10 +236,10 @@ def test_cluster_is_checked(tmp_path: Path) -> None:
     other = cluster(name="prod-us", cluster_id="9QxT2nUdS7ujRk5w1yZ4LA")
     policy = manifest("RetentionFloor", "orders", GOOD, metadata="cluster: prod-eu")
     write(tmp_path, {"c.yaml": CLUSTER, "u.yaml": other, "a.yaml": policy})
-    loaded = load([tmp_path], now_ms=NOW_MS, cluster="prod-us")
+    loaded = load([tmp_path], now_ms=NOW_MS)
     assert loaded.for_cluster("prod-us").policies == ()
     with pytest.raises(UsageError, match=r"prod-ue\b.*\bprod-eu\b"):
-        load([tmp_path], now_ms=NOW_MS, cluster="prod-ue")
+        loaded.for_cluster("prod-ue")
 
 
 def test_same_set_whatever_the_order(tmp_path: Path) -> None:
