@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby, product
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, cast
@@ -159,10 +159,12 @@ def _tally(decisions: Sequence[Decision], observed: Mapping[str, float] = NO_LIM
     """
     sections = _by_section(decisions)
     actions = sections["actions"]
-    for same in _by_loss(actions):
-        label, severity = ("Cannot", Severity.LOSS) if same[0].irreversible else ("Can", Severity.CHANGE)
-        effects = (f"{effect} ({loss})" if loss else effect for effect, loss in effects_of(same, observed))
-        yield _total(f"{label} be undone", same, "; ".join(effects), severity=severity)
+    for irreversible, groups in groupby(_by_effect(actions), key=lambda same: same[0].irreversible):
+        label, severity = ("Cannot", Severity.LOSS) if irreversible else ("Can", Severity.CHANGE)
+        of_side = list(groups)
+        effects = ((_effect(same), same[0].total_loss(same, observed)) for same in of_side)
+        text = "; ".join(f"{effect} ({loss})" if loss else effect for effect, loss in effects)
+        yield _total(f"{label} be undone", chain.from_iterable(of_side), text, severity=severity)
     if not actions:
         yield Item(label="Changes", text=("none",))
     blocked, unread = [*sections["blocked"], *sections["unread"]], count_subjects_of(sections["unread"])
@@ -186,23 +188,16 @@ def _total(
     return Item(label=label, text=(text or format_counts(counts),), severity=severity, counts=counts)
 
 
-def effects_of(actions: Sequence[Operation], observed: Mapping[str, float] = NO_LIMITS) -> Iterator[tuple[str, str]]:
-    """Yield what the actions of each operation do, and what they lose at most."""
-    for members in _by_operation(actions):
-        addresses = [action.address for action in members]
-        yield members[0].count_effects(addresses), members[0].total_loss(members, observed)
+def _effect(actions: Sequence[Operation]) -> str:
+    """Return what actions of one operation do."""
+    return actions[0].count_effects([action.address for action in actions])
 
 
-def _by_operation(actions: Sequence[Operation]) -> Iterator[list[Operation]]:
-    for operation in reversed(operations.OPERATIONS):
-        if members := [action for action in actions if type(action) is operation]:
-            yield members
-
-
-def _by_loss(actions: Sequence[Operation]) -> Iterator[list[Operation]]:
-    """Yield the irreversible actions, then the others, as far as there are any."""
-    sides = ([action for action in actions if action.irreversible is irreversible] for irreversible in (True, False))
-    return filter(None, sides)
+def _by_effect(actions: Sequence[Operation]) -> Iterator[list[Operation]]:
+    """Yield the irreversible actions of each operation, then the others, as far as there are any."""
+    for irreversible, operation in product((True, False), reversed(operations.OPERATIONS)):
+        if same := [action for action in actions if type(action) is operation and action.irreversible is irreversible]:
+            yield same
 
 
 def count_subjects_of(decisions: Iterable[Decision]) -> str:
@@ -240,8 +235,7 @@ def _headline(plan: Plan) -> str:
     rules = f"; {formatting.count(changes, 'changed rule')}" if changes else ""
     if plan.refused:
         return f"refused by {formatting.count(len(plan.refused), 'limit')}{rules}"
-    effects = (effect for actions in _by_loss(_operations(plan)) for effect, _loss in effects_of(actions))
-    return f"{', '.join(effects) or 'no changes'}{rules}"
+    return f"{', '.join(map(_effect, _by_effect(_operations(plan)))) or 'no changes'}{rules}"
 
 
 def _operations(plan: Plan) -> Sequence[Operation]:
@@ -263,14 +257,13 @@ def _sections(plan: Plan, *, full: bool, pages: dict[str, str]) -> Iterator[Sect
     unchanged = [rule for rule in plan.continuous if rule.change is Change.UNCHANGED]
     others = [rule for rule in plan.continuous if rule.change is not Change.UNCHANGED]
     without_base = all(rule.change is None for rule in others)
-    same = f"{formatting.count(len(unchanged), 'rule')} without further review, the same in the base"
+    as_before = f"{formatting.count(len(unchanged), 'rule')} without further review, the same in the base"
     yield rules("Changes to the rules", plan.rule_changes)
     yield rules("From the merge on, without further review", others, open_items=OPEN_ITEMS, optional=without_base)
-    yield rules(same, unchanged, open_items=0, optional=True)
+    yield rules(as_before, unchanged, open_items=0, optional=True)
     releases = _Releases.of(plan)
-    for actions in _by_loss(_operations(plan)):
-        for of_operation in _by_operation(actions):
-            yield from _policies(plan, of_operation, releases, full=full)
+    for same in _by_effect(actions):
+        yield from _policies(plan, same, releases, full=full)
 
     sections = _by_section(decision for decision in plan.decisions if not isinstance(decision, Action | Satisfied))
     for section in _NOTICES:
