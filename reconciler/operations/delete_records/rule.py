@@ -84,13 +84,9 @@ class DeletionRule(Deletion):
 
     def done_reason(self, snapshot: ClusterSnapshot) -> str | None:
         facts = snapshot.partitions.get(self.partition)
-        is_reached = (
-            facts is not None
-            and facts.topic_id == self.seen.topic_id
-            and isinstance(facts.log_start, int)
-            and facts.log_start >= self.before_offset
-        )
-        return f"the log start is {facts.log_start} already" if facts is not None and is_reached else None
+        if facts is None or facts.topic_id != self.seen.topic_id or isinstance(facts.log_start, Unknown):
+            return None
+        return f"the log start is {facts.log_start} already" if facts.log_start >= self.before_offset else None
 
     def within(self, saved: Self) -> Self:
         """Keep the log start, the high watermark and the positions of groups that the review saw.
