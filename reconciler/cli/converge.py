@@ -242,8 +242,6 @@ def _describe_purge(applied: ApplyResult) -> str:
     if not purged:
         return ""
     records = formatting.count(sum(outcome.removed_max for outcome in purged), "record")
-    ended, partitions = (
-        formatting.format_time(applied.header.finished_at_ms),
-        formatting.count(len(purged), "partition"),
-    )
+    partitions = formatting.count(len(purged), "partition")
+    ended = formatting.format_time(applied.header.finished_at_ms)
     return f"last purge {ended} ({partitions}, at most {records})"

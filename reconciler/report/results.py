@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
 from reconciler import operations
 from reconciler.apply.results import ResultRow, ResultsHeader, as_row, may_have_written
@@ -57,7 +57,11 @@ _STATUSES: dict[Status | None, tuple[str, Severity, str]] = {
     Status.APPLIED: ("Applied", Severity.GOOD, ""),
 }
 """Label, severity and next step of each status, the worst first. None: a journal has only the intent, so far."""
-_OPERATIONS: tuple[type[Operation] | type[RestoreOffset], ...] = (*operations.OPERATIONS, RestoreOffset)
+_OPERATIONS: Mapping[str, type[Operation] | type[RestoreOffset]] = {
+    RestoreOffset.OPERATION: RestoreOffset,
+    **{operation.OPERATION: operation for operation in reversed(operations.OPERATIONS)},
+}
+"""By name, in the order of counts; a row of another version may have another name."""
 _DIGEST = re.compile("(restore of )?sha256:[0-9a-f]{1,64}")
 _RANK = {status: rank for rank, status in enumerate(_STATUSES)}
 
@@ -162,7 +166,7 @@ def _items(outcomes: Sequence[ResultRow]) -> Iterator[Item]:
     for status, ending in ((Status.SATISFIED, " as desired already"), (Status.APPLIED, "")):
         counts = [
             operation.count_effects(same) if status is Status.APPLIED else count_subjects(same)
-            for operation in reversed(_OPERATIONS)
+            for operation in _OPERATIONS.values()
             if (same := as_planned.get((status, operation.OPERATION)))
         ]
         if counts:
@@ -178,14 +182,9 @@ def _cause(row: ResultRow) -> tuple[Hashable, Hashable]:
 
 def _is_as_planned(outcome: ResultRow) -> bool:
     """Whether the outcome says no more than its status: of a success, the operation's usual words."""
-    operation = _operation_of(outcome)
+    operation = _OPERATIONS.get(outcome.operation)
     usual = {} if operation is None else {Status.APPLIED: operation.APPLIED, Status.SATISFIED: operation.SATISFIED}
     return outcome.status in usual and outcome.detail in ("", usual[outcome.status])
-
-
-def _operation_of(row: ResultRow | JournalEntry) -> type[Operation | RestoreOffset] | None:
-    """Return the operation of a row; None: another version wrote it."""
-    return next((known for known in _OPERATIONS if row.operation == known.OPERATION), None)
 
 
 def _item(same: Sequence[ResultRow]) -> Item:
@@ -276,7 +275,7 @@ def _run_items(entries: Sequence[JournalEntry | Approval]) -> Iterator[Item]:
     policies = group_equal(_ends(entries), lambda entry: entry.address.policy_address)
     for same in sorted((sorted(same, key=_rank) for same in policies), key=lambda same: _rank(same[0])):
         worst, status = same[0], _status(same[0])
-        operation = _operation_of(worst) if status is Status.APPLIED else None
+        operation = _OPERATIONS.get(worst.operation) if status is Status.APPLIED else None
         text = [operation.count_effects([entry.address for entry in same]) if operation else _counts(same)]
         if removed := sum(entry.removed_max or 0 for entry in same):
             text.append(f"at most {formatting.count(removed, 'record')} removed")
