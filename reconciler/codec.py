@@ -107,14 +107,14 @@ class Codec(Generic[T]):
         except ValidationError as error:
             raise ValueError(_reason(error, tagged=bool(self._tag))) from None
 
-    def decode(self, text: str, *, newer: bool = False) -> T:
+    def decode(self, text: str, *, newer: bool = False, exact: bool = True) -> T:
         """Return the value that `encode` wrote as this text. Raises ValueError for every other text.
 
         `newer`: the text is of a newer minor version of its format, and may hold more fields, except
-        in what decides the request.
+        in what decides the request. `exact`: as in `compare`.
         """
         value = self.validate(text)
-        compare(text, self.encode(value), newer=newer)
+        compare(text, self.encode(value), newer=newer, exact=exact)
         return value
 
     def schema(self, schema_id: str, title: str, **lists: "Codec[Any]") -> Schema:

@@ -106,11 +106,6 @@ class DriftReport:
         """Whether nothing drifts and everything could be read."""
         return not self.subjects and not self.has_unknowns
 
-    @property
-    def has_nothing_to_report(self) -> bool:
-        """Whether -q prints nothing: the cluster is in sync, without a warning."""
-        return self.in_sync and not self.unmatched
-
 
 def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
     """Return what drifts in `plan`. The previous report of the cluster id dates old drift."""

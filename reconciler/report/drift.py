@@ -36,7 +36,7 @@ _COMMAND_MAX = 500
 def drift_document(
     reports: Sequence[DriftReport], *, paths: Iterable[Path] = (), quiet: bool = False, dated: bool = True
 ) -> Document:
-    """Return the document of several clusters. `quiet`: a terminal shows only what there is to report.
+    """Return the document of several clusters. `quiet`: a terminal shows none that is in sync without a warning.
 
     `paths`: of the manifests, for the command that a person types at a terminal. `dated`: as in `drift_report`.
     """
@@ -46,7 +46,7 @@ def drift_document(
         return [
             drift_report(report, paths=typed, pages=view.pages, dated=dated)
             for report in reports
-            if not (quiet and view.at_terminal and report.has_nothing_to_report)
+            if not (quiet and view.at_terminal and report.in_sync and not report.unmatched)
         ]
 
     return Document(

@@ -16,7 +16,8 @@ from reconciler.model.plan import Plan
 from reconciler.model.snapshot import Unknown
 from reconciler.plan import drift, plan_file
 from reconciler.policies import Policy
-from reconciler.report.drift import drift_report
+from reconciler.report.document import View
+from reconciler.report.drift import drift_document, drift_report
 from reconciler.report.metrics import drift_metrics
 from reconciler.report.plan import explain_report
 from reconciler.report.terminal import write_lines
@@ -182,7 +183,9 @@ def test_each_report_shows_the_warning() -> None:
 def test_drift_shows_the_warning_and_stays_in_sync(tmp_path: Path) -> None:
     """It is not drift, but something to report, so that -q shows it. The metric is 0 for other policies."""
     result = drift.report(plan_of(leaders("nothing-*", name="lost"), removal("nightly", name="found")))
-    assert (result.in_sync, result.has_nothing_to_report, drift.exit_code([result])) == (True, False, 0)
+    assert (result.in_sync, drift.exit_code([result])) == (True, 0)
+    shown = [drift_document([of], quiet=True).trees(View(at_terminal=True)) for of in (result, drift.report(plan_of()))]
+    assert list(map(len, shown)) == [1, 0]
     assert drift.parse(drift.dumps([result])) == (result,)
     text = "\n".join(line.plain for line in write_lines(drift_report(result)))
     assert "is in sync" in text
