@@ -171,7 +171,7 @@ class SimulatedCluster:
         for group in groups:
             number = self.groups[group]
             topic, committed = self.topics[number % len(self.topics)], self._committed(number)
-            commits = [(topic, partition, committed) for partition in range(self.commits_per_group)]
+            commits = [(topic, partition, committed, None) for partition in range(self.commits_per_group)]
             consumption[group] = Consumption(commits, frozenset())
         yield consumption
 

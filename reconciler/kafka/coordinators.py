@@ -34,18 +34,15 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import Cause, GroupState, Unknown
 
-Positions = dict[tuple[str, int], int | Unknown | None]
-"""Committed offsets of one group; None: requested by name and not committed, or committed below 0."""
-
-Commit = tuple[str, int, int]
-"""Topic, partition, committed offset."""
-
-FullCommit = tuple[str, int, int, int | None]
-"""A commit and its leader epoch: worker processes send tuples, which pickle fast.
+Commit = tuple[str, int, int, int | None]
+"""Topic, partition, committed offset, leader epoch: worker processes send tuples, which pickle fast.
 
 The library's text of the metadata ends somewhere in the memory of the process, so no one reads it:
 c_parts_to_py copies up to a NUL that librdkafka did not store.
 """
+
+Positions = dict[tuple[str, int], Commit | Unknown | None]
+"""Commits of one group; None: requested by name and not committed, or committed below 0."""
 
 PartitionsByGroup = Mapping[str, Sequence[TopicPartition] | None]
 """Partitions of each group, never an empty list; None: every commit of the group."""
@@ -62,7 +59,7 @@ _SETTLED_STATES = (ConsumerGroupState.STABLE, ConsumerGroupState.EMPTY, Consumer
 """The library reads the states ASSIGNING and RECONCILING of the new protocol (KIP-848) as UNKNOWN."""
 _ASSIGNMENTS = ("assignment", "target_assignment")
 _READING_CLIENTS = 8
-_REMOVING_CLIENTS = 24
+REMOVING_CLIENTS = 24
 """For removals, and for the commits that are read before them: each has a connection to every broker.
 
 They connect at the same time. Of more than 50, some wait a second: socket.listen.backlog.size.
@@ -114,7 +111,7 @@ class Consumption:
         commits = () if isinstance(self.commits, Unknown) else self.commits
         members = () if isinstance(self.member_topics, Unknown) else self.member_topics
         by_topic: dict[str, dict[int, int]] = {topic: {} for topic in members if topic in names}
-        for topic, partition, offset in commits:
+        for topic, partition, offset, _leader_epoch in commits:
             if topic in names:
                 by_topic.setdefault(topic, {})[partition] = offset
         return by_topic
@@ -128,25 +125,35 @@ def ask_for_positions(
     clients: int = _READING_CLIENTS,
 ) -> tuple[dict[str, Members], Fetched]:
     """Return members of the first groups, positions of the second. For a process whose crash is survived."""
-    described, fetched = _call(session, groups, clients, deadline)
-    return described, parse_each(
+    uncertain, requested = groups
+    readers = _spread(session, uncertain, clients, deadline)
+    described: dict[str, Future[Any]] = {}
+    described_by = Deadline.after(deadline.remaining_s / 2) if requested else deadline
+    limit_s = max(0.1, described_by.remaining_s * _DESCRIBED_SHARE)
+    for client, part in readers:
+        described |= client.describe_consumer_groups(part, request_timeout=limit_s)
+    wait_all([client for client, _ in readers], described.values(), described_by)
+    # Members first, and no later answers: one that leaves in between has committed before the commits are read.
+    members = parse_each(described, _parse_members, lambda failure: (failure, failure, True))
+    readers = _spread(session, requested, clients, deadline)
+    fetched: dict[str, Future[Any]] = {}
+    for client, part in readers:
+        for group in part:
+            partitions = requested[group]
+            names = None if partitions is None else [ClientPartition(p.topic, p.partition) for p in partitions]
+            request = [ConsumerGroupTopicPartitions(group, names)]
+            fetched |= client.list_consumer_group_offsets(request, request_timeout=deadline.request_timeout_s)
+    wait_all([client for client, _ in readers], fetched.values(), deadline)
+    return members, parse_each(
         fetched,
         lambda future: (_parse_positions(future), future.done() and is_final(future)),
         lambda failure: (failure, True),
     )
 
 
-def ask_for_commits(
-    session: KafkaSession, groups: tuple[Sequence[str], PartitionsByGroup], deadline: Deadline
-) -> tuple[dict[str, Members], dict[str, tuple[FullCommit, ...] | Unknown]]:
-    """Return members of the first groups, all that the second have committed. For a worker process."""
-    described, fetched = _call(session, groups, _REMOVING_CLIENTS, deadline)
-    return described, parse_each(fetched, _parse_commits, lambda failure: failure)
-
-
 def open_clients(session: KafkaSession, groups: int, deadline: Deadline) -> bool:
     """Open as many clients as this number of groups needs, and return whether there are any. For a worker process."""
-    return bool(_clients(session, groups, _REMOVING_CLIENTS, deadline))
+    return bool(_clients(session, groups, REMOVING_CLIENTS, deadline))
 
 
 def send_removals(session: KafkaSession, groups: Sequence[str], deadline: Deadline) -> dict[str, Future[Any]]:
@@ -156,7 +163,7 @@ def send_removals(session: KafkaSession, groups: Sequence[str], deadline: Deadli
     call that the library refuses fails its own groups only. Raises ClusterUnreachable before the first request.
     """
     # All clients first: what is already sent must not count as unsent. The reads before have opened some.
-    parts = _spread(session, groups, _REMOVING_CLIENTS, deadline)
+    parts = _spread(session, groups, REMOVING_CLIENTS, deadline)
     futures: dict[str, Future[Any]] = {}
     pace = Deadline.after(min(_PACE_S, deadline.remaining_s / 2))
     for start in range(0, len(parts[0][1]), _REMOVALS_AT_ONCE):
@@ -237,31 +244,6 @@ def _read(
     return described, fetched
 
 
-def _call(
-    session: KafkaSession, groups: tuple[Sequence[str], PartitionsByGroup], clients: int, deadline: Deadline
-) -> tuple[dict[str, Members], dict[str, Future[Any]]]:
-    uncertain, requested = groups
-    readers = _spread(session, uncertain, clients, deadline)
-    described: dict[str, Future[Any]] = {}
-    described_by = Deadline.after(deadline.remaining_s / 2) if requested else deadline
-    limit_s = max(0.1, described_by.remaining_s * _DESCRIBED_SHARE)
-    for client, part in readers:
-        described |= client.describe_consumer_groups(part, request_timeout=limit_s)
-    wait_all([client for client, _ in readers], described.values(), described_by)
-    # Members first, and no later answers: one that leaves in between has committed before the commits are read.
-    members = parse_each(described, _parse_members, lambda failure: (failure, failure, True))
-    readers = _spread(session, requested, clients, deadline)
-    fetched: dict[str, Future[Any]] = {}
-    for client, part in readers:
-        for group in part:
-            partitions = requested[group]
-            names = None if partitions is None else [ClientPartition(p.topic, p.partition) for p in partitions]
-            request = [ConsumerGroupTopicPartitions(group, names)]
-            fetched |= client.list_consumer_group_offsets(request, request_timeout=deadline.request_timeout_s)
-    wait_all([client for client, _ in readers], fetched.values(), deadline)
-    return members, fetched
-
-
 def _send_removals_of(client: AdminClient, groups: Sequence[str], limit_s: float) -> Mapping[str, Future[Any]]:
     try:
         futures: Mapping[str, Future[Any]] = client.delete_consumer_groups(groups, request_timeout=limit_s)
@@ -325,13 +307,11 @@ def _parse_positions(future: Future[Any]) -> Positions | Unknown:
         return Unknown("the answer has no list of commits")
     read: Positions = {}
     for answer in answers:
-        offset: int | Unknown | None = answer.offset
+        at = answer.topic, answer.partition
+        read[at] = None if answer.offset < 0 else (*at, answer.offset, answer.leader_epoch)
         if answer.error is not None:
             reason = f"the group's commit could not be read: {reason_of(answer.error)}"
-            offset = Unknown(reason, cause_of(answer.error))
-        elif answer.offset < 0:
-            offset = None
-        read[answer.topic, answer.partition] = offset
+            read[at] = Unknown(reason, cause_of(answer.error))
     return read
 
 
@@ -344,14 +324,5 @@ def select_commits(read: Positions | Unknown) -> list[Commit] | Unknown:
         if isinstance(committed, Unknown):
             return replace(committed, reason=f"{topic}[{number}]: {committed.reason}")
         if committed is not None:
-            known.append((topic, number, committed))
+            known.append(committed)
     return known
-
-
-def _parse_commits(future: Future[Any]) -> tuple[FullCommit, ...] | Unknown:
-    """All commits of a group, sorted; one that is Unknown makes all Unknown."""
-    commits = select_commits(_parse_positions(future))
-    if isinstance(commits, Unknown):
-        return commits
-    epochs = {(answer.topic, answer.partition): answer.leader_epoch for answer in future.result().topic_partitions}
-    return tuple((topic, number, offset, epochs[topic, number]) for topic, number, offset in sorted(commits))

@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient
 from reconciler.errors import ClusterUnreachable, ProgramFailed
 from reconciler.kafka import topics
 from reconciler.kafka.consumer_offsets import read_newest_records
-from reconciler.kafka.coordinators import fetch, send_removals
+from reconciler.kafka.coordinators import Positions, fetch, send_removals
 from reconciler.kafka.futures import Deadline, kafka_error, name_failure, parse_each, submit, text_of
 from reconciler.kafka.group_listing import list_all_groups
 from reconciler.kafka.groups import read_consumers, read_groups, unknown_group
@@ -81,15 +81,16 @@ class KafkaGateway:
     ) -> Mapping[tuple[str, TopicPartition], int | Unknown | None]:
         by_group = {group: sorted(set(partitions)) for group, partitions in requested.items() if partitions}
         missing = Unknown("the answer lacks this partition")
+
+        def offset(read: Positions | Unknown, at: TopicPartition) -> int | Unknown | None:
+            commit = read if isinstance(read, Unknown) else read.get((at.topic, at.partition), missing)
+            return commit[2] if isinstance(commit, tuple) else commit
+
         try:
             fetched = fetch(self.session, by_group, timeout_s=self.session.timeout_s)
         except _FAILURES as error:
             fetched = dict.fromkeys(by_group, (Unknown(str(error)), False))
-        return {
-            (group, p): read if isinstance(read, Unknown) else read.get((p.topic, p.partition), missing)
-            for group, (read, _is_final) in fetched.items()
-            for p in by_group[group]
-        }
+        return {(group, p): offset(read, p) for group, (read, _is_final) in fetched.items() for p in by_group[group]}
 
     def read_consumers(self, topics: Collection[str], log_starts: Mapping[int, int]) -> Consumers:
         try:

@@ -14,12 +14,14 @@ from reconciler.errors import ClusterUnreachable
 from reconciler.kafka.consumer_offsets import read_consumer_offsets
 from reconciler.kafka.coordinators import (
     NO_ANSWER,
+    REMOVING_CLIENTS,
     Commit,
-    FullCommit,
+    Fetched,
     Members,
-    ask_for_commits,
+    ask_for_positions,
     open_clients,
     read_consumption,
+    select_commits,
 )
 from reconciler.kafka.futures import Deadline, error_columns, submit
 from reconciler.kafka.group_listing import list_all_groups, list_groups, with_members
@@ -91,10 +93,12 @@ def read_groups(
         if (listing.groups[group].state is GroupState.UNKNOWN if group in listed else group not in removed)
     )
     described: dict[str, Members] = {}
-    offsets: dict[str, tuple[FullCommit, ...] | Unknown] = {}
+    fetched: Fetched = {}
     if uncertain or listed:
-        answer = session.call_worker(ask_for_commits, (uncertain, listed), timeout_s=deadline.remaining_s)
-        described, offsets = answer or (described, offsets)
+        ask = partial(ask_for_positions, clients=REMOVING_CLIENTS)
+        answer = session.call_worker(ask, (uncertain, listed), timeout_s=deadline.remaining_s)
+        described, fetched = answer or (described, fetched)
+    offsets = {group: select_commits(positions) for group, (positions, _is_final) in fetched.items()}
     states = {group: state for group, (state, _topics, _is_final) in described.items()}
     topic_ids = _topic_ids(session, offsets.values(), deadline)
     facts = {}
@@ -237,8 +241,9 @@ def commit_row(group: str, commits: Sequence[Commit] | Unknown) -> dict[str, Any
 
 
 def _summary(commits: Sequence[Commit]) -> dict[str, Any]:
-    topics = {topic for topic, _, _ in commits}
-    return {"commits": len(commits), "commit_topics": len(topics), "fingerprint": fingerprint(commits)}
+    topics = {topic for topic, *_ in commits}
+    digest = fingerprint(commit[:3] for commit in commits)
+    return {"commits": len(commits), "commit_topics": len(topics), "fingerprint": digest}
 
 
 def unknown_group(group: str, reason: Unknown) -> GroupFacts:
@@ -262,7 +267,7 @@ def _unlisted(group: str, incomplete: Unknown | None, state: GroupState | Unknow
 def _with_commits(
     listed: GroupFacts,
     state: GroupState | Unknown,
-    offsets: tuple[FullCommit, ...] | Unknown,
+    offsets: Sequence[Commit] | Unknown,
     topic_ids: Mapping[str, str],
 ) -> GroupFacts:
     if listed.type is GroupType.HIDDEN:
@@ -271,18 +276,17 @@ def _with_commits(
         return replace(
             listed, state=state, commits=offsets, commit_topics=offsets, fingerprint=offsets, offsets=offsets
         )
-    summary = _summary([(topic, number, offset) for topic, number, offset, _ in offsets])
     identified = tuple(
         CommittedOffset(
             topic=topic, topic_id=topic_ids.get(topic), partition=number, offset=offset, leader_epoch=leader_epoch
         )
-        for topic, number, offset, leader_epoch in offsets
+        for topic, number, offset, leader_epoch in sorted(offsets)
     )
-    return replace(listed, state=state, **summary, offsets=identified)
+    return replace(listed, state=state, **_summary(offsets), offsets=identified)
 
 
 def _topic_ids(
-    session: KafkaSession, offsets: Iterable[tuple[FullCommit, ...] | Unknown], deadline: Deadline
+    session: KafkaSession, offsets: Iterable[Sequence[Commit] | Unknown], deadline: Deadline
 ) -> dict[str, str]:
     """The id of each topic with a commit, without topics whose id is not known."""
     names = {topic for commits in offsets if not isinstance(commits, Unknown) for topic, *_ in commits}

@@ -290,7 +290,7 @@ def test_commits_of_a_group_without_a_name_are_unknown(cluster: SandboxCluster, 
     connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10)
     with closing(KafkaSession(connection)) as session:
         (read,) = read_consumption(session, ["", group], with_members=["", group], isolated=isolated)
-    assert read == {"": Consumption(NAMELESS, NAMELESS), group: Consumption([(name, 0, 4)], frozenset())}
+    assert read == {"": Consumption(NAMELESS, NAMELESS), group: Consumption([(name, 0, 4, None)], frozenset())}
 
 
 @pytest.mark.parametrize("isolated", [False, True])
@@ -324,7 +324,7 @@ def test_the_topics_of_a_rebalancing_group_are_unknown(cluster: SandboxCluster, 
     connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10)
     with closing(KafkaSession(connection)) as session:
         (read,) = read_consumption(session, [group], with_members=[group], isolated=isolated)
-    assert read == {group: Consumption([(name, 0, 0)], REBALANCING)}
+    assert read == {group: Consumption([(name, 0, 0, None)], REBALANCING)}
 
 
 def test_answers_of_a_worker_are_read_above_descriptor_1023(cluster: SandboxCluster) -> None:

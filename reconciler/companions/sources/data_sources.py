@@ -319,7 +319,7 @@ class KafkaGroupCommits(KafkaSource):
             yield [
                 {"group": group, "topic": topic, "partition": partition, "committed": committed}
                 for group, commits in read.items()
-                for topic, partition, committed in (() if isinstance(commits, Unknown) else commits)
+                for topic, partition, committed, _epoch in (() if isinstance(commits, Unknown) else commits)
             ] + [commit_row(group, commits) for group, commits in read.items()]
 
 

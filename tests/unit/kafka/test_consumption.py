@@ -181,7 +181,7 @@ def test_why_consumer_offsets_is_missing(
 
 def test_commits_are_divided_by_topic_in_one_pass() -> None:
     """A group of 200,000 partitions once took its commits once more for each of its topics."""
-    commits = [(f"t{number % 3}", number, 10 * number) for number in range(6)]
+    commits = [(f"t{number % 3}", number, 10 * number, None) for number in range(6)]
     by_topic = Consumption(commits, frozenset({"joined", "other"})).by_topic({"t0", "t1", "joined"})
     assert by_topic == {"t0": {0: 0, 3: 30}, "t1": {1: 10, 4: 40}, "joined": {}}
     assert Consumption(Unknown("no answer"), frozenset({"t0"})).by_topic({"t0"}) == {"t0": {}}

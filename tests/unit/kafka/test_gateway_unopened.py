@@ -252,7 +252,7 @@ def test_a_commit_on_a_topic_that_cannot_be_described_has_no_topic_id(
 ) -> None:
     """The group may still be removed; such an offset is never restored."""
     commit = CommittedOffset(topic="orders", partition=0, offset=3)
-    answer = ({}, {"billing": (("orders", 0, 3, None),)})
+    answer = ({}, {"billing": ({("orders", 0): ("orders", 0, 3, None)}, True)})
     session = session_of(cluster_id="here", listed=True)
     monkeypatch.setattr(session, "call_worker", lambda *_arguments, **_options: answer)
     client: Any = session._clients["reads"]

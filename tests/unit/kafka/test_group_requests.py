@@ -24,7 +24,7 @@ from reconciler.kafka import gateway as gateway_module
 from reconciler.kafka import session as session_module
 from reconciler.kafka.connect import Connection, Settings, coordinator_settings, request_metadata
 from reconciler.kafka.consumer_offsets_layout import log_partition
-from reconciler.kafka.coordinators import ask_for_commits
+from reconciler.kafka.coordinators import REMOVING_CLIENTS, Fetched, Members, ask_for_positions
 from reconciler.kafka.futures import Deadline
 from reconciler.kafka.gateway import _delete_in_worker
 from reconciler.kafka.session import KafkaSession
@@ -187,13 +187,18 @@ def _wait_for_requests(session: WaveSession, futures: Collection[Future[Any]], t
     return wait(futures, timeout=timeout)
 
 
+def ask(session: KafkaSession, groups: Any, deadline: Deadline) -> tuple[dict[str, Members], Fetched]:
+    """As a worker process does for the reading before a removal."""
+    return ask_for_positions(session, groups, deadline, clients=REMOVING_CLIENTS)
+
+
 def test_reads_of_groups_do_not_wait_for_each_other() -> None:
     """Descriptions first, then commits, each at 24 connections to a coordinator."""
     session = StubSession()
-    described, offsets = ask_for_commits(session, (GROUPS, dict.fromkeys(GROUPS)), session.limit)
+    described, offsets = ask(session, (GROUPS, dict.fromkeys(GROUPS)), session.limit)
     assert {state for state, _topics, _is_final in described.values()} == {GroupState.DEAD}
     assert described.keys() == offsets.keys() == set(GROUPS)
-    assert set(offsets.values()) == {()}
+    assert all(answer == ({}, True) for answer in offsets.values())
     for phase in ("describe", "offsets"):
         assert sorted(Counter(session.client_of[phase].values()).values()) == [41] * 8 + [42] * 16
 
@@ -224,9 +229,12 @@ def test_an_error_of_this_program_has_its_name_and_fails_its_own_group_only(
         failure, expected = results.pop(GROUPS[7]), "NONE"
         assert failure == "_APPLICATION"
     else:
-        described, offsets = ask_for_commits(session, (GROUPS[:20], dict.fromkeys(GROUPS[:20])), session.limit)
+        described, offsets = ask(session, (GROUPS[:20], dict.fromkeys(GROUPS[:20])), session.limit)
         states = {group: state for group, (state, _topics, _is_final) in described.items()}
-        results, expected = (states, GroupState.DEAD) if phase == "describe" else (offsets, ())  # type: ignore[assignment]
+        read = {
+            group: commits if isinstance(commits, Unknown) else len(commits) for group, (commits, _) in offsets.items()
+        }
+        results, expected = (states, GroupState.DEAD) if phase == "describe" else (read, 0)  # type: ignore[assignment]
         failure = results.pop(GROUPS[7])  # type: ignore[attr-defined]
         assert isinstance(failure, Unknown)
         assert "an error of this program" in failure.reason
@@ -265,7 +273,7 @@ def test_each_new_client_connects_before_its_requests(monkeypatch: pytest.Monkey
 def test_removals_use_the_connections_of_the_reads_before_them() -> None:
     """A new client takes six round trips before its first request goes out."""
     session = StubSession(GROUPS[:20])
-    ask_for_commits(session, ((), dict.fromkeys(GROUPS[:20])), session.limit)
+    ask(session, ((), dict.fromkeys(GROUPS[:20])), session.limit)
     opened = set(session._clients)
     _delete_in_worker(session, GROUPS[:20], session.limit)
     assert set(session._clients) == opened
