@@ -7,11 +7,11 @@ environment. A scan writes through the same stores, to where the command line sa
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from reconciler.references import Place, UnresolvedReference, find_place, read_regular
 
@@ -25,19 +25,7 @@ class PositionUnreadable(Exception):
     """Why a position is not known, as a sentence fragment without a full stop."""
 
 
-class Files(Protocol):
-    """A folder or file. Both methods raise PositionUnreadable."""
-
-    def names(self, *below: str) -> Mapping[str, int]:
-        """Return the files in a folder with their modification times in epoch ms; none where it is absent."""
-        ...
-
-    def read(self, *below: str) -> bytes | None:
-        """Return the bytes of a file; None: there is none."""
-        ...
-
-
-def open_files(text: str, environment: Mapping[str, str], *, limit_s: float) -> Files:
+def open_files(text: str, environment: Mapping[str, str], *, limit_s: float) -> "Files":
     """Return the files at a place that a manifest names. Raises PositionUnreadable.
 
     `limit_s`: seconds for each request to an object store.
@@ -61,14 +49,18 @@ def open_store(place: Place, environment: Mapping[str, str], *, limit_s: float) 
 
 @dataclass(frozen=True, slots=True)
 class _LocalFiles:
-    """Files of this machine. The root may be a link, nothing below it."""
+    """A folder or file of this machine. The root may be a link, nothing below it."""
 
     root: str
     segments: tuple[str, ...]
 
     def names(self, *below: str) -> Mapping[str, int]:
+        """Return the files in a folder with their modification times in epoch ms; none where it is absent.
+
+        Raises PositionUnreadable.
+        """
         try:
-            with ExitStack() as stack, os.scandir(self._folder(stack, below)) as entries:
+            with ExitStack() as stack, os.scandir(self._open(stack, (*self.segments, *below))) as entries:
                 return {
                     entry.name: entry.stat(follow_symlinks=False).st_mtime_ns // 1_000_000
                     for entry in entries
@@ -80,6 +72,7 @@ class _LocalFiles:
             raise _unreadable(below, error.strerror) from None
 
     def read(self, *below: str) -> bytes | None:
+        """Return the bytes of a file; None: there is none. Raises PositionUnreadable."""
         *folders, name = (*self.segments, *below) or (".",)
         try:
             with ExitStack() as stack:
@@ -91,10 +84,7 @@ class _LocalFiles:
         except UnresolvedReference as error:
             raise _unreadable(below, str(error)) from None
 
-    def _folder(self, stack: ExitStack, below: tuple[str, ...]) -> int:
-        return self._open(stack, (*self.segments, *below))
-
-    def _open(self, stack: ExitStack, folders: "tuple[str, ...] | list[str]") -> int:
+    def _open(self, stack: ExitStack, folders: Iterable[str]) -> int:
         """Open one folder after the other: a link among them leads out of the root. Raises OSError."""
         descriptor = os.open(self.root, _FOLDER)
         stack.callback(os.close, descriptor)
@@ -106,7 +96,7 @@ class _LocalFiles:
 
 @dataclass(frozen=True, slots=True)
 class StoredFiles:
-    """Objects of a store, through `pyarrow.fs`."""
+    """A folder or object of a store, through `pyarrow.fs`. It is read as `_LocalFiles` are."""
 
     store: Any
     segments: tuple[str, ...]
@@ -144,6 +134,9 @@ class StoredFiles:
         """Remove a file, if there is one. Raises OSError."""
         with suppress(FileNotFoundError), _of_store(OSError, FileNotFoundError):
             self.store.delete_file("/".join((*self.segments, *below)))
+
+
+Files = _LocalFiles | StoredFiles
 
 
 def _connect(place: Place, environment: Mapping[str, str], limit_s: float) -> Any:

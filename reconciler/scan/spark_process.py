@@ -28,7 +28,7 @@ from concurrent.futures import wait
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from reconciler import class_archive
@@ -251,18 +251,6 @@ def close(*, unused: bool = False) -> None:
         process.end()
 
 
-class Spark(Protocol):
-    """Spark in the process: a classic context, or the session of a Connect server."""
-
-    def read(self, task: "ScanTask", chunks: "Sequence[Chunk]") -> list[bytes]:
-        """Run one task per chunk."""
-        ...
-
-    def count_tasks(self) -> tuple[int, int]:
-        """Return how many tasks are done, and how many run."""
-        ...
-
-
 def main(descriptor: int) -> None:
     """In the process: start Spark, then read for each request until the parent kills the group."""
     folder = Path(tempfile.gettempdir())  # not sent: the parent may end before its first message is read
@@ -276,7 +264,7 @@ def main(descriptor: int) -> None:
     engine = received.get()
     add_references(engine.secrets)
     try:
-        spark: Spark = ConnectSession(engine, folder) if engine.remote else ClassicContext(engine, folder)
+        spark = ConnectSession(engine, folder) if engine.remote else ClassicContext(engine, folder)
         pipe.send((_READY,))
         while True:
             _serve_request(spark, pipe, received)
@@ -290,7 +278,7 @@ def main(descriptor: int) -> None:
     received.get()
 
 
-def _serve_request(spark: Spark, pipe: PipeEnd, received: "queue.SimpleQueue[Any]") -> None:
+def _serve_request(spark: "ClassicContext | ConnectSession", pipe: PipeEnd, received: "queue.SimpleQueue[Any]") -> None:
     """Wait for a request, and answer it; meanwhile send how far it is, and obey an interruption."""
     from reconciler.kafka import futures
 
@@ -338,6 +326,7 @@ class ClassicContext:
             self._context.addPyFile(str(code_archive.write(folder)))
 
     def read(self, task: "ScanTask", chunks: "Sequence[Chunk]") -> list[bytes]:
+        """Run one task per chunk, and return their answers."""
         from reconciler.scan.task_rows import read_encoded
 
         self._context.setJobDescription(f"kafka-reconciler: {len(chunks)} chunks")
@@ -345,6 +334,7 @@ class ClassicContext:
         return list(self._context.parallelize(chunks, len(chunks)).map(partial(read_encoded, task)).collect())
 
     def count_tasks(self) -> tuple[int, int]:
+        """Return how many tasks are done, and how many run."""
         tracker = self._context.statusTracker()
         stages = [info for number in tracker.getActiveStageIds() if (info := tracker.getStageInfo(number)) is not None]
         return sum(stage.numCompletedTasks for stage in stages), sum(stage.numActiveTasks for stage in stages)
