@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -131,13 +131,8 @@ class SimulatedCluster:
     def retention_facts(self, _session: object, names: Sequence[str]) -> dict[str, RetentionFacts]:
         return {name: RetentionFacts(frozenset({"delete"}), None) for name in names}
 
-    def read_ends(self, _session: object, _topic: str, numbers: Sequence[int]) -> dict[int, Watermarks]:
-        return {number: Watermarks(0, self.log_records) for number in numbers}
-
-    def read_last_stable_offsets(
-        self, _session: object, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, int]:
-        return dict.fromkeys(partitions, self.log_records)
+    def read_ends(self, _session: object, _topic: str, numbers: Sequence[int], *_ends: str) -> dict[int, Watermarks]:
+        return {number: Watermarks(0, self.log_records, self.log_records) for number in numbers}
 
     def read_offsets(self, _session: object, requests: Sequence[OffsetsRequest]) -> list[dict[str, Any]]:
         offsets = {"log_start": 0, "last_stable_offset": RECORDS_PER_PARTITION, "high_watermark": RECORDS_PER_PARTITION}
@@ -265,7 +260,6 @@ def measure(partitions: int, groups: int, commits: int) -> dict[str, Any]:
             "list_groups",
             "retention_facts",
             "read_ends",
-            "read_last_stable_offsets",
         ):
             stack.enter_context(patch.object(scan_module, name, steps.without(getattr(cluster, name))))
         stack.enter_context(patch.object(pipeline, "look_up", steps.without(cluster.look_up)))

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from reconciler.kafka.futures import FINAL, GONE, Deadline, batched, error_columns, failed_with, failure_of
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
-from reconciler.model.snapshot import Cause, LookupKind, PartitionFacts, RecordLookup, RecordStamp, Unknown
+from reconciler.model.snapshot import NOT_ASKED, Cause, LookupKind, PartitionFacts, RecordLookup, RecordStamp, Unknown
 
 NO_RECORD = -1
 """The answer to a query by timestamp if every record is older. DeleteRecords takes it for "all"."""
@@ -33,34 +33,12 @@ _UNKNOWN_TO_CLIENT = frozenset({KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_P
 _GONE_PATIENCE_S = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetsRequest:
-    """Partitions of one topic and one leader, with the same offsets requested of each.
-
-    `full` False: log start and last stable offset only. `instants` in epoch ms need `full`.
-    """
-
-    topic: str
-    partitions: Sequence[int]
-    leader: int
-    full: bool = True
-    instants: tuple[int, ...] = ()
-
-    @property
-    def ends(self) -> tuple[str, ...]:
-        """The offsets that are requested by name."""
-        return (*Watermarks._fields, STABLE_END) if self.full else (LOG_START, STABLE_END)
-
-    def query(self, what: Moment, number: int) -> "OffsetQuery":
-        """The query for one offset of one partition."""
-        return OffsetQuery(what, self.topic, number, self.leader)
-
-
 class Watermarks(NamedTuple):
-    """The ends of one partition's log."""
+    """The ends of one partition's log, as far as they are requested."""
 
-    log_start: int | Unknown
-    high_watermark: int | Unknown
+    log_start: int | Unknown = NOT_ASKED
+    high_watermark: int | Unknown = NOT_ASKED
+    last_stable_offset: int | Unknown = NOT_ASKED
 
     @property
     def size(self) -> int:
@@ -68,6 +46,24 @@ class Watermarks(NamedTuple):
         if isinstance(self.log_start, Unknown) or isinstance(self.high_watermark, Unknown):
             return 0
         return max(0, self.high_watermark - self.log_start)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsRequest:
+    """Partitions of one topic and one leader, with the same offsets requested of each.
+
+    `ends`: fields of Watermarks. `instants` in epoch ms need the last stable offset.
+    """
+
+    topic: str
+    partitions: Sequence[int]
+    leader: int
+    ends: tuple[str, ...] = Watermarks._fields
+    instants: tuple[int, ...] = ()
+
+    def query(self, what: Moment, number: int) -> "OffsetQuery":
+        """The query for one offset of one partition."""
+        return OffsetQuery(what, self.topic, number, self.leader)
 
 
 class OffsetQuery(NamedTuple):
@@ -102,19 +98,19 @@ def read_offsets(session: KafkaSession, requests: Sequence[OffsetsRequest]) -> l
     `unanswered`: as of `error_columns`. Never raises for a broker that is away.
     """
     partitions = [(request, number) for request in requests for number in request.partitions]
-    answers = _query(session, [request.query(end, number) for request, number in partitions for end in request.ends])
+    watermarks = read_watermarks(session, requests)
     # Only now: "no record at or after" refers to the ends that were just answered, so records that
     # are produced in between lie above them.
     by_time = [
         request.query(instant, number)
         for request, number in partitions
-        if isinstance(answers.get(request.query(STABLE_END, number)), int)
+        if isinstance(watermarks[TopicPartition(request.topic, number)].last_stable_offset, int)
         for instant in request.instants
     ]
     stamps = _stamps(session, by_time, lowest=NO_RECORD)
     rows = []
     for request, number in partitions:
-        ends = {end: answers[request.query(end, number)] for end in request.ends}
+        ends = {end: getattr(watermarks[TopicPartition(request.topic, number)], end) for end in request.ends}
         found = [stamps.get(request.query(instant, number)) for instant in request.instants]
         at = [of.offset if isinstance(of, RecordStamp) else of for of in found]
         facts = (*ends.items(), *(("offset at an instant", fact) for fact in at))
@@ -144,13 +140,14 @@ def _known(answer: int | Unknown | None) -> int | None:
 def read_watermarks(
     session: KafkaSession, requests: Sequence[OffsetsRequest], *, deadline: Deadline | None = None
 ) -> dict[TopicPartition, Watermarks]:
-    """Log start and high watermark of each partition. Never raises for an absent broker."""
-    ends = Watermarks._fields
+    """The requested ends of each partition. Never raises for an absent broker."""
     partitions = [(request, number) for request in requests for number in request.partitions]
-    queries = [request.query(end, number) for request, number in partitions for end in ends]
+    queries = [request.query(end, number) for request, number in partitions for end in request.ends]
     answers = _query(session, queries, deadline=deadline)
     return {
-        TopicPartition(request.topic, number): Watermarks(*(answers[request.query(end, number)] for end in ends))
+        TopicPartition(request.topic, number): Watermarks(
+            **{end: answers[request.query(end, number)] for end in request.ends}
+        )
         for request, number in partitions
     }
 
@@ -159,7 +156,8 @@ def with_watermarks(
     session: KafkaSession, facts: Mapping[TopicPartition, PartitionFacts | None], *, deadline: Deadline
 ) -> dict[TopicPartition, PartitionFacts | None]:
     """The same facts with current log start and high watermark. A leaderless partition has none."""
-    watermarks = read_watermarks(session, requests_by_leader(facts.values()), deadline=deadline)
+    requests = requests_by_leader(facts.values(), LOG_START, HIGH_WATERMARK)
+    watermarks = read_watermarks(session, requests, deadline=deadline)
     no_leader = Unknown("the partition has no leader")
     completed = dict(facts)
     for partition, known in facts.items():
@@ -169,21 +167,20 @@ def with_watermarks(
     return completed
 
 
-def requests_by_leader(partitions: Iterable[PartitionFacts | None]) -> list[OffsetsRequest]:
-    """Requests for watermarks, per topic and leader. Leaderless partitions are left out."""
+def requests_by_leader(partitions: Iterable[PartitionFacts | None], *ends: str) -> list[OffsetsRequest]:
+    """Requests for these ends, per topic and leader. Leaderless partitions are left out."""
     numbers: dict[tuple[str, int], list[int]] = {}
     for facts in partitions:
         if facts is not None and isinstance(facts.leader, int):
             numbers.setdefault((facts.partition.topic, facts.leader), []).append(facts.partition.partition)
     return [
-        OffsetsRequest(topic, sorted(of_leader), leader, full=False)
-        for (topic, leader), of_leader in sorted(numbers.items())
+        OffsetsRequest(topic, sorted(of_leader), leader, ends) for (topic, leader), of_leader in sorted(numbers.items())
     ]
 
 
-def read_ends(session: KafkaSession, topic: str, partitions: Sequence[int]) -> dict[int, Watermarks]:
-    """The current ends of some partitions whose leaders are not known."""
-    request = OffsetsRequest(topic, partitions, UNKNOWN_LEADER)
+def read_ends(session: KafkaSession, topic: str, partitions: Sequence[int], *ends: str) -> dict[int, Watermarks]:
+    """These ends of some partitions whose leaders are not known; without any, log start and high watermark."""
+    request = OffsetsRequest(topic, partitions, UNKNOWN_LEADER, ends or (LOG_START, HIGH_WATERMARK))
     return {partition.partition: ends for partition, ends in read_watermarks(session, [request]).items()}
 
 

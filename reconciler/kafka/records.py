@@ -88,7 +88,7 @@ def read_records(
     """
     errors: dict[int, Unknown] = {}
     ranges: dict[TopicPartition, tuple[int, int]] = {}
-    for number, (start, end) in ends.items():
+    for number, (start, end, _stable) in ends.items():
         if isinstance(start, Unknown):
             errors[number] = Unknown(f"log start: {start.reason}", start.cause)
         elif isinstance(end, Unknown):

@@ -7,7 +7,7 @@ from operator import attrgetter, itemgetter
 from typing import TypeVar
 
 from reconciler.kafka.futures import batched
-from reconciler.kafka.offsets import OffsetsRequest, requests_by_leader
+from reconciler.kafka.offsets import LOG_START, STABLE_END, OffsetsRequest, Watermarks, requests_by_leader
 from reconciler.kafka.topics import TopicListing
 from reconciler.scan.select import PartitionRequest
 
@@ -57,13 +57,14 @@ def partition_chunks(
     """Offset requests by leader, at most 2,000 partitions each. Leaderless ones are left out."""
     full = [request for request in requests if request.full]
     offsets = [
-        replace(part, full=True, instants=request.instants)
+        replace(part, instants=request.instants)
         for request in full
-        for part in requests_by_leader(request.partitions)
+        for part in requests_by_leader(request.partitions, *Watermarks._fields)
     ]
     read = {facts.partition for request in full for facts in request.partitions}
     of_counted = (facts for name in counted for facts in listing.partitions.get(name, ()))
-    offsets += requests_by_leader(facts for facts in of_counted if facts.partition not in read)
+    uncounted = (facts for facts in of_counted if facts.partition not in read)
+    offsets += requests_by_leader(uncounted, LOG_START, STABLE_END)
     offsets.sort(key=attrgetter("leader"))
     pairs = [(request, number) for request in offsets for number in request.partitions]
     by_leader = [pairs] if len(pairs) <= _SMALL else _by_broker(pairs, lambda pair: pair[0].leader)

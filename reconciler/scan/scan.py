@@ -13,7 +13,7 @@ from reconciler.external.read import read_positions
 from reconciler.kafka import futures
 from reconciler.kafka.consumer_offsets import read_committed_keys
 from reconciler.kafka.group_listing import GroupListing, list_groups, with_members
-from reconciler.kafka.offsets import read_ends, read_last_stable_offsets, read_watermarks, requests_by_leader
+from reconciler.kafka.offsets import HIGH_WATERMARK, Watermarks, read_ends, read_watermarks, requests_by_leader
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.silence import silent_brokers
 from reconciler.kafka.topics import (
@@ -144,10 +144,8 @@ def describe_log(session: KafkaSession, topics: TopicListing) -> ConsumerOffsets
         return ConsumerOffsetsLog(missing=count)
     partitions = topics.partitions[CONSUMER_OFFSETS_TOPIC]
     leaders = {facts.partition.partition: facts.leader for facts in partitions if isinstance(facts.leader, int)}
-    with_leader = (TopicPartition(CONSUMER_OFFSETS_TOPIC, number) for number in leaders)
-    last_stable_offsets = {at.partition: end for at, end in read_last_stable_offsets(session, with_leader).items()}
-    ends = read_ends(session, CONSUMER_OFFSETS_TOPIC, list(leaders))
-    high_watermarks = {number: of.high_watermark for number, of in ends.items()}
+    ends = read_ends(session, CONSUMER_OFFSETS_TOPIC, list(leaders), *Watermarks._fields)
+    last_stable_offsets = {number: of.last_stable_offset for number, of in ends.items()}
     return ConsumerOffsetsLog(
         partitions=count,
         leaders=leaders,
@@ -159,12 +157,7 @@ def describe_log(session: KafkaSession, topics: TopicListing) -> ConsumerOffsets
         ),
         sizes={number: of.size for number, of in ends.items()},
         last_stable_offsets={number: end for number, end in last_stable_offsets.items() if isinstance(end, int)},
-        unanswered={
-            number: end
-            for read in (last_stable_offsets, high_watermarks)
-            for number, end in read.items()
-            if isinstance(end, Unknown)
-        },
+        unanswered={number: end for number, of in ends.items() for end in of[1:] if isinstance(end, Unknown)},
     )
 
 
@@ -300,8 +293,8 @@ def refresh_watermarks(
         if not isinstance(facts.high_watermark, Unknown) and not isinstance(facts.readers, Unknown)
         if any(reader.committed > facts.high_watermark for reader in facts.readers)
     )
-    for partition, (_log_start, end) in read_watermarks(session, requests_by_leader(overtaken)).items():
-        facts = partitions[partition]
+    for partition, ends in read_watermarks(session, requests_by_leader(overtaken, HIGH_WATERMARK)).items():
+        facts, end = partitions[partition], ends.high_watermark
         if isinstance(end, int) and isinstance(facts.high_watermark, int) and end > facts.high_watermark:
             refreshed[partition] = replace(facts, high_watermark=end)
     return refreshed

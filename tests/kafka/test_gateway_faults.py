@@ -228,11 +228,11 @@ def test_gateway_a_crashed_worker_is_replaced(cluster: SandboxCluster) -> None:
     client.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
     session = KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
     try:
-        assert fetch(session, {group: [at]}, timeout_s=10)[group][0] == {(name, 0): 4}
+        assert fetch(session, {group: [at]}, timeout_s=10)[group][0] == {(name, 0): (name, 0, 4, None)}
         (worker,) = session._idle_workers
         os.kill(worker.process.pid, signal.SIGSEGV)
         worker.process.wait(10)
-        assert fetch(session, {group: None}, timeout_s=10)[group][0] == {(name, 0): 4}
+        assert fetch(session, {group: None}, timeout_s=10)[group][0] == {(name, 0): (name, 0, 4, None)}
     finally:
         session.close()
 
