@@ -10,7 +10,7 @@ from reconciler.kafka import permissions
 from reconciler.kafka.api_versions import ApiVersions, is_kafka_4
 from reconciler.kafka.group_listing import GroupListing, list_groups
 from reconciler.kafka.journal_topic import check_topic
-from reconciler.kafka.offsets import newest_timestamps
+from reconciler.kafka.offsets import find_by_time
 from reconciler.kafka.permissions import Permission, RequiredAccess, RequiredRequest
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.silence import silent_brokers
@@ -21,7 +21,8 @@ from reconciler.kafka.topics import (
     describe_topics,
     list_topics,
 )
-from reconciler.model.snapshot import GroupType, Unknown
+from reconciler.model.names import TopicPartition
+from reconciler.model.snapshot import GroupType, LookupKind, RecordLookup, RecordStamp, Unknown
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import first_few
 
@@ -89,7 +90,7 @@ def run_checks(session: KafkaSession, required: RequiredAccess) -> DoctorReport:
             for broker, versions in sorted(session.api_versions().items())
             if broker not in silent
         ),
-        clock=_clock_skew(session, [facts.partition.partition for facts in consumer_offsets]),
+        clock=_clock_skew(session, [facts.partition for facts in consumer_offsets]),
         topics=names,
         groups=group_names,
         rights=rights,
@@ -150,12 +151,13 @@ def broker_version(address: str, versions: ApiVersions | Unknown, requests: Sequ
     )
 
 
-def _clock_skew(session: KafkaSession, partitions: Sequence[int]) -> ClockSkew:
+def _clock_skew(session: KafkaSession, partitions: Sequence[TopicPartition]) -> ClockSkew:
     """Brokers write the timestamps of `__consumer_offsets`: its newest one tells their clock."""
     if not partitions:
         return ClockSkew(age_ms=Unknown(f"this principal cannot see {CONSUMER_OFFSETS_TOPIC}, or there is none"))
     # A partition without an answer can only hold a newer timestamp, which changes no verdict.
-    newest_ms = max(newest_timestamps(session, CONSUMER_OFFSETS_TOPIC, partitions), default=-1)
+    found = find_by_time(session, ((partition, RecordLookup(LookupKind.NEWEST)) for partition in partitions))
+    newest_ms = max((stamp.timestamp_ms for stamp in found.values() if isinstance(stamp, RecordStamp)), default=-1)
     if newest_ms < 0:
         return ClockSkew(age_ms=Unknown(f"{CONSUMER_OFFSETS_TOPIC} holds no record with a broker's timestamp"))
     return ClockSkew(age_ms=time.time_ns() // 1_000_000 - newest_ms)

@@ -179,9 +179,7 @@ class KafkaGateway:
             results = answer.result(timeout=self.session.timeout_s + REQUEST_GRACE_S)
         except (ClusterUnreachable, KafkaException, FutureTimeout) as error:
             return dict.fromkeys(requested, _result(error))
-        errors = {TopicPartition(key.topic, key.partition): error for key, error in results.items()}
-        missing = ItemResult("_TIMED_OUT", "the answer lacks this partition")
-        return {partition: _result(errors[partition]) if partition in errors else missing for partition in requested}
+        return _of_partitions(requested, results.items())
 
     def commit_offsets(self, group: str, offsets: Sequence[CommittedOffset]) -> Mapping[TopicPartition, ItemResult]:
         return self._call_worker(_commit_in_worker, (group, offsets), [commit.at for commit in offsets])
@@ -225,25 +223,24 @@ def _commit_in_worker(
         )
         for commit in offsets
     ]
+    requested = [commit.at for commit in offsets]
+    commits = [ConsumerGroupTopicPartitions(group, partitions)]
+    try:
+        client = session.client("coordinators")
+        (future,) = client.alter_consumer_group_offsets(commits, request_timeout=deadline.request_timeout_s).values()
+        answer = future.result(timeout=deadline.remaining_s + REQUEST_GRACE_S)
+    except (ClusterUnreachable, KafkaException, FutureTimeout) as error:
+        return dict.fromkeys(requested, _result(error))
+    return _of_partitions(requested, ((p, p.error) for p in answer.topic_partitions))
 
-    def send() -> Mapping[Any, Future[Any]]:
-        (future,) = (
-            session.client("coordinators")
-            .alter_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(group, partitions)], request_timeout=deadline.request_timeout_s
-            )
-            .values()
-        )
-        answered.append(future)
-        return {group: future}
 
-    answered: list[Future[Any]] = []
-    of_request = _results([group], send, deadline)[group]
-    if of_request.code != "NONE":
-        return {commit.at: of_request for commit in offsets}
-    errors = {TopicPartition(p.topic, p.partition): p.error for p in answered[0].result().topic_partitions}
+def _of_partitions(
+    requested: Iterable[TopicPartition], answered: Iterable[tuple[ClientPartition, KafkaError | None]]
+) -> dict[TopicPartition, ItemResult]:
+    """Return the result of each partition in the answer to one request for all of them."""
+    results = {TopicPartition(p.topic, p.partition): _result(error) for p, error in answered}
     missing = ItemResult("_TIMED_OUT", "the answer lacks this partition")
-    return {commit.at: _result(errors[commit.at]) if commit.at in errors else missing for commit in offsets}
+    return {partition: results.get(partition, missing) for partition in requested}
 
 
 def _results(

@@ -18,14 +18,16 @@ from reconciler.errors import ClusterUnreachable, JournalUnavailable
 from reconciler.journal.journal import Line
 from reconciler.kafka import connect
 from reconciler.kafka.futures import code_of, reason_of, text_of, wait_all
-from reconciler.kafka.offsets import first_offsets, read_ends
+from reconciler.kafka.offsets import find_by_time, read_ends
 from reconciler.kafka.records import read_records
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import describe, list_topics, read_configs
-from reconciler.model.snapshot import Unknown
+from reconciler.model.names import TopicPartition
+from reconciler.model.snapshot import LookupKind, RecordLookup, Unknown
 from reconciler.text.formatting import approximate_duration, count
 
 _POLL_S = 0.2
+_ENDLESS = 1 << 63
 _PARTITION = 0
 """All lines go there, so that they have one order; earlier versions used all partitions."""
 _STAMPS, _BY_BROKERS = "message.timestamp.type", "LogAppendTime"
@@ -57,13 +59,7 @@ class JournalTopic:
         self._retention_ms = -1
 
     def append(self, lines: Sequence[bytes]) -> int | None:
-        errors: list[KafkaError | None] = []
-        stamps: list[tuple[int, int]] = []
-
-        def note(error: KafkaError | None, message: Message) -> None:
-            errors.append(error)
-            stamps.append(message.timestamp())
-
+        delivered: list[tuple[KafkaError | None, Message]] = []
         with self._lock:
             try:
                 # A producer creates a missing topic; no client setting forbids it.
@@ -82,17 +78,20 @@ class JournalTopic:
                 for line in lines:
                     while True:
                         with contextlib.suppress(BufferError):
-                            self._producer.produce(self._topic, line, partition=_PARTITION, on_delivery=note)
+                            self._producer.produce(
+                                self._topic, line, partition=_PARTITION, on_delivery=lambda *of: delivered.append(of)
+                            )
                             break
                         self._producer.poll(_POLL_S)
                 unacknowledged = self._producer.flush(self._session.timeout_s)
             except (KafkaException, ClusterUnreachable) as error:
                 raise self._unavailable("written", reason_of(error)) from None
-            failures = [text_of(error) for error in errors if error is not None]
+            failures = [text_of(error) for error, _message in delivered if error is not None]
             if failures or unacknowledged:
                 # Lines in flight may still arrive; an extra intent is harmless.
                 self._producer = None
                 raise self._unavailable("written", failures[0] if failures else "no acknowledgement in time")
+        stamps = [message.timestamp() for _error, message in delivered]
         by_brokers = all(kind == TIMESTAMP_LOG_APPEND_TIME for kind, _time_ms in stamps)
         return max(time_ms for _kind, time_ms in stamps) if stamps and by_brokers else None
 
@@ -101,11 +100,14 @@ class JournalTopic:
         try:
             ends = read_ends(self._session, self._topic, self._partitions())
             self._check_retention(since_ms)
-            starts: Mapping[int, int | Unknown] = {}
-            if since_ms > 0:
-                starts = first_offsets(self._session, self._topic, ends, since_ms)
+            since = RecordLookup(LookupKind.UNCOMMITTED, since_ms)
+            asked = [(TopicPartition(self._topic, number), since) for number in ends if since_ms > 0]
+            starts = {at.partition: start for (at, _since), start in find_by_time(self._session, asked).items()}
             unread = [start.reason for start in starts.values() if isinstance(start, Unknown)]
-            read_to = {number: start for number, start in starts.items() if isinstance(start, int)}
+            # Where every record is older, none is read: the ends were read before.
+            read_to = {
+                n: _ENDLESS if of is None else of.offset for n, of in starts.items() if not isinstance(of, Unknown)
+            }
             errors = read_records(
                 self._session, self._topic, ends, lambda _number, records: messages.extend(records), read_to=read_to
             )

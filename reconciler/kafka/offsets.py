@@ -8,6 +8,7 @@ produced in between lie above them.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from confluent_kafka import IsolationLevel, KafkaError
@@ -193,31 +194,15 @@ def read_last_stable_offsets(
     return {TopicPartition(query.topic, query.partition): offset for query, offset in answers.items()}
 
 
-def first_offsets(
-    session: KafkaSession, topic: str, ends: Mapping[int, Watermarks], since_ms: int
-) -> dict[int, int | Unknown]:
-    """The first offset of each partition stamped at or after an instant, in epoch ms.
-
-    Where every record is older, it is the end, which was read before.
-    """
-    answers = _query(
-        session, [OffsetQuery(since_ms, topic, number, UNKNOWN_LEADER) for number in ends], lowest=NO_RECORD
-    )
-    return {
-        query.partition: ends[query.partition].high_watermark if offset == NO_RECORD else offset
-        for query, offset in answers.items()
-    }
-
-
 def find_by_time(
     session: KafkaSession,
     asked: Iterable[tuple[TopicPartition, RecordLookup]],
-    facts: Mapping[TopicPartition, PartitionFacts],
+    facts: Mapping[TopicPartition, PartitionFacts] = MappingProxyType({}),
 ) -> dict[tuple[TopicPartition, RecordLookup], RecordStamp | Unknown | None]:
-    """The records that lookups NEWEST and UNCOMMITTED find; None: there is none."""
+    """The records that lookups NEWEST and UNCOMMITTED find; None: there is none. `facts`: with leaders, if known."""
     queries = {}
     for partition, lookup in asked:
-        leader = facts[partition].leader
+        leader = facts[partition].leader if partition in facts else None
         at = leader if isinstance(leader, int) else UNKNOWN_LEADER
         queries[partition, lookup] = OffsetQuery(lookup, partition.topic, partition.partition, at)
     answers = _stamps(session, list(queries.values()), lowest=NO_RECORD)
@@ -226,14 +211,6 @@ def find_by_time(
         pair: None if isinstance(answer, RecordStamp) and answer.offset == NO_RECORD else answer
         for pair, answer in found.items()
     }
-
-
-def newest_timestamps(session: KafkaSession, topic: str, partitions: Sequence[int]) -> list[int]:
-    """Epoch ms of the newest record of each partition that answers. Reads no record."""
-    newest = RecordLookup(LookupKind.NEWEST)
-    queries = [OffsetQuery(newest, topic, number, UNKNOWN_LEADER) for number in partitions]
-    answers = _stamps(session, queries, lowest=NO_RECORD)
-    return [answer.timestamp_ms for answer in answers.values() if isinstance(answer, RecordStamp)]
 
 
 def _query(
