@@ -164,16 +164,9 @@ def apply(
         detail = limits.refusal(refused) if refused else f"dry run: would be sent{NEXT}apply without the dry run"
         kept = [Outcome(action=action, status=Status.NOT_ATTEMPTED, detail=detail) for action in remaining]
         return _result(planned, run, [*unsent, *kept, *deferred], refused=refused)
-    context = ApplyContext(
-        gateway=run.gateway,
-        journal=run.journal,
-        run_id=run.run_id,
-        plan_digest=plan_file.digest(planned),
+    context = replace(
+        _context(run, plan_file.digest(planned)),
         clock=clock,
-        sleep=time.sleep,
-        stop=run.stop,
-        progress=run.progress,
-        sending=run.sending,
         checked_at_ms=checked_at_ms,
         expires_ms={
             "the plan": planned.expires_at_ms,
@@ -202,6 +195,21 @@ def apply(
     nothing_written = not any(map(results.may_have_written, outcomes))
     code = ExitCode.INTERRUPTED if run.stop() and nothing_written else results.exit_code(outcomes)
     return _result(planned, run, outcomes, code=code)
+
+
+def _context(run: Run, plan_digest: str) -> ApplyContext:
+    """Return what the applier needs of a run."""
+    return ApplyContext(
+        gateway=run.gateway,
+        journal=run.journal,
+        run_id=run.run_id,
+        plan_digest=plan_digest,
+        clock=steady_clock(),
+        sleep=time.sleep,
+        stop=run.stop,
+        progress=run.progress,
+        sending=run.sending,
+    )
 
 
 def _check_release(planned: Plan, run: Run) -> None:
@@ -356,18 +364,8 @@ def plan_restore(run: Run, removal: Removal) -> RestorePlan:
 def restore_group(run: Run, planned: RestorePlan) -> Mapping[TopicPartition, Outcome]:
     """Write the offsets of a plan back that still may be. Raises WrongCluster, JournalUnavailable."""
     run.progress("writing the offsets back")
-    context = ApplyContext(
-        gateway=run.gateway,
-        journal=run.journal,
-        run_id=run.run_id,
-        plan_digest=f"restore of {planned.removal.plan_digest}",  # another plan: no intent of the removal stays open
-        clock=steady_clock(),
-        sleep=time.sleep,
-        stop=run.stop,
-        progress=run.progress,
-        sending=run.sending,
-    )
-    return restore.restore(planned, context)
+    digest = f"restore of {planned.removal.plan_digest}"  # another plan: no intent of the removal stays open
+    return restore.restore(planned, _context(run, digest))
 
 
 def scan_policies(run: Run) -> ClusterSnapshot:
