@@ -31,16 +31,19 @@ from reconciler.text.validation import error_reason
 class Removal:
     """The removal of a group, from a results file or the journal.
 
-    `address`: of the action that removed it. `plan_digest`: of its plan. `source`: for people.
+    `address`: of the action that removed it, which names the group. `plan_digest`: of its plan. `source`: for people.
     `cluster_id` None: a journal does not name it; topic ids tell clusters apart, too.
     """
 
     address: Address
-    group: str
     offsets: tuple[CommittedOffset, ...]
     plan_digest: str
     source: str
     cluster_id: str | None = None
+
+    @property
+    def group(self) -> str:
+        return self.address.name
 
     @property
     def actions(self) -> tuple[RestoreOffset, ...]:
@@ -107,7 +110,6 @@ def _of_results(text: str) -> Iterator[Removal]:
         if row.removed_offsets is not None:
             yield Removal(
                 address=row.address,
-                group=row.address.name,
                 offsets=row.removed_offsets,
                 plan_digest=header.plan_digest,
                 source=f"the results of run {header.run_id}, {format_time(header.finished_at_ms)}",
@@ -132,7 +134,6 @@ def _of_journal(text: str) -> Iterator[Removal]:
             offsets = {commit.at: commit for commit in (*earlier, *entry.removed_offsets)}
             removals[key] = Removal(
                 address=entry.address,
-                group=entry.address.name,
                 offsets=tuple(offsets.values()),
                 plan_digest=entry.plan_digest,
                 source=f"the intent of run {entry.run_id} in the journal, {format_time(entry.at_ms)}",

@@ -10,7 +10,7 @@ import logging
 import os
 import socket
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
@@ -144,9 +144,9 @@ class ActionJournal:
                 if is_done and entry.address.is_of_group and entry.address.name in groups:
                     yield entry.address.name
 
-    def entries(self, matching: Callable[[Address], bool] = lambda _address: True) -> Iterator[JournalEntry]:
-        """Return the entries of the matching addresses, oldest first."""
-        return (entry for entry in self._entries(self.store.lines()) if matching(entry.address))
+    def entries(self) -> Iterator[JournalEntry]:
+        """Return the entries of actions, oldest first."""
+        return self._entries(self.store.lines())
 
     def history(self) -> Iterator[JournalEntry | Approval]:
         """Return all entries, releases and reviewed trees of earlier versions, oldest first."""

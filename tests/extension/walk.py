@@ -204,7 +204,7 @@ def main(folder: Path) -> None:
     assert find_removal("".join(lines(removals, header)), "clicks", name="file").offsets == (commit,)
 
     # Reports of all documents, in all media, and the journal.
-    entries = list(journal.entries(lambda _address: True))
+    entries = list(journal.entries())
     assert [entry.event for entry in entries] == [Event.INTENT, Event.OUTCOME, Event.OUTCOME]
     assert {entry.operation for entry in entries} == {"alter_cleanup"}
     report = drift.report(first_plan)

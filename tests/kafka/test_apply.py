@@ -282,7 +282,6 @@ def test_offsets_beyond_one_batch_of_the_consumer_offsets_are_restored(
     assert "NONE" not in {result.code for result in refused.values()}
     removed = restore.Removal(
         address=Address("GroupRemoval", "dead", group),
-        group=group,
         offsets=offsets,
         plan_digest="p",
         source="the test",

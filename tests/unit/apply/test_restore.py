@@ -46,7 +46,7 @@ def removal_of(cluster: FakeCluster, first: int = 50, second: int = 60) -> Remov
         CommittedOffset(topic="orders", topic_id=topic_id, partition=number, offset=offset, metadata_base64="")
         for number, offset in enumerate((first, second))
     )
-    return Removal(address=ADDRESS, group=GROUP, offsets=offsets, plan_digest="sha256:plan", source="the test")
+    return Removal(address=ADDRESS, offsets=offsets, plan_digest="sha256:plan", source="the test")
 
 
 @pytest.fixture
