@@ -202,15 +202,6 @@ def read_timeouts(connection: Connection) -> dict[str, int]:
     return {"socket.timeout.ms": third_ms, "topic.metadata.refresh.interval.ms": max(1_000, third_ms // 2)}
 
 
-def coordinator_settings() -> Settings:
-    """Settings for requests to group coordinators: forget a coordinator a second after its last use.
-
-    The library remembers the coordinators of about ten groups for metadata.max.age.ms, and the answer
-    NOT_COORDINATOR does not make it look them up again: the request is repeated until it times out.
-    """
-    return {"metadata.max.age.ms": 1_000}
-
-
 def cluster_id(connection: Connection) -> str:
     """The cluster's id, which also proves that a broker answers. Raises as `open_client` does."""
     return open_client(connection)[1]

@@ -16,7 +16,7 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, Ka
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
-from reconciler.kafka import connect
+from reconciler.kafka.connect import Settings
 from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.futures import (
     Deadline,
@@ -67,6 +67,12 @@ They connect at the same time. Of more than 50, some wait a second: socket.liste
 _GROUPS_PER_CLIENT = 10
 """The library remembers the coordinators of so many groups. With fewer, another client takes longer to
 open than it saves.
+"""
+SETTINGS: Settings = {"metadata.max.age.ms": 1_000}
+"""Forget a coordinator a second after its last use.
+
+The library remembers the coordinators of about ten groups for so long, and the answer NOT_COORDINATOR
+does not make it look them up again: the request is repeated until it times out.
 """
 LOG_PARTITIONS = 50
 """The default of offsets.topic.num.partitions; another value makes retries and batches less exact."""
@@ -272,7 +278,7 @@ def _clients(session: KafkaSession, groups: int, clients_max: int, deadline: Dea
     count = min(clients_max, -(-groups // _GROUPS_PER_CLIENT))
     if clients_max == 1:  # of one of many tasks, which must not wait for connections to brokers that are away
         return [session.reader()] * count
-    return session.clients("coordinators", count, connect.coordinator_settings(), deadline=deadline)
+    return session.clients("coordinators", count, SETTINGS, deadline=deadline)
 
 
 def _parse_members(future: Future[Any]) -> Members:

@@ -39,7 +39,6 @@ from reconciler.model.snapshot import (
     GroupState,
     GroupType,
     ObservedCommit,
-    PartitionFacts,
     PendingCommit,
     Unknown,
     fingerprint,
@@ -177,9 +176,13 @@ def read_consumers(
     between the two. `without_log`: as `ScanRequest.without_consumer_offsets`. Raises ClusterUnreachable.
     """
     log = describe(session, [CONSUMER_OFFSETS_TOPIC])[CONSUMER_OFFSETS_TOPIC]
-    last_stable_offsets = _read_last_stable_offsets(session, log[1]) if isinstance(log, tuple) else {}
-    if isinstance(last_stable_offsets, Unknown):
-        return Consumers(groups={}, commits={}, incomplete=last_stable_offsets)
+    of_log = [facts.partition for facts in log[1]] if isinstance(log, tuple) else []
+    last_stable_offsets: dict[int, int] = {}
+    for partition, end in read_last_stable_offsets(session, of_log).items():
+        if isinstance(end, Unknown):
+            lost = replace(end, reason=f"the last stable offset of {partition}: {end.reason}")
+            return Consumers(groups={}, commits={}, incomplete=lost)
+        last_stable_offsets[partition.partition] = end
     groups, incomplete = list_all_groups(session, cluster_id=cluster_id)
     if incomplete is None and not isinstance(log, tuple):
         failure = None if log is None else replace(log, reason=f"{CONSUMER_OFFSETS_TOPIC}: {log.reason}")
@@ -223,16 +226,6 @@ def read_consumers(
         log_ends={row["log_partition"]: row["log_offset"] for row in tables["runs"] if row["error"] is None},
         incomplete=incomplete,
     )
-
-
-def _read_last_stable_offsets(session: KafkaSession, partitions: Sequence[PartitionFacts]) -> dict[int, int] | Unknown:
-    """The last stable offset of each partition of `__consumer_offsets`."""
-    last_stable_offsets: dict[int, int] = {}
-    for partition, end in read_last_stable_offsets(session, [facts.partition for facts in partitions]).items():
-        if isinstance(end, Unknown):
-            return replace(end, reason=f"the last stable offset of {partition}: {end.reason}")
-        last_stable_offsets[partition.partition] = end
-    return last_stable_offsets
 
 
 def commit_row(group: str, commits: Sequence[Commit] | Unknown) -> dict[str, Any]:

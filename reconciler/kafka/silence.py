@@ -16,7 +16,6 @@ from reconciler.kafka.futures import Deadline, batched, code_of, failed_with, fa
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC
 from reconciler.model.snapshot import Cause, Unknown
-from reconciler.text.formatting import first_few
 
 _BROKERS_AT_ONCE = 50
 _PATIENCE_MIN_S = 5.0
@@ -75,12 +74,6 @@ def _has_answered(answer: Future[Any]) -> bool:
     if not answer.done():
         return False
     return code_of(answer.exception()) >= 0 or failed_with(answer, {KafkaError._UNSUPPORTED_FEATURE})
-
-
-def describe_silence(silent: Mapping[int, Unknown]) -> Unknown:
-    """Return one reason for facts that any of these brokers may keep."""
-    reasons = [silent[broker].reason for broker in sorted(silent)]
-    return Unknown(first_few(reasons), Cause.SILENT_BROKER)
 
 
 def _send(client: AdminClient, broker: int, patience_s: float) -> Future[Any]:

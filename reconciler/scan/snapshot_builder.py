@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.group_listing import GroupListing
 from reconciler.kafka.groups import NO_COMMIT_YET
-from reconciler.kafka.silence import describe_silence
 from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC, RetentionFacts, TopicListing, consumer_offsets_missing
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
@@ -28,7 +27,7 @@ from reconciler.model.snapshot import (
 from reconciler.scan.rows import LISTED_TYPES, CommitOrigin, PartitionRow, Position, Row, Rows
 from reconciler.scan.select import PartitionRequest, commit_groups, select_groups
 from reconciler.text.escape import quoted
-from reconciler.text.formatting import broker_ids
+from reconciler.text.formatting import broker_ids, first_few
 
 T = TypeVar("T")
 
@@ -430,7 +429,7 @@ def name_silent_brokers(snapshot: ClusterSnapshot, silent: Mapping[int, Unknown]
     """
     if not silent:
         return snapshot
-    any_of_them = describe_silence(silent)
+    any_of_them = Unknown(first_few([silent[broker].reason for broker in sorted(silent)]), Cause.SILENT_BROKER)
 
     def of_partition(facts: PartitionFacts) -> Unknown | None:
         return silent.get(facts.leader) if isinstance(facts.leader, int) else any_of_them

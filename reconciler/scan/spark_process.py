@@ -117,10 +117,6 @@ class SparkProcess:
             raise
         self.child.send(engine)
 
-    @property
-    def is_alive(self) -> bool:
-        return not self.child.has_ended
-
     def read(
         self, task: "ScanTask", chunks: "Sequence[Chunk]", *, subjects: str, limit_s: float, progress: Progress
     ) -> list[bytes]:
@@ -182,7 +178,7 @@ class SparkProcess:
     def _receive(self, timeout_s: float, failure: str) -> Any:
         """Return the next frame; None: none in time. Raises ScanFailed if the process failed."""
         frame = self.child.receive(timeout_s)
-        if frame is None and not self.is_alive:
+        if frame is None and self.child.has_ended:
             raise ScanFailed(f"{failure}: its process ended{self._log_hint()}")
         if frame is not None and frame[0] == _FAILED:
             cause, says_all = redact(frame[1]), frame[2]
@@ -221,7 +217,7 @@ def start_spark(engine: Engine) -> SparkProcess:
     global _process  # noqa: PLW0603 - a process has one Spark
     # `auto` takes over what a `spark` has started; the references of tasks are not properties of Spark.
     engine = replace(engine, name=EngineName.SPARK, executor_secrets=False)
-    if _process is not None and not (_process.is_alive and _process.engine == engine):
+    if _process is not None and (_process.child.has_ended or _process.engine != engine):
         close()
     if _process is None:
         try:

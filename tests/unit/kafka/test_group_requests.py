@@ -22,9 +22,9 @@ from reconciler.errors import ProgramFailed
 from reconciler.kafka import coordinators
 from reconciler.kafka import gateway as gateway_module
 from reconciler.kafka import session as session_module
-from reconciler.kafka.connect import Connection, Settings, coordinator_settings, request_metadata
+from reconciler.kafka.connect import Connection, Settings, request_metadata
 from reconciler.kafka.consumer_offsets_layout import log_partition
-from reconciler.kafka.coordinators import REMOVING_CLIENTS, Fetched, Members, ask_for_positions
+from reconciler.kafka.coordinators import REMOVING_CLIENTS, SETTINGS, Fetched, Members, ask_for_positions
 from reconciler.kafka.futures import Deadline
 from reconciler.kafka.gateway import _delete_in_worker
 from reconciler.kafka.session import KafkaSession
@@ -46,7 +46,7 @@ class StubSession(KafkaSession):
         self.pending: list[tuple[Future[Any], object]] = []
 
     def client(self, purpose: str, settings: Settings | None = None, *, deadline: Deadline | None = None) -> Any:
-        assert settings == coordinator_settings()
+        assert settings == SETTINGS
         assert deadline is not None
         self.metadata_limits_s.append(deadline.remaining_s)
         if purpose not in self._clients:
@@ -295,7 +295,7 @@ def test_new_clients_leave_time_for_their_requests(
     waits_s: list[float] = []
     monkeypatch.setattr(session_module, "wait", lambda _futures, timeout: waits_s.append(timeout))
     session = StubSession(GROUPS[:20])
-    assert len(session.clients("coordinators", 2, coordinator_settings(), deadline=Deadline.after(timeout_s))) == 2
+    assert len(session.clients("coordinators", 2, SETTINGS, deadline=Deadline.after(timeout_s))) == 2
     assert 0 < max(session.metadata_limits_s) <= limit_s
     assert 0 < max(session.listing_limits_s + waits_s) <= limit_s
 
@@ -304,7 +304,7 @@ def test_a_passed_deadline_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) ->
     """The requests are sent at once, and fail if no broker answers."""
     monkeypatch.setattr(session_module, "wait", lambda _futures, timeout: pytest.fail(f"waits for {timeout} s"))
     session = StubSession()
-    assert len(session.clients("coordinators", 2, coordinator_settings(), deadline=Deadline.after(0))) == 2
+    assert len(session.clients("coordinators", 2, SETTINGS, deadline=Deadline.after(0))) == 2
     assert max(session.metadata_limits_s) == 0
     assert not session.first_calls
     request_metadata(None, session.connection, deadline=Deadline.after(0))  # type: ignore[arg-type]
