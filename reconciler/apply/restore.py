@@ -13,7 +13,7 @@ from reconciler.apply.context import ApplyContext
 from reconciler.apply.executor import apply
 from reconciler.clock import wall_clock_ms
 from reconciler.errors import PlanUnusable
-from reconciler.journal.entry import Event, parse
+from reconciler.journal.entry import Event, JournalEntry, parse
 from reconciler.model.action import Mode
 from reconciler.model.names import NOWHERE, Address, TopicPartition
 from reconciler.model.outcome import Outcome
@@ -123,7 +123,7 @@ def _of_journal(text: str) -> Iterator[Removal]:
     Many offsets are in several entries, and the intent of each try has all of them.
     """
     removals: dict[tuple[Address, str], Removal] = {}
-    for entry in chain.from_iterable(parse(line.encode()) for line in filter(None, text.splitlines())):
+    for entry in chain.from_iterable(parse(line.encode(), JournalEntry) for line in filter(None, text.splitlines())):
         if entry.operation == RestoreOffset.OPERATION:
             continue  # an earlier version stored the offsets that it wrote back
         key = entry.address, entry.run_id

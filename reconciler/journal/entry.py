@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from reconciler.codec import Codec
 from reconciler.errors import JournalUnavailable
-from reconciler.journal import observed, release
-from reconciler.journal.release import Approval
+from reconciler.journal.observed import ObservationLine
+from reconciler.journal.release import Approval, Release, ReviewedTree
 from reconciler.model.action import Action
 from reconciler.model.bounds import EpochMs, Int64, Total
 from reconciler.model.names import Address
@@ -122,16 +122,27 @@ def create(event: Action | Outcome, removed_offsets: RemovedOffsets | None = Non
     )
 
 
-_ENTRY = Codec(JournalEntry, omit_none=True)
-_BATCH = Codec(BatchLine, omit_none=True)
+Record = JournalEntry | Approval | ObservationLine
+"""What a line of the journal holds: one of these, or a batch of entries."""
+
+_FORMATS: Mapping[bytes, type[Any]] = {
+    b'{"v":2,': JournalEntry,
+    b'{"v":3,': BatchLine,
+    b'{"v":4,': ReviewedTree,
+    b'{"v":5,': Release,
+    b'{"v":6,': ObservationLine,
+}
+"""What a line holds, by how it begins."""
+_CODECS: Mapping[type[Any], Codec[Any]] = {kind: Codec(kind, omit_none=True) for kind in _FORMATS.values()}
+_BATCH = _CODECS[BatchLine]
 _ITEM = Codec(BatchItem, omit_none=True)
 _IN_BOTH = tuple(f.name for f in fields(BatchItem))
 _IN_COMMON = tuple(f.name for f in fields(BatchLine) if f.name not in ("v", "actions"))
 
 
-def dump(entry: JournalEntry | Approval) -> str:
-    """Return one entry as a line of ASCII JSON without its newline; what is not known is left out."""
-    return _ENTRY.encode(entry) if isinstance(entry, JournalEntry) else release.dump(entry)
+def dump(record: Record) -> str:
+    """Return one record as a line of ASCII JSON without its newline; what is not known is left out."""
+    return _CODECS[type(record)].encode(record)
 
 
 def dump_batch(entries: Sequence[JournalEntry]) -> Iterator[str]:
@@ -168,16 +179,24 @@ def _items(entry: JournalEntry) -> Iterator[str]:
         yield from _items(replace(entry, removed_offsets=part))
 
 
-def parse(line: bytes) -> Sequence[JournalEntry]:
-    """Return the entries of a line. Raises ValueError for what no version has written."""
+def parse(line: bytes, *kinds: type[Any]) -> Sequence[Any]:
+    """Return the records of a line, if they are of these kinds. Raises ValueError for what no version has written.
+
+    A line of other kinds is not read, unless it is, or may hide, an approval.
+    """
+    begin = line[:7]
+    form = _FORMATS.get(begin, BatchLine)  # as which a line of a later version is refused
+    kind = JournalEntry if form is BatchLine else form
+    may_hide = Release in kinds and (begin not in _FORMATS or b'"released_at_ms":' in line)
+    if not (kind in kinds or form in (Release, ReviewedTree) or may_hide):
+        return ()
     try:
-        if line.startswith(observed.PREFIX) or release.parse(line):
-            return ()
-        text = line.decode("ascii")
-        if text.startswith('{"v":2,'):
-            return (_ENTRY.decode(text),)
-        batch = _BATCH.decode(text)
+        record = _CODECS[form].decode(line.decode("ascii"))
     except ValueError as error:
         raise ValueError(f"no journal entry of format {FORMAT}, perhaps of another version: {error}") from None
-    common = {name: getattr(batch, name) for name in _IN_COMMON}
-    return [JournalEntry(**common, **{name: getattr(item, name) for name in _IN_BOTH}) for item in batch.actions]
+    if kind not in kinds:
+        return ()
+    if not isinstance(record, BatchLine):
+        return (record,)
+    common = {name: getattr(record, name) for name in _IN_COMMON}
+    return [JournalEntry(**common, **{name: getattr(item, name) for name in _IN_BOTH}) for item in record.actions]

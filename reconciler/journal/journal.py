@@ -15,10 +15,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from reconciler.errors import JournalUnavailable
-from reconciler.journal import observed, release
-from reconciler.journal.entry import Event, JournalEntry, RemovedOffsets, create, dump_batch, parse
+from reconciler.journal import observed
+from reconciler.journal.entry import Event, JournalEntry, RemovedOffsets, create, dump, dump_batch, parse
 from reconciler.journal.observed import ObservationLine
-from reconciler.journal.release import RELEASE_RECENT_MS, Approval, Release
+from reconciler.journal.release import RELEASE_RECENT_MS, Approval, Release, ReviewedTree
 from reconciler.model.action import Action
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address, TopicPartition
@@ -115,7 +115,9 @@ class ActionJournal:
 
     def record_observations(self, observations: Iterable[GroupObservation], *, cluster_id: str, run_id: str) -> None:
         """Store what one scan saw of groups, a line for each."""
-        lines = [observed.dump(seen, cluster_id=cluster_id, run_id=run_id) for seen in observations]
+        lines = [
+            dump(observed.of_scan(seen, cluster_id=cluster_id, run_id=run_id)).encode("ascii") for seen in observations
+        ]
         if lines:
             self.store.append(lines)
 
@@ -123,26 +125,20 @@ class ActionJournal:
         self, groups: Collection[str], *, cluster_id: str, since_ms: int
     ) -> Mapping[str, tuple[GroupObservation, ...]]:
         """Return what scans since a time saw of some groups, by the clock of the brokers where they stamp."""
-        return observed.by_group(self._observations(frozenset(groups), since_ms), groups, cluster_id)
+        return observed.by_group(self._observations(since_ms), groups, cluster_id)
 
     def observed_scans(self) -> Mapping[str, int]:
         """Return when each scan was that has observed groups, oldest first."""
-        lines = self._observations(frozenset(), _CLOCK_TOLERANCE_MS)
-        return {line.run_id: line.at_ms for line in lines if isinstance(line, ObservationLine)}
+        return {line.run_id: line.at_ms for line in self._records(self.store.lines(), ObservationLine)}
 
-    def _observations(self, groups: Collection[str], since_ms: int) -> Iterator[ObservationLine | str]:
+    def _observations(self, since_ms: int) -> Iterator[ObservationLine | str]:
         """Yield lines about groups, and the names of groups that a run acted on."""
-        for line in self.store.lines(since_ms=since_ms - _CLOCK_TOLERANCE_MS):
-            try:
-                seen = observed.parse(line.data)
-            except ValueError as error:
-                raise self.store.damaged(line.location, error) from None
-            if seen is not None:
-                yield seen if line.stored_at_ms is None else replace(seen, at_ms=line.stored_at_ms)
-            for entry in self._entries([line]):
-                is_done = entry.status in (Status.APPLIED, Status.SATISFIED)
-                if is_done and entry.address.is_of_group and entry.address.name in groups:
-                    yield entry.address.name
+        lines = self.store.lines(since_ms=since_ms - _CLOCK_TOLERANCE_MS)
+        for record in self._records(lines, JournalEntry, ObservationLine):
+            if isinstance(record, ObservationLine):
+                yield record
+            elif record.address.is_of_group and record.status in (Status.APPLIED, Status.SATISFIED):
+                yield record.address.name
 
     def entries(self) -> Iterator[JournalEntry]:
         """Return the entries of actions, oldest first."""
@@ -150,10 +146,7 @@ class ActionJournal:
 
     def history(self) -> Iterator[JournalEntry | Approval]:
         """Return all entries, releases and reviewed trees of earlier versions, oldest first."""
-        for line in self.store.lines():
-            yield from self._entries([line])
-            if approval := release.parse(line.data):
-                yield approval
+        return self._records(self.store.lines(), JournalEntry, Release, ReviewedTree)
 
     def record_release(self, manifests: str, *, run_id: str, at_ms: int) -> None:
         """Store that a run with an approved plan of these manifests has loaded them.
@@ -191,17 +184,13 @@ class ActionJournal:
         """Return the release with the latest time, in its last record."""
         newest: Release | None = None
         # All lines: a newest release that is damaged must not make the one before it count again.
-        for line in self.store.lines(since_ms=since_ms):
-            try:
-                approval = release.parse_if_release(line.data)
-            except ValueError as error:
-                raise self.store.damaged(line.location, ValueError(f"no entry that can be read: {error}")) from None
-            if isinstance(approval, Release) and (newest is None or approval.released_at_ms >= newest.released_at_ms):
-                newest = approval
+        for release in self._records(self.store.lines(since_ms=since_ms), Release):
+            if newest is None or release.released_at_ms >= newest.released_at_ms:
+                newest = release
         return newest
 
     def _store(self, approval: Release) -> None:
-        self.store.append([release.dump(approval).encode("ascii")])
+        self.store.append([dump(approval).encode("ascii")])
 
     def open_intents(self, plan_digest: str, *, since_ms: int = 0) -> Mapping[Address, JournalEntry]:
         """Return each action's newest intent, where no later outcome of any run decides it.
@@ -240,14 +229,18 @@ class ActionJournal:
         return claims
 
     def _entries(self, lines: Iterable[Line]) -> Iterator[JournalEntry]:
-        """Yield the entries of lines, with the store's time where it has one."""
+        return self._records(lines, JournalEntry)
+
+    def _records(self, lines: Iterable[Line], *kinds: type[Any]) -> Iterator[Any]:
+        """Yield the records of these kinds, with the store's time where it has one; a release keeps its own."""
         for line in lines:
             try:
-                entries = parse(line.data)
+                records = parse(line.data, *kinds)
             except ValueError as error:
                 raise self.store.damaged(line.location, error) from None
-            for entry in entries:
-                yield entry if line.stored_at_ms is None else replace(entry, at_ms=line.stored_at_ms)
+            for record in records:
+                is_stamped = line.stored_at_ms is not None and not isinstance(record, Release | ReviewedTree)
+                yield replace(record, at_ms=line.stored_at_ms) if is_stamped else record
 
 
 def interrupted_actions(

@@ -8,12 +8,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Literal
 
-from reconciler.codec import Codec
 from reconciler.model.bounds import EpochMs, NonEmpty
 from reconciler.model.snapshot import GroupObservation, GroupState, GroupType, ObservedCommit
-
-PREFIX = b'{"v":6,'
-"""How each of these lines begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,19 +26,12 @@ class ObservationLine:
     commits: tuple[ObservedCommit, ...] = ()
 
 
-_LINE = Codec(ObservationLine)
 _SEEN = tuple(part.name for part in fields(GroupObservation))
 
 
-def dump(seen: GroupObservation, *, cluster_id: str, run_id: str) -> bytes:
-    """Return the line of the journal, without its newline."""
-    values = {name: getattr(seen, name) for name in _SEEN}
-    return _LINE.encode(ObservationLine(cluster_id=cluster_id, run_id=run_id, **values)).encode("ascii")
-
-
-def parse(line: bytes) -> ObservationLine | None:
-    """Return the observation of a line; None: it is a line of another format. Raises ValueError."""
-    return _LINE.decode(line.decode("ascii")) if line.startswith(PREFIX) else None
+def of_scan(seen: GroupObservation, *, cluster_id: str, run_id: str) -> ObservationLine:
+    """Return what the journal holds of an observation."""
+    return ObservationLine(cluster_id=cluster_id, run_id=run_id, **{name: getattr(seen, name) for name in _SEEN})
 
 
 def by_group(

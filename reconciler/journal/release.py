@@ -14,9 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import urlsplit
 
-from reconciler.codec import Codec
 from reconciler.errors import UsageError
-from reconciler.journal import observed
 from reconciler.model.bounds import EpochMs
 from reconciler.model.plan import ManifestFile, content_hashes
 from reconciler.text.escape import quoted
@@ -111,25 +109,3 @@ class ReviewedTree:
 
 
 Approval = Release | ReviewedTree
-_RELEASE, _REVIEWED_TREE = Codec(Release, omit_none=True), Codec(ReviewedTree, omit_none=True)
-
-
-def dump(approval: Approval) -> str:
-    """Return the line of the journal, without its newline."""
-    return _RELEASE.encode(approval) if isinstance(approval, Release) else _REVIEWED_TREE.encode(approval)
-
-
-def parse(line: bytes) -> Approval | None:
-    """Return the record of a line; None: it is a line of another format. Raises ValueError."""
-    if line.startswith(b'{"v":5,'):
-        return _RELEASE.decode(line.decode("ascii"))
-    return _REVIEWED_TREE.decode(line.decode("ascii")) if line.startswith(b'{"v":4,') else None
-
-
-def parse_if_release(line: bytes) -> Approval | None:
-    """Return the record of a line; None: it is of actions or groups. Raises ValueError for damage that may hide a release."""
-    approval = parse(line)
-    known = line.startswith((b'{"v":2,', b'{"v":3,', observed.PREFIX))
-    if approval is None and (not known or b'"released_at_ms":' in line):
-        raise ValueError("no line of actions, and no release")
-    return approval

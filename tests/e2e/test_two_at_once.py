@@ -145,4 +145,4 @@ def wait_for_first_batch(process: subprocess.Popen[str], timeout_s: float) -> No
 def read_journal(scenario: ApplyScenario, *arguments: str) -> list[JournalEntry]:
     result = reconciler(scenario.folder, "journal", "-o", "json", *arguments)
     assert result.returncode == 0, result.stderr
-    return [entry for line in result.stdout.splitlines() for entry in parse(line.encode())]
+    return [entry for line in result.stdout.splitlines() for entry in parse(line.encode(), JournalEntry)]

@@ -313,7 +313,7 @@ def test_metadata_of_a_journal_of_an_earlier_version_is_not_known() -> None:
     )
     [commit, other] = find_removal(line, GROUP, name="journal").offsets
     assert (commit.metadata, commit.metadata_base64, other.metadata_base64) == ("note\u0007", None, None)
-    assert dump(parse(line.encode())[0]).count('"metadata":') == 1
+    assert dump(parse(line.encode(), JournalEntry)[0]).count('"metadata":') == 1
 
 
 def test_results_of_an_earlier_version_are_read(cluster: FakeCluster, tmp_path: Path) -> None:

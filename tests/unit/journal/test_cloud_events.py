@@ -46,7 +46,7 @@ def test_an_event_has_the_required_attributes_and_the_entry(kind: str) -> None:
 def test_an_id_is_of_the_entry_and_not_of_its_place() -> None:
     """A topic loses its oldest entries: a number of the line would be another one in the next export."""
     entry = create(purge(), **RUN)
-    [read] = parse(dump(entry).encode())
+    [read] = parse(dump(entry).encode(), JournalEntry)
     ids = [json.loads(dump_event(e, "c"))["id"] for e in (entry, read, replace(entry, at_ms=entry.at_ms + 1))]
     assert ids[0] == ids[1] != ids[2]
 

@@ -24,7 +24,7 @@ from reconciler.errors import JournalUnavailable
 from reconciler.journal import entry as journal_entry
 from reconciler.journal import file as journal_file
 from reconciler.journal import journal as action_journal
-from reconciler.journal.entry import Event
+from reconciler.journal.entry import Event, JournalEntry
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal, Line
 from reconciler.model.names import TopicPartition
@@ -500,7 +500,7 @@ def test_no_line_since_a_time_is_missed(
     times = [10, 20, 15, 30, 40, 40]
     for number, at_ms in enumerate(times):
         journal.record([purge(cluster, AT, 60)] * (1 + number % 3), run_id="r", plan_digest=PLAN, at_ms=at_ms)
-    entries = [journal_entry.parse(line.data)[0].at_ms for line in journal.store.lines(since_ms=since_ms)]
+    entries = [journal_entry.parse(line.data, JournalEntry)[0].at_ms for line in journal.store.lines(since_ms=since_ms)]
     assert entries == times[len(times) - len(entries) :]
     newest = max((number for number, at_ms in enumerate(times) if at_ms < since_ms), default=-1)
     assert len(entries) >= len(times) - newest - 1
@@ -516,7 +516,7 @@ class StampedStore(JournalFile):
     def lines(self, **options: Any) -> Iterator[Line]:
         options["since_ms"] = max(0, options.get("since_ms", 0) - self.ahead_ms)
         for line in super().lines(**options):
-            yield line._replace(stored_at_ms=journal_entry.parse(line.data)[0].at_ms + self.ahead_ms)
+            yield line._replace(stored_at_ms=journal_entry.parse(line.data, JournalEntry)[0].at_ms + self.ahead_ms)
 
 
 def test_the_store_tells_the_time(cluster: FakeCluster, tmp_path: Path) -> None:

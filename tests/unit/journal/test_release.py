@@ -181,7 +181,7 @@ def test_an_older_program_refuses_the_line_aloud(journal: ActionJournal) -> None
     """It would read the line as nothing or as an action. Its reader knew format 3 only."""
     journal.record_release(FIRST, run_id="run-1", at_ms=START_MS)
     (line,) = journal.store.lines()
-    assert parse(line.data) == ()
+    assert parse(line.data, JournalEntry) == ()
     with pytest.raises(ValueError, match="v is 5"):
         Codec(BatchLine, omit_none=True).decode(line.data.decode())
 
