@@ -5,11 +5,8 @@ import pyarrow as pa
 _TYPES = {
     name: data_type
     for data_type, names in (
-        (pa.string(), "cluster_id topic topic_id group type state seems fingerprint error name id metadata_base64"),
-        (
-            pa.int32(),
-            "partition partitions leader commits commit_topics commit_keys members log_partition subject number",
-        ),
+        (pa.string(), "cluster_id topic topic_id group type state seems fingerprint error metadata_base64"),
+        (pa.int32(), "partition partitions leader commits commit_topics commit_keys members log_partition"),
         (
             pa.int64(),
             "observed_at_ms log_start last_stable_offset high_watermark committed log_offset last_activity_ms",

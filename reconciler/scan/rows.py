@@ -62,7 +62,8 @@ _PENDING = ("committed", "log_partition")
 class Rows:
     """Rows of one scan by subject. Those of partitions by topic and number.
 
-    `consumers`: the groups that consume a topic, by topic.
+    `consumers`: the groups that consume a topic, by topic. `groups_read`: how many groups were read, whose
+    rows may have been left out, with `commits_read` commits. `runs`: as of `read_consumer_offsets`.
     """
 
     partitions: Mapping[str, Mapping[int, PartitionRow]]
@@ -73,6 +74,8 @@ class Rows:
     origins: Mapping[tuple[str, int], Sequence[CommitOrigin]] = field(default_factory=dict)
     commits: Mapping[str, Mapping[TopicPartition, CommittedOffset]] = field(default_factory=dict)
     consumers: Mapping[str, Collection[str]] = field(default_factory=dict)
+    groups_read: int = 0
+    commits_read: int = 0
 
 
 def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str, frozenset[str]]) -> Rows:
@@ -117,7 +120,9 @@ def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str,
     for group, live, may_read in _records(answers, "activity", "group", "live", "may_read"):
         for topic in may_read or () if live else ():
             consumers[topic].add(group)
-    return Rows(partitions, _groups(answers, request), topics, runs, readers, origins, commits, consumers)
+    read = {row["group"]: row for row in _rows(answers, "groups")}
+    groups, commits_read = _groups(read, answers, request), sum(row["commits"] or 0 for row in read.values())
+    return Rows(partitions, groups, topics, runs, readers, origins, commits, consumers, len(read), commits_read)
 
 
 def _rows(answers: Iterable[Answer], table: str) -> Iterator[dict[str, Any]]:
@@ -157,12 +162,11 @@ def _matters(row: PartitionRow | None, committed: int | None, group: str, origin
     return any(origin.group == group for origin in origins)
 
 
-def _groups(answers: Sequence[Answer], request: ScanRequest) -> dict[str, Row]:
-    """The rows of groups: commits from their coordinators, activity from `__consumer_offsets`.
+def _groups(read: Mapping[str, Row], answers: Sequence[Answer], request: ScanRequest) -> dict[str, Row]:
+    """The rows of groups: commits from their coordinators (`read`), activity from `__consumer_offsets`.
 
     A group that was read needs no row unless the request selects it, or only the log tells its type.
     """
-    read = {row["group"]: row for row in _rows(answers, "groups")}
     activity = {row["group"]: row for row in _rows(answers, "activity")}
     requested = select_groups(request.groups, read.keys() | activity.keys())
     groups: dict[str, Row] = {}

@@ -48,7 +48,6 @@ _LOG = logging.getLogger(__name__)
 # A `__consumer_offsets` that is read more slowly is given up; the slowest usual reader is ten times as fast.
 _SLOWEST_RECORDS_PER_S = 5_000
 _LOG_START_S = 60.0
-_SOURCES = ("partitions", "commits", "consumer_offsets")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +91,10 @@ def scan(
         progress("some facts have no answer: asking each broker")
         silent = silent_brokers(session, session.addresses)
         snapshot = snapshot_builder.name_silent_brokers(snapshot, silent)
-    read = {name: sum(row["records"] or 0 for row in rows.runs if row["name"] == name) for name in _SOURCES}
+    partitions = sum(topic["read"] for topic in rows.topics.values())
+    records = sum(row["records"] or 0 for row in rows.runs)
     progress(
-        f"read {read['partitions']:,} partitions, {read['commits']:,} commits, {read['consumer_offsets']:,} records of __consumer_offsets "
+        f"read {partitions:,} partitions, {rows.commits_read:,} commits, {records:,} records of __consumer_offsets "
         f"in a cluster of {len(snapshot.topics):,} topics and {len(snapshot.groups):,} groups"
     )
     return snapshot

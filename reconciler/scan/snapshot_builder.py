@@ -99,7 +99,7 @@ class ConsumerOffsetsLog:
 
     def with_rows(self, runs: Iterable[Row]) -> "ConsumerOffsetsLog":
         """The log after its reading. A partition without a row of its own was not read."""
-        rows = {row["number"]: row for row in runs if row["name"] == "consumer_offsets"}
+        rows = {row["log_partition"]: row for row in runs}
         unread = {
             number: _unread(
                 f"{CONSUMER_OFFSETS_TOPIC}[{number}] was not read to its end: {rows[number]['error']}",
@@ -360,10 +360,9 @@ def readers_incomplete(
         # The log would replace the old list call if every record of it could be decoded.
         return listing.hidden_unread
     groups = commit_groups(request, listing)
-    read = sum(row["records"] or 0 for row in rows.runs if row["name"] == "groups")
-    if read == len(groups):
+    if rows.groups_read == len(groups):
         return None
-    return Unknown(f"the tasks of the scan read {read} of {len(groups)} groups", Cause.NO_ANSWER)
+    return Unknown(f"the tasks of the scan read {rows.groups_read} of {len(groups)} groups", Cause.NO_ANSWER)
 
 
 _RETENTION_NOT_ASKED = RetentionFacts(NOT_ASKED, NOT_ASKED)

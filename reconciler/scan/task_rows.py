@@ -47,8 +47,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     "pending": columns("group! topic! partition! committed log_partition!"),
     "origins": columns("topic! partition! group! committed topic_id"),
     "commits": columns("group! topic! partition! committed! topic_id metadata_base64"),
-    # What was read: partitions, groups and commits in numbers, partitions of `__consumer_offsets` one by one.
-    "runs": columns("name! number! error unanswered records skipped garbled log_offset"),
+    "runs": columns("log_partition! error unanswered records skipped garbled log_offset"),
 }
 """The tables of an answer."""
 
@@ -197,7 +196,6 @@ def _read_partitions(session: KafkaSession, requests: Sequence[OffsetsRequest]) 
         # Partitions that are only counted have no high watermark.
         "partitions": _batch("partitions", (row for row in rows if HIGH_WATERMARK in row)),
         "topics": _batch("topics", ({"topic": name, "records": records[name], "read": read[name]} for name in records)),
-        "runs": _batch("runs", [{"name": "partitions", "number": -1, "records": len(rows)}]),
     }
 
 
@@ -217,17 +215,11 @@ def _read_commits(session: KafkaSession, task: ScanTask, chunk: Chunk, *, isolat
                 positions["topic"] += [topic] * len(numbers)
                 positions["partition"] += numbers
                 positions["committed"] += map(committed.get, numbers)
-    commits = sum(row.get("commits", 0) for row in groups)
-    runs = [
-        {"name": "groups", "number": -1, "records": len(groups)},
-        {"name": "commits", "number": -1, "records": commits},
-    ]
     return {
         "groups": _batch("groups", groups),
         # By column: a dictionary per position would take longer than the reading.
         "positions": encode(pa.RecordBatch.from_pydict(positions, schema=SCHEMAS["positions"])),
         "consumers": encode(pa.RecordBatch.from_pydict(consumers, schema=SCHEMAS["consumers"])),
-        "runs": _batch("runs", runs),
     }
 
 
@@ -242,8 +234,7 @@ def _read_log(session: KafkaSession, task: ScanTask, partitions: Sequence[int]) 
         pending_of=task.readers,
         limit_s=task.log_limit_s,
     )
-    runs = [{**row, "name": "consumer_offsets", "number": row["log_partition"]} for row in tables["runs"]]
-    return {table: _batch(table, rows) for table, rows in {**tables, "runs": runs}.items()}
+    return {table: _batch(table, rows) for table, rows in tables.items()}
 
 
 def _batch(table: str, rows: Iterable[Mapping[str, Any]]) -> bytes:

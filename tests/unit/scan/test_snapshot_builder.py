@@ -408,7 +408,7 @@ INCOMPLETE: dict[str, tuple[GroupListing, int, ConsumerOffsetsLog, str | None]] 
 @pytest.mark.parametrize(("listing", "read", "log", "expected"), INCOMPLETE.values(), ids=INCOMPLETE)
 def test_readers_incomplete(listing: GroupListing, read: int, log: ConsumerOffsetsLog, expected: str | None) -> None:
     """The readers are complete only if every group is listed and the tasks read as many groups. None: all."""
-    rows = Rows({}, {}, {}, [{"name": "groups", "records": read}])
+    rows = Rows({}, {}, {}, [], groups_read=read)
     result = snapshot_builder.readers_incomplete(READERS, listing, rows, log)
     assert (result is None) if expected is None else expected in reason(result)
     assert snapshot_builder.readers_incomplete(ScanRequest(), listing, rows, log) is NOT_ASKED
@@ -416,7 +416,7 @@ def test_readers_incomplete(listing: GroupListing, read: int, log: ConsumerOffse
 
 def run_row(number: int, *, error: str | None = None, records: int = 4) -> Row:
     counts = {"records": records, "skipped": 1, "garbled": 2}
-    return {"name": "consumer_offsets", "number": number, "error": error, **counts, "log_offset": 9}
+    return {"log_partition": number, "error": error, **counts, "log_offset": 9}
 
 
 def test_consumer_offsets_with_missing_partitions() -> None:

@@ -52,7 +52,7 @@ def test_a_task_answers_for_the_cluster_of_the_driver_only(answered: str | None)
 @pytest.mark.parametrize("answered", ["here", None])
 def test_a_task_that_knows_no_cluster_brings_no_answer(monkeypatch: pytest.MonkeyPatch, answered: str | None) -> None:
     """What it read counts as not read."""
-    answer = {"runs": task_rows._batch("runs", [{"name": "groups", "number": -1}])}
+    answer = {"runs": task_rows._batch("runs", [{"log_partition": 0}])}
     monkeypatch.setattr(task_rows, "read_chunk", lambda *_arguments, **_options: answer)
     monkeypatch.setattr(task_rows, "is_retry", lambda: False)
     monkeypatch.setattr(task_rows, "cluster_id_in_metadata", lambda _session, limit_s: limit_s and answered)
