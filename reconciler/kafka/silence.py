@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaError
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka.admin import ConfigResource, ResourceType
 
 from reconciler.kafka.connect import connect_once
 from reconciler.kafka.futures import Deadline, batched, code_of, failed_with, failure_of, submit, wait_all
@@ -37,7 +37,12 @@ def silent_brokers(session: KafkaSession, addresses: Mapping[int, str]) -> dict[
     patience_s = max(_PATIENCE_MIN_S, session.timeout_s / 3)
     answers: dict[int, Future[Any]] = {}
     for part in batched(sorted(addresses), _BROKERS_AT_ONCE):
-        sent = {broker: _send(client, broker, patience_s) for broker in part}
+        resources = {broker: ConfigResource(ResourceType.BROKER, str(broker)) for broker in part}
+        # One call per broker: the library refuses several of them in one call.
+        sent = {
+            broker: client.describe_configs([resource], request_timeout=patience_s)[resource]
+            for broker, resource in resources.items()
+        }
         wait_all((client,), sent.values(), Deadline.after(patience_s + 1.0))
         answers |= sent
     silent = [broker for broker, answer in answers.items() if not _has_answered(answer)]
@@ -74,10 +79,3 @@ def _has_answered(answer: Future[Any]) -> bool:
     if not answer.done():
         return False
     return code_of(answer.exception()) >= 0 or failed_with(answer, {KafkaError._UNSUPPORTED_FEATURE})
-
-
-def _send(client: AdminClient, broker: int, patience_s: float) -> Future[Any]:
-    # One call per broker: the library refuses several of them in one call.
-    resource = ConfigResource(ResourceType.BROKER, str(broker))
-    answers: dict[ConfigResource, Future[Any]] = client.describe_configs([resource], request_timeout=patience_s)
-    return answers[resource]

@@ -221,8 +221,8 @@ def read_configs(session: KafkaSession, names: Iterable[str]) -> dict[str, Mappi
 class RetentionFacts(NamedTuple):
     """What the configuration of a topic says about the loss of records, as in TopicFacts."""
 
-    cleanup_policy: frozenset[str] | Unknown
-    kept_forever: KeptForever | Unknown | None
+    cleanup_policy: frozenset[str] | Unknown = NOT_ASKED
+    kept_forever: KeptForever | Unknown | None = NOT_ASKED
 
 
 def retention_facts(session: KafkaSession, names: Iterable[str]) -> dict[str, RetentionFacts]:

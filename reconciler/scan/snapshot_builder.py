@@ -1,7 +1,7 @@
 """Builds the snapshot. Decides what makes a fact Unknown, and when listings are complete."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -188,11 +188,6 @@ def _unread(reason: str, unanswered: bool | None) -> Unknown:
     return Unknown(reason, Cause.NO_ANSWER if unanswered else Cause.OTHER)
 
 
-def _values(row: Row, columns: Iterable[str], unread: Unknown) -> Iterator[Any]:
-    values = (row.get(column) for column in columns)
-    return (unread if value is None else value for value in values)
-
-
 def _readers(
     request: PartitionRequest,
     positions: Iterable[Position],
@@ -321,8 +316,8 @@ def _with_commits(facts: GroupFacts, row: Row) -> GroupFacts:
             "the right DESCRIBE on some of their topics is missing, or a transaction is open"
         )
         row = {}
-    commits, commit_topics, digest = _values(row, _COMMITS, unread)
-    return replace(facts, commits=commits, commit_topics=commit_topics, fingerprint=digest)
+    commits: dict[str, Any] = {name: unread if row.get(name) is None else row[name] for name in _COMMITS}
+    return replace(facts, **commits)
 
 
 def _with_activity(facts: GroupFacts, row: Row, unread: Unknown | None, log: ConsumerOffsetsLog) -> GroupFacts:
@@ -339,7 +334,8 @@ def _with_activity(facts: GroupFacts, row: Row, unread: Unknown | None, log: Con
         unread = Unknown(f"its newest record is in or behind an open transaction of {where}", Cause.OPEN_TRANSACTION)
     if unread is not None:
         return replace(facts, last_activity_ms=unread, newest_record=unread)
-    (last,) = _values(row, ["last_activity_ms"], Unknown("no record of the group in __consumer_offsets carries a time"))
+    if (last := row.get("last_activity_ms")) is None:
+        last = Unknown("no record of the group in __consumer_offsets carries a time")
     return replace(facts, last_activity_ms=last, newest_record=(row["log_partition"], row["log_offset"]))
 
 
@@ -365,9 +361,6 @@ def readers_incomplete(
     return Unknown(f"the tasks of the scan read {rows.groups_read} of {len(groups)} groups", Cause.NO_ANSWER)
 
 
-_RETENTION_NOT_ASKED = RetentionFacts(NOT_ASKED, NOT_ASKED)
-
-
 def topic_facts(
     listing: TopicListing,
     retention: Mapping[str, RetentionFacts],
@@ -378,7 +371,7 @@ def topic_facts(
     """All listed topics. `with_readers`: those whose readers are requested."""
     topics = {}
     for name, topic in sorted(listing.topics.items()):
-        policies = retention.get(name, _RETENTION_NOT_ASKED)
+        policies = retention.get(name, RetentionFacts())
         is_compacted = isinstance(policies.cleanup_policy, Unknown) or "compact" in policies.cleanup_policy
         topics[name] = replace(
             topic,
