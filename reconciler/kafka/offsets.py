@@ -144,7 +144,8 @@ def read_watermarks(
     """The requested ends of each partition. Never raises for an absent broker."""
     partitions = [(request, number) for request in requests for number in request.partitions]
     queries = [request.query(end, number) for request, number in partitions for end in request.ends]
-    answers = _query(session, queries, deadline=deadline)
+    stamps = _stamps(session, queries, deadline=deadline)
+    answers = {query: of.offset if isinstance(of, RecordStamp) else of for query, of in stamps.items()}
     return {
         TopicPartition(request.topic, number): Watermarks(
             **{end: answers[request.query(end, number)] for end in request.ends}
@@ -189,9 +190,8 @@ def read_last_stable_offsets(
     session: KafkaSession, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int | Unknown]:
     """The last stable offset of some partitions whose leaders are not known."""
-    queries = [OffsetQuery(STABLE_END, at.topic, at.partition, UNKNOWN_LEADER) for at in partitions]
-    answers = _query(session, queries)
-    return {TopicPartition(query.topic, query.partition): offset for query, offset in answers.items()}
+    requests = [OffsetsRequest(at.topic, [at.partition], UNKNOWN_LEADER, (STABLE_END,)) for at in partitions]
+    return {at: ends.last_stable_offset for at, ends in read_watermarks(session, requests).items()}
 
 
 def find_by_time(
@@ -211,14 +211,6 @@ def find_by_time(
         pair: None if isinstance(answer, RecordStamp) and answer.offset == NO_RECORD else answer
         for pair, answer in found.items()
     }
-
-
-def _query(
-    session: KafkaSession, queries: Sequence[OffsetQuery], *, lowest: int = 0, deadline: Deadline | None = None
-) -> dict[OffsetQuery, int | Unknown]:
-    """The offset of each query, as of `_stamps`."""
-    answers = _stamps(session, queries, lowest=lowest, deadline=deadline)
-    return {query: of.offset if isinstance(of, RecordStamp) else of for query, of in answers.items()}
 
 
 def _stamps(
