@@ -7,7 +7,7 @@ environment. A scan writes through the same stores, to where the command line sa
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +19,9 @@ LARGEST_BYTES = 16 * 1024 * 1024
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NONBLOCK
 _CODE = re.compile(r"AWS Error ([A-Z_]+)|\((\d{3}) [A-Za-z ]+\)")
 """The part of an error of an object store that quotes no answer."""
+
+NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
+"""A partition, an offset or a batch: without a sign and leading zeros."""
 
 
 class PositionUnreadable(Exception):
@@ -172,6 +175,14 @@ def _of_store(failed: Callable[[str], Exception], *passed: type[OSError]) -> Ite
     except Exception as error:  # noqa: BLE001 - pyarrow has an exception for each store
         match = _CODE.search(str(error))
         raise failed(f"the object store answers {match[1] or match[2]}" if match else type(error).__name__) from None
+
+
+def without_repetition(fields: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the fields of a row or an object. Raises PositionUnreadable for a name that occurs twice."""
+    named = dict(fields)
+    if len(named) < len(fields):
+        raise PositionUnreadable("a column occurs twice")
+    return named
 
 
 def _unreadable(below: tuple[str, ...], reason: str | None) -> PositionUnreadable:

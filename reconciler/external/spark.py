@@ -10,13 +10,11 @@ Layouts: Apache Spark, OffsetSeqLog (v1, and v2 since 4.1), CommitLog and KafkaS
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
-from reconciler.external.places import Files, PositionUnreadable
+from reconciler.external.places import NUMBER, Files, PositionUnreadable, without_repetition
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import ExternalPosition
 
-_NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 _SOURCE = re.compile(r"[A-Za-z0-9_-]+")
 _NO_OFFSET = "-"
 _TRIES = 2
@@ -53,7 +51,7 @@ def read_checkpoint(files: Files) -> ExternalPosition:
 
 def _batches(files: Files, folder: str) -> Mapping[int, int]:
     """Return the batches in a folder, with their times. Files such as `.7.crc` and `7.tmp` are none."""
-    return {int(name): at_ms for name, at_ms in files.names(folder).items() if _NUMBER.fullmatch(name)}
+    return {int(name): at_ms for name, at_ms in files.names(folder).items() if NUMBER.fullmatch(name)}
 
 
 def _sources(path: str, content: bytes) -> Iterator[tuple[str, str]]:
@@ -104,24 +102,17 @@ def _lowest(of_sources: Iterable[_Offsets | None]) -> dict[TopicPartition, int]:
 def _kafka_offsets(path: str, text: str) -> _Offsets | None:
     """Return the offsets in `{topic: {partition: offset}}`; None: they are of another kind of source."""
     try:
-        topics = json.loads(text, object_pairs_hook=_without_duplicates)
-    except (ValueError, RecursionError):
+        topics = json.loads(text, object_pairs_hook=without_repetition)
+    except (ValueError, RecursionError, PositionUnreadable):
         raise _garbled(path) from None
     if not isinstance(topics, dict) or not all(isinstance(of_topic, dict) for of_topic in topics.values()):
         return None
-    if not all(_NUMBER.fullmatch(number) for of_topic in topics.values() for number in of_topic):
+    if not all(NUMBER.fullmatch(number) for of_topic in topics.values() for number in of_topic):
         return None
     offsets = {TopicPartition(topic, int(number)): at for topic, of in topics.items() for number, at in of.items()}
     if not all(type(offset) is int and 0 <= offset < 1 << 63 for offset in offsets.values()):
         raise PositionUnreadable(f"{path}: an offset is negative, or not a number")
     return offsets
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        raise ValueError("a name occurs twice")
-    return fields
 
 
 def _text(path: str, content: bytes) -> str:

@@ -3,18 +3,16 @@
 import csv
 import io
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from reconciler.external.places import Files, PositionUnreadable
+from reconciler.external.places import NUMBER, Files, PositionUnreadable, without_repetition
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import ExternalPosition
 
 COLUMNS = ("cluster_id", "topic", "partition", "offset", "written_at")
 _ROWS_MAX = 1_000_000
-_NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 
 _Row = Mapping[str, Any]
 
@@ -59,7 +57,7 @@ def _position(rows: Iterable[_Row], cluster_id: str) -> ExternalPosition:
 
 
 def _whole(value: object, row: int) -> int:
-    if isinstance(value, str) and _NUMBER.fullmatch(value):
+    if isinstance(value, str) and NUMBER.fullmatch(value):
         value = int(value)
     if type(value) is not int or not 0 <= value < 1 << 63:
         raise PositionUnreadable(f"row {row} has a partition or an offset that is not a number from 0 on")
@@ -92,16 +90,11 @@ def _parquet_rows(content: bytes) -> Iterator[_Row]:
 
 def _csv_rows(content: bytes) -> Iterator[_Row]:
     header, *rows = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
-    if len(set(header)) < len(header):
-        raise PositionUnreadable("a column occurs twice")
+    without_repetition([(name, None) for name in header])
     return (dict(zip(header, row, strict=True)) for row in rows if row)
 
 
 def _json_rows(content: bytes) -> Iterator[_Row]:
-    return (json.loads(line, object_pairs_hook=_fields) for line in content.decode().split("\n") if line.strip())
-
-
-def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(dict(pairs)) < len(pairs):
-        raise PositionUnreadable("a column occurs twice")
-    return dict(pairs)
+    return (
+        json.loads(line, object_pairs_hook=without_repetition) for line in content.decode().split("\n") if line.strip()
+    )
