@@ -17,7 +17,7 @@ from reconciler.kafka.connect import Connection
 from reconciler.scan.chunks import Chunk
 from reconciler.scan.engine_choice import Engine
 from reconciler.scan.java import find_java, spark_home
-from reconciler.scan.spark_process import ClassicContext
+from reconciler.scan.spark_process import LOG_FILE, ClassicContext
 from reconciler.scan.task_rows import ScanTask
 
 _LIMIT_S = 180.0
@@ -30,7 +30,7 @@ def write_archive() -> None:
         if path.is_file():
             return
         with tempfile.TemporaryDirectory(prefix="kafka-reconciler-classes-") as folder:
-            written, log = Path(folder) / path.name, Path(folder) / "log"
+            written, log = Path(folder) / path.name, Path(folder) / LOG_FILE
             with log.open("wb") as output:
                 child = Child(__spec__.name, log=output, new_session=True)  # the JVM is in its group
             child.send(written)
@@ -47,15 +47,14 @@ def main(descriptor: int) -> None:
     """In a process of its own: run the job of a scan in a JVM that writes its classes at its end."""
     pipe, received = serve(descriptor, orphaned=lambda: os.killpg(0, signal.SIGKILL))
     archive = received.get()
-    with tempfile.TemporaryDirectory(prefix="kafka-reconciler-spark-") as folder:
-        context = ClassicContext(Engine(), Path(folder), archive_flags=(class_archive.write_flag(archive),))
-        # The discard port: a job that reads nothing loads the same classes.
-        no_broker = Connection(("127.0.0.1:9",), timeout_s=1.0)
-        task = ScanTask(
-            connection=no_broker, cluster_id=None, readers={}, topic_ids={}, named={}, until_s=math.inf, log_limit_s=1.0
-        )
-        context.read(task, [Chunk(groups=("no-group",))])
-        context.stop()
+    context = ClassicContext(Engine(), archive.parent, archive_flags=(class_archive.write_flag(archive),))
+    # The discard port: a job that reads nothing loads the same classes.
+    no_broker = Connection(("127.0.0.1:9",), timeout_s=1.0)
+    task = ScanTask(
+        connection=no_broker, cluster_id=None, readers={}, topic_ids={}, named={}, until_s=math.inf, log_limit_s=1.0
+    )
+    context.read(task, [Chunk(groups=("no-group",))])
+    context.stop()
     pipe.send("written")
 
 

@@ -59,7 +59,7 @@ _MAX_SESSIONS = 20
 _DAY_S = 86_400
 _SESSION_ENDED = "INVALID_HANDLE.SESSION_"
 """How a Connect server's errors begin about a session that it has closed, and does not open again."""
-_LOG_FILE = "spark.log"
+LOG_FILE = "spark.log"
 _FOLDER = "kafka-reconciler-spark-"
 _READY, _RUNNING, _ANSWERS, _FAILED = "ready", "running", "answers", "failed"
 _INTERRUPT = "interrupt"
@@ -96,7 +96,7 @@ class SparkProcess:
         # A JVM that is killed removes none of the native libraries that it has unpacked.
         java_options = f"{os.environ.get(_JAVA_OPTIONS, '')} -Djava.io.tmpdir={shlex.quote(folder)}".strip()
         try:
-            with (self._folder / _LOG_FILE).open("wb") as log:
+            with (self._folder / LOG_FILE).open("wb") as log:
                 self.child = Child(
                     __name__,
                     log=log,
@@ -190,7 +190,7 @@ class SparkProcess:
         if self.engine.remote:
             return ""
         self._keeps_log = True
-        return f"; the log is {self._folder / _LOG_FILE}"
+        return f"; the log is {self._folder / LOG_FILE}"
 
     def end(self) -> None:
         """Kill the process with its JVM and workers, and remove its files. Can be repeated."""
@@ -200,7 +200,7 @@ class SparkProcess:
         for path in self._folder.glob("*") if self._keeps_log else ():  # a user may have removed it
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
-            elif path.name != _LOG_FILE:
+            elif path.name != LOG_FILE:
                 path.unlink(missing_ok=True)
         if not self._keeps_log:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -267,7 +267,7 @@ def main(descriptor: int) -> None:
     except ScanFailed as error:
         pipe.send((_FAILED, str(error), True))
     except SystemExit:  # pyspark prints what it lacks, and ends a process that it takes for one of its tests
-        pipe.send((_FAILED, f"pyspark ended its process: {last_lines(folder / _LOG_FILE)}", False))
+        pipe.send((_FAILED, f"pyspark ended its process: {last_lines(folder / LOG_FILE)}", False))
     except Exception as error:  # noqa: BLE001 - pyspark, py4j and gRPC have their own exception trees
         sys.stderr.write(redact("".join(traceback.format_exception(error))))
         pipe.send((_FAILED, cause_of(error), False))
@@ -312,7 +312,7 @@ class ClassicContext:
             self._gateway.connect()
             self._context = SparkContext(conf=SparkConf(loadDefaults=False).setAll(list(properties.items())))
         except Exception:
-            log = (folder / _LOG_FILE).read_text(errors="replace")
+            log = (folder / LOG_FILE).read_text(errors="replace")
             if "UnsupportedClassVersionError" in log:
                 raise ScanFailed(
                     f"Java 17 or later is needed, and {java} is older: install one, or set JAVA_HOME"
