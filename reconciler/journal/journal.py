@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 from reconciler.errors import JournalUnavailable
 from reconciler.journal import observed
-from reconciler.journal.entry import Event, JournalEntry, RemovedOffsets, create, dump, dump_batch, parse
+from reconciler.journal.entry import Event, JournalEntry, Record, RemovedOffsets, create, dump, dump_batch, parse
 from reconciler.journal.observed import ObservationLine
 from reconciler.journal.release import RELEASE_RECENT_MS, Approval, Release, ReviewedTree
 from reconciler.model.action import Action
@@ -115,11 +115,7 @@ class ActionJournal:
 
     def record_observations(self, observations: Iterable[GroupObservation], *, cluster_id: str, run_id: str) -> None:
         """Store what one scan saw of groups, a line for each."""
-        lines = [
-            dump(observed.of_scan(seen, cluster_id=cluster_id, run_id=run_id)).encode("ascii") for seen in observations
-        ]
-        if lines:
-            self.store.append(lines)
+        self._store(observed.of_scan(seen, cluster_id=cluster_id, run_id=run_id) for seen in observations)
 
     def observations(
         self, groups: Collection[str], *, cluster_id: str, since_ms: int
@@ -156,7 +152,7 @@ class ActionJournal:
         last = self._find_release(at_ms)
         released_at_ms = at_ms if last is None else max(at_ms, last.released_at_ms + 1)
         self._store(
-            Release(manifests=manifests, run_id=run_id, at_ms=at_ms, released_at_ms=released_at_ms, **self._author)
+            [Release(manifests=manifests, run_id=run_id, at_ms=at_ms, released_at_ms=released_at_ms, **self._author)]
         )
 
     def newest_release(self, *, now_ms: int) -> Release | None:
@@ -171,7 +167,7 @@ class ActionJournal:
             and newest.released_at_ms != kept_ms
             and not 0 <= now_ms - newest.at_ms <= RELEASE_RECENT_MS // 2
         ):
-            self._store(replace(newest, at_ms=now_ms))
+            self._store([replace(newest, at_ms=now_ms)])
             kept_ms = newest.released_at_ms
             newest = self._last_release(since_ms=min(newest.at_ms, now_ms) - RELEASE_RECENT_MS)
         return newest
@@ -189,8 +185,9 @@ class ActionJournal:
                 newest = release
         return newest
 
-    def _store(self, approval: Release) -> None:
-        self.store.append([dump(approval).encode("ascii")])
+    def _store(self, records: Iterable[Record]) -> None:
+        if lines := [dump(record).encode("ascii") for record in records]:
+            self.store.append(lines)
 
     def open_intents(self, plan_digest: str, *, since_ms: int = 0) -> Mapping[Address, JournalEntry]:
         """Return each action's newest intent, where no later outcome of any run decides it.
