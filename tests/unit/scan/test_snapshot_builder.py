@@ -365,6 +365,15 @@ def test_facts_of_a_group(row: Row | None, options: dict[str, Any], expected: di
             assert fact == value, name
 
 
+def test_groups_are_counted_whose_rows_are_left_out() -> None:
+    """A scan is complete if each group was read; no policy needs the rows of most. A lost chunk counts none."""
+    read = {"error": None, "commits": 3, "commit_topics": 1, "fingerprint": "f"}
+    failed = {"group": "c", "error": "no right"}
+    chunks = [answer(groups=[{"group": "a", **read}, {"group": "b", **read}]), answer(groups=[failed]), {}]
+    rows = combine(chunks, READERS, {})
+    assert (rows.groups_read, rows.commits_read, sorted(rows.groups)) == (3, 6, ["c"])
+
+
 def test_consumers_of_a_topic_are_all_groups_that_consume_it_wherever_they_stand() -> None:
     """A group at the end holds nothing back, so its position is left out; it is a consumer all the same."""
     consumers = [{"group": "ahead", "topic": "t"}, {"group": "behind", "topic": "t"}]
