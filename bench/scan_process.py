@@ -209,9 +209,11 @@ def measure_chunks(servers: str, runs: int, manifests: str) -> dict[str, list[fl
 
 
 def _count(answer: Answer, unit: str) -> int:
-    """Number of partitions, commits or records that the task read, from its own report."""
-    runs = {"partition": "partitions", "commit": "commits", "record": "consumer_offsets"}
-    return sum(row["records"] or 0 for row in decode(answer["runs"]).to_pylist() if row["name"] == runs[unit])
+    """Number of partitions, commits or records that the task read, from its own rows."""
+    table, column = {"partition": ("topics", "read"), "commit": ("groups", "commits"), "record": ("runs", "records")}[
+        unit
+    ]
+    return sum(row[column] or 0 for row in decode(answer[table]).to_pylist())
 
 
 def measure(kind: str, *arguments: str) -> Any:
