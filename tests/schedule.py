@@ -1,7 +1,7 @@
 """Decides which tests share a worker process, and which ones start first.
 
-The tests of a file run in one process, one after the other, because they share the file's fixtures.
-The tests of a file without shared fixtures are distributed one by one. Long groups start first, so
+The tests of a file run in one process, one after the other, because they share the file's fixtures, as
+files of one of GROUPS do. The tests of a file without shared fixtures are distributed one by one. Long groups start first, so
 that no worker runs one alone at the end.
 
 A quarter of the workers prefers tests of three brokers (`cluster` of conftest.py), and the others the
@@ -20,12 +20,21 @@ SPLIT_FILES = frozenset(
         "tests/e2e/test_interrupts.py",
         "tests/e2e/test_two_at_once.py",
         "tests/e2e/test_workflow_attacks.py",
-        "tests/e2e/test_workflows.py",
         "tests/kafka/test_apply_rows.py",
         "tests/properties/test_stateful.py",
     }
 )
 """Files without shared fixtures whose tests are long enough to be distributed one by one."""
+
+GROUPS: Mapping[str, str] = {
+    file: files[0]
+    for files in (
+        ("tests/kafka/test_doctor.py", "tests/kafka/test_sandbox_security.py", "tests/kafka/test_tls_sasl.py"),
+        ("tests/kafka/test_connect.py", "tests/kafka/test_hidden_consumer_offsets.py", "tests/kafka/test_tokens.py"),
+    )
+    for file in files
+}
+"""File → the group, named by one of its files, whose brokers it shares (tests/kafka/secured.py)."""
 
 THREE_BROKERS = (
     "tests/bench/",
@@ -45,70 +54,64 @@ THREE_BROKERS = (
 
 SECONDS: Mapping[str, float] = {
     "tests/e2e/test_readers_that_crash.py": 300,  # only in `make test-long`
-    "tests/spark/test_engines.py": 240,
-    "tests/spark/test_spark_process.py": 200,
-    "tests/spark/test_sources.py": 150,
+    "tests/spark/test_engines.py": 180,
+    "tests/kafka/test_gateway_faults.py": 136,
+    "tests/e2e/test_workflows.py": 128,
+    "tests/kafka/test_doctor.py": 125,
     "tests/e2e/test_object_store.py": 120,  # only in `make test-long`
     "tests/e2e/test_streams_beside_watch.py": 120,  # only in `make test-long`
-    "tests/e2e/test_offline_install.py": 110,
-    "tests/spark/test_incomplete.py": 110,
-    "tests/kafka/test_sandbox.py": 100,
-    "tests/kafka/test_doctor.py": 100,
-    "tests/bench/test_benches_on_brokers.py": 90,
-    "tests/e2e/test_exit_codes.py": 85,
-    "tests/e2e/test_metadata_of_commits.py": 80,
-    "tests/e2e/test_pending_and_shared.py": 80,
-    "tests/kafka/test_gateway_faults.py": 75,
-    "tests/e2e/test_drift_schedule.py": 73,
-    "tests/e2e/test_shares_and_waits.py": 70,
-    "tests/e2e/test_records_and_times.py": 60,
-    "tests/faults/test_faults.py": 60,
-    "tests/kafka/test_hidden_consumer_offsets.py": 60,
-    "tests/e2e/test_docs_walk.py": 60,
-    "tests/kafka/test_tls_sasl.py": 55,
-    "tests/e2e/test_recipes.py": 54,
-    "tests/faults/test_witness.py": 50,
-    "tests/spark/test_nothing_left.py": 50,
-    "tests/kafka/test_apply_rights.py": 50,
-    "tests/e2e/test_unseen_consumers.py": 46,
-    "tests/e2e/test_restore_group.py": 44,
-    "tests/e2e/test_readers_and_records.py": 40,
-    "tests/e2e/test_workflows.py": 40,
-    "tests/unit/companions/html/test_html.py": 40,
-    "tests/properties/test_references_stay_hidden.py": 38,
-    "tests/kafka/test_demo_data.py": 37,
-    "tests/e2e/test_interrupts.py": 35,
-    "tests/e2e/test_apply_trusts_manifests.py": 33,
-    "tests/e2e/test_consumers_of_other_kinds.py": 32,
+    "tests/spark/test_sources.py": 110,
+    "tests/spark/test_incomplete.py": 96,
+    "tests/kafka/test_connect.py": 79,
+    "tests/e2e/test_offline_install.py": 76,
+    "tests/e2e/test_shares_and_waits.py": 65,
+    "tests/spark/test_spark_process.py": 65,
+    "tests/contract/test_gateway_contract.py": 51,
+    "tests/e2e/test_records_and_times.py": 47,
+    "tests/e2e/test_exit_codes.py": 45,
+    "tests/e2e/test_recipes.py": 43,
+    "tests/spark/test_nothing_left.py": 43,
+    "tests/e2e/test_drift_schedule.py": 41,
+    "tests/properties/test_references_stay_hidden.py": 40,
+    "tests/kafka/test_sandbox.py": 38,
+    "tests/e2e/test_other_ci.py": 36,
+    "tests/e2e/test_watch.py": 35,
+    "tests/faults/test_faults.py": 35,
+    "tests/e2e/test_two_at_once.py": 34,
+    "tests/e2e/test_policy_changed.py": 33,
+    "tests/e2e/test_docs_walk.py": 32,
+    "tests/e2e/test_pending_and_shared.py": 32,
     "tests/kafka/test_apply.py": 31,
-    "tests/e2e/test_connection_attacks.py": 30,
-    "tests/e2e/test_library.py": 30,
-    "tests/e2e/test_moved_coordinators.py": 30,
-    "tests/e2e/test_operations.py": 30,
-    "tests/e2e/test_converge.py": 30,
-    "tests/e2e/test_policy_changed.py": 30,
-    "tests/kafka/test_sandbox_security.py": 29,
-    "tests/e2e/test_packaging.py": 28,
-    "tests/spark/test_scan.py": 27,
-    "tests/e2e/test_external_readers.py": 25,
-    "tests/e2e/test_scan_command.py": 25,
-    "tests/unit/report/test_renderers_are_harmless.py": 24,
-    "tests/e2e/test_workflow_attacks.py": 23,
-    "tests/e2e/test_two_at_once.py": 23,
-    "tests/contract/test_gateway_contract.py": 21,
-    "tests/unit/report/test_sizes.py": 21,
-    "tests/kafka/test_apply_rows.py": 20,
-    "tests/e2e/test_other_ci.py": 20,
-    "tests/e2e/test_watch.py": 20,
-    "tests/e2e/test_kept_topics.py": 20,
+    "tests/e2e/test_restore_group.py": 30,
+    "tests/e2e/test_interrupts.py": 29,
+    "tests/e2e/test_converge.py": 28,
+    "tests/e2e/test_unseen_consumers.py": 28,
+    "tests/e2e/test_consumers_of_other_kinds.py": 27,
+    "tests/kafka/test_apply_rights.py": 27,
+    "tests/e2e/test_kept_topics.py": 26,
+    "tests/e2e/test_metadata_of_commits.py": 25,
+    "tests/kafka/test_apply_rows.py": 25,
+    "tests/kafka/test_demo_data.py": 23,
+    "tests/e2e/test_packaging.py": 21,
+    "tests/unit/companions/html/test_html.py": 21,
+    "tests/e2e/test_moved_coordinators.py": 20,
+    "tests/e2e/test_operations.py": 20,
+    "tests/e2e/test_apply_trusts_manifests.py": 19,
+    "tests/properties/test_invariant_08_round_trip.py": 19,
+    "tests/faults/test_witness.py": 18,
+    "tests/kafka/test_journal_topic.py": 17,
+    "tests/e2e/test_external_readers.py": 16,
+    "tests/e2e/test_slice.py": 16,
+    "tests/unit/cli/test_progress.py": 16,
+    "tests/unit/cli/test_releases.py": 16,
     "tests/kafka/test_sandbox_jars.py": 15,
 }
-"""File → approximate seconds; in SPLIT_FILES, of the longest test.
+"""File → approximate seconds: of its group, and in SPLIT_FILES of the longest test.
 
 A wrong number costs time only.
 """
 
-_SECONDS_OF_OTHERS = 7.0
+_SECONDS_OF_OTHERS = 3.0
 _WORTH_BROKERS_S = 150.0
 """If the tests of three brokers that are left take longer, another worker starts brokers for them."""
 _OWN_BROKERS = (
@@ -133,7 +136,7 @@ def file_of(nodeid: str) -> str:
 def group_of(nodeid: str) -> str:
     """Name of the group of tests that run in one process, one after the other."""
     file = file_of(nodeid)
-    return nodeid if file in SPLIT_FILES else file
+    return nodeid if file in SPLIT_FILES else GROUPS.get(file, file)
 
 
 def uses_three_brokers(group: str) -> bool:

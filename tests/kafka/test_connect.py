@@ -4,14 +4,13 @@ import re
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, suppress
 from typing import Any
 
 import pytest
 
-from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
-from reconciler.companions.sandbox.security import Security
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka.connect import ConnectAttempt, Connection, create, open_client
 
@@ -22,12 +21,11 @@ SCRAM = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "doctor", "sasl.pas
 LISTENER = "check security.protocol in the Cluster's spec.client, and the ports in bootstrapServers"
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["sasl", "sasl-tls"])
-def guarded(request: pytest.FixtureRequest) -> Iterator[SandboxCluster]:
+@pytest.fixture(params=["sasl_broker", "tls_broker"], ids=["sasl", "sasl-tls"])
+def guarded(request: pytest.FixtureRequest) -> SandboxCluster:
     """One broker with a listener without protection, and one with SASL, without and with TLS."""
-    security = Security({SCRAM["sasl.username"]: SCRAM["sasl.password"]}, tls=request.param)
-    with stopping(start(1, name="listeners", heap_mib=256, security=security)) as cluster:
-        yield cluster
+    cluster: SandboxCluster = request.getfixturevalue(request.param)
+    return cluster
 
 
 class Server:

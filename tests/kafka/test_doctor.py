@@ -9,7 +9,7 @@ import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,8 +19,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from reconciler.cli.app import run as command_line
 from reconciler.companions.sandbox import client as workload
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
-from reconciler.companions.sandbox.security import SecureAccess, Security
+from reconciler.companions.sandbox.cluster import SandboxCluster
+from reconciler.companions.sandbox.security import SecureAccess
 from reconciler.companions.sandbox.tools import kafka_version
 from reconciler.doctor import apply_request, write_permission
 from reconciler.kafka import doctor
@@ -32,11 +32,12 @@ from reconciler.model.selector import Selector
 from reconciler.operations import OPERATIONS, DeleteRecords, ElectLeader
 from tests.build import cluster_manifest, head
 from tests.command import reconciler
+from tests.kafka.secured import USERS
 from tests.toolbox import run_kafka_tool
 
 pytestmark = pytest.mark.brokers
 
-USERS = {f"ci-{purpose}": f"s3cret{purpose}" for purpose in ("plan", "apply", "elections", "none", "earlier")}
+PRINCIPALS = tuple(f"ci-{purpose}" for purpose in ("plan", "apply", "elections", "none", "earlier"))
 JOURNAL = "_reconciler.journal"
 SILENT = {"log_level": 0}
 """Discard the log of the tests' clients, which would otherwise mix with a command's output."""
@@ -69,18 +70,15 @@ spec: {topics: ["*"]}
 
 
 @pytest.fixture(scope="module")
-def secure_cluster() -> Iterator[SandboxCluster]:
-    """One broker with TLS and an authorizer, with topics, groups and a journal; no user has a
-    permission yet.
-    """
-    with stopping(start(1, name="doctor", heap_mib=256, security=Security(USERS, tls=True))) as cluster:
-        topics = ("orders", "clicks-eu", "clicks-audit", "events-1", "payments", JOURNAL)
-        workload.create_topics(cluster.bootstrap_servers, [Topic(name) for name in topics])
-        for name in topics[:-1]:
-            workload.produce(cluster.bootstrap_servers, name, {0: [Record(b"x")] * 50})
-        for group in ("old-etl", "other-etl"):
-            workload.commit(cluster.bootstrap_servers, group, {("payments", 0): 50})
-        yield cluster
+def secure_cluster(tls_broker: SandboxCluster) -> SandboxCluster:
+    """One broker with TLS and an authorizer, with topics, groups and a journal; no principal has a permission yet."""
+    topics = ("orders", "clicks-eu", "clicks-audit", "events-1", "payments", JOURNAL)
+    workload.create_topics(tls_broker.bootstrap_servers, [Topic(name) for name in topics])
+    for name in topics[:-1]:
+        workload.produce(tls_broker.bootstrap_servers, name, {0: [Record(b"x")] * 50})
+    for group in ("old-etl", "other-etl"):
+        workload.commit(tls_broker.bootstrap_servers, group, {("payments", 0): 50})
+    return tls_broker
 
 
 def access(cluster: SandboxCluster) -> SecureAccess:
@@ -356,7 +354,7 @@ def test_elections_are_granted_to_the_elections_principal_alone(secure_cluster: 
     required = RequiredAccess(
         needs=ScanRequest(topics=(TopicRequest(topics=(Selector("*"),)),)), changes=(write_permission(ElectLeader),)
     )
-    reports = {user: doctor.run_checks(KafkaSession(connection(secure_cluster, user)), required) for user in USERS}
+    reports = {user: doctor.run_checks(KafkaSession(connection(secure_cluster, user)), required) for user in PRINCIPALS}
     may_elect = {
         user: not any(r.missing or r.unread for r in report.rights if r.purpose is Role.ELECTIONS)
         for user, report in reports.items()

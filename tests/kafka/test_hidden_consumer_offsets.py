@@ -7,7 +7,6 @@ transactions, or when a group was last active.
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +16,19 @@ from confluent_kafka.admin import AclOperation, ResourceType
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
-from reconciler.companions.sandbox.security import Security
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sandbox.tools import kafka_version
 from reconciler.companions.sources.data_sources import KafkaGroupCommits
 from reconciler.errors import ScanFailed, UsageError
 from tests.build import head
 from tests.command import reconciler
 from tests.kafka.acls import Grant, grant
+from tests.kafka.secured import USERS
 from tests.toolbox import list_groups
 
 pytestmark = pytest.mark.brokers
 
-USERS = {"ci": "s3cret"}
+USER = "ci-hidden"
 TOPICS = ("clicks", "orders", "quiet", "ledger")
 FLOOR, DEAD = "RetentionFloor/floor/clicks[0]", "GroupRemoval/idle/dead"
 LIVE = {f"GroupRemoval/idle/{group}" for group in ("at-the-end", "behind-a-transaction")}
@@ -47,25 +46,24 @@ spec: {{groups: [dead, at-the-end, behind-a-transaction], idleFor: 3d}}
 
 
 @pytest.fixture(scope="module")
-def secure_cluster() -> Iterator[SandboxCluster]:
+def secure_cluster(sasl_broker: SandboxCluster) -> SandboxCluster:
     """One broker with an authorizer; the user has every right but those on `__consumer_offsets`."""
-    with stopping(start(1, name="hidden-offsets", heap_mib=256, security=Security(USERS))) as cluster:
-        servers = cluster.bootstrap_servers
-        client.create_topics(servers, map(Topic, TOPICS))
-        for topic in TOPICS:
-            client.produce(servers, topic, {0: [Record(b"x")] * 20})
-        rights = [(AclOperation.DESCRIBE, ResourceType.BROKER, "kafka-cluster")]
-        of_topics = (AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS, AclOperation.READ, AclOperation.DELETE)
-        rights += [(operation, ResourceType.TOPIC, topic) for operation in of_topics for topic in TOPICS]
-        rights += [(operation, ResourceType.GROUP, "*") for operation in (AclOperation.DESCRIBE, AclOperation.DELETE)]
-        grant(servers, [Grant("ci", *right) for right in rights])
-        yield cluster
+    servers = sasl_broker.bootstrap_servers
+    client.create_topics(servers, map(Topic, TOPICS))
+    for topic in TOPICS:
+        client.produce(servers, topic, {0: [Record(b"x")] * 20})
+    rights = [(AclOperation.DESCRIBE, ResourceType.BROKER, "kafka-cluster")]
+    of_topics = (AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS, AclOperation.READ, AclOperation.DELETE)
+    rights += [(operation, ResourceType.TOPIC, topic) for operation in of_topics for topic in TOPICS]
+    rights += [(operation, ResourceType.GROUP, "*") for operation in (AclOperation.DESCRIBE, AclOperation.DELETE)]
+    grant(servers, [Grant(USER, *right) for right in rights])
+    return sasl_broker
 
 
 def write_manifests(folder: Path, cluster: SandboxCluster, *, field: str = "", servers: str = "") -> None:
     """Write the manifests of the user. `servers`: of the listener that allows everything."""
     assert cluster.secure is not None
-    properties = {} if servers else cluster.secure.client("ci") | {"sasl.password": "${env:KAFKA_PASSWORD}"}
+    properties = {} if servers else cluster.secure.client(USER) | {"sasl.password": "${env:KAFKA_PASSWORD}"}
     (folder / "manifests").mkdir(exist_ok=True)
     (folder / "manifests" / "all.yaml").write_text(
         f"""\
@@ -82,7 +80,7 @@ spec:
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return reconciler(folder, *arguments, KAFKA_PASSWORD=USERS["ci"])
+    return reconciler(folder, *arguments, KAFKA_PASSWORD=USERS[USER])
 
 
 def plan(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
@@ -198,7 +196,7 @@ def test_the_data_source_says_that_groups_may_be_missing(secure_cluster: Sandbox
     servers = secure_cluster.bootstrap_servers
     client.commit(servers, "reader", {("clicks", 0): 7})
     assert secure_cluster.secure is not None
-    login = secure_cluster.secure.client("ci") | {"sasl.password": USERS["ci"]}
+    login = secure_cluster.secure.client(USER) | {"sasl.password": USERS[USER]}
     options = {"kafka.bootstrap.servers": secure_cluster.secure.bootstrap_servers, "groups": "reader"}
     options |= {f"kafka.{name}": str(value) for name, value in login.items()}
     with pytest.raises(ScanFailed, match="whether every group is listed is unknown"):

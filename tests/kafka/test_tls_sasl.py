@@ -14,35 +14,29 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from reconciler.companions.sandbox.client import wait_until
-from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sandbox.java import find_java
-from reconciler.companions.sandbox.security import SecureAccess, Security
+from reconciler.companions.sandbox.security import SecureAccess
 from tests.build import head
 from tests.command import reconciler
+from tests.kafka.secured import SECURE, SUPER_USER, USERS
 
 pytestmark = pytest.mark.brokers
 
-PASSWORD = "c0rrecthorsebattery"
+PASSWORD = USERS[SUPER_USER]
 WRONG = "wr0nghorsebattery"
 QUICK_START = ("-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC")
-SECURE = "listener.name.secure"
 KEYSTORE = re.compile(rf"^{re.escape(SECURE)}\.ssl\.keystore\.password=(.*)$", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
-def secure_cluster() -> Iterator[SandboxCluster]:
-    """One broker with TLS whose certificate can change while it runs.
+def secure_cluster(tls_broker: SandboxCluster) -> Iterator[SandboxCluster]:
+    """One broker with TLS, which gets its first certificate back at the end.
 
-    `doctor` is a super user, because another test covers permissions.
+    The user is a super user, because another test covers permissions.
     """
-    properties = {
-        "super.users": "User:ANONYMOUS;User:doctor",
-        f"{SECURE}.ssl.allow.dn.changes": "true",
-        f"{SECURE}.ssl.allow.san.changes": "true",
-    }
-    security = Security({"doctor": PASSWORD}, tls=True)
-    with stopping(start(1, name="tls", heap_mib=256, security=security, properties=properties)) as cluster:
-        yield cluster
+    yield tls_broker
+    show_certificate(tls_broker, None)
 
 
 def access(cluster: SandboxCluster) -> SecureAccess:
@@ -62,7 +56,7 @@ def plan(
 
     `client_properties` have `_` for `.` in their names. `insecure`: allowed by the environment.
     """
-    properties = access(cluster).client("doctor") | {"sasl.password": "${env:KAFKA_PASSWORD}"}
+    properties = access(cluster).client(SUPER_USER) | {"sasl.password": "${env:KAFKA_PASSWORD}"}
     properties |= {name.replace("_", "."): value for name, value in client_properties.items()}
     (folder / "manifests").mkdir(exist_ok=True)
     (folder / "manifests" / "all.yaml").write_text(
@@ -109,9 +103,16 @@ def change_certificate(cluster: SandboxCluster, name: str, *options: str) -> str
         capture_output=True,
         timeout=60,
     )
+    certificate.write_text(show_certificate(cluster, store))
+    return str(certificate)
+
+
+def show_certificate(cluster: SandboxCluster, store: Path | None) -> str:
+    """Make the broker show another certificate, and return it. None: that of its start."""
     address = ("127.0.0.1", int(access(cluster).bootstrap_servers.rpartition(":")[2]))
     before = ssl.get_server_certificate(address, timeout=10)
-    entry = ConfigEntry(f"{SECURE}.ssl.keystore.location", str(store), incremental_operation=AlterConfigOpType.SET)
+    operation = AlterConfigOpType.DELETE if store is None else AlterConfigOpType.SET
+    entry = ConfigEntry(f"{SECURE}.ssl.keystore.location", str(store), incremental_operation=operation)
     resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     admin.incremental_alter_configs([resource])[resource].result(timeout=30)
@@ -126,8 +127,7 @@ def change_certificate(cluster: SandboxCluster, name: str, *options: str) -> str
 
     wait_until(is_changed, 60, "the broker to show its new certificate")
     [new] = shown
-    certificate.write_text(new)
-    return str(certificate)
+    return new
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])

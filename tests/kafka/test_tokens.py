@@ -20,8 +20,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
-from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
-from reconciler.companions.sandbox.security import Security
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka import tokens
 from reconciler.kafka.connect import Connection, open_client
@@ -114,28 +113,13 @@ def _tokens_of_one_test() -> Iterator[None]:
     tokens.token_source.cache_clear()
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[SandboxCluster]:
-    """One broker whose second listener accepts tokens without a signature."""
-    listener, module = "listener.name.secure", "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
-    properties = {
-        f"{listener}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512,OAUTHBEARER",
-        f"{listener}.oauthbearer.sasl.jaas.config": f'{module} required unsecuredLoginStringClaim_sub="broker";',
-        "super.users": "User:ANONYMOUS;User:doctor",
-    }
-    with stopping(
-        start(1, name="tokens", heap_mib=256, security=Security({"doctor": "x"}), properties=properties)
-    ) as cluster:
-        yield cluster
-
-
-def plan(folder: Path, broker: SandboxCluster, properties: dict[str, str]) -> tuple[int, str]:
+def plan(folder: Path, sasl_broker: SandboxCluster, properties: dict[str, str]) -> tuple[int, str]:
     """Exit code and output of a plan of all leaders. No output has the secret or a token."""
-    assert broker.secure is not None
+    assert sasl_broker.secure is not None
     (folder / "manifests").mkdir(exist_ok=True)
     (folder / "manifests" / "all.yaml").write_text(
         "apiVersion: reconciler/v1\nkind: Cluster\nmetadata: {name: prod}\nspec:\n"
-        f"  clusterId: {broker.cluster_id}\n  bootstrapServers: ['{broker.secure.bootstrap_servers}']\n"
+        f"  clusterId: {sasl_broker.cluster_id}\n  bootstrapServers: ['{sasl_broker.secure.bootstrap_servers}']\n"
         f"  scan: {{engine: inline}}\n  client: {json.dumps(properties)}\n---\n"
         'apiVersion: reconciler/v1\nkind: LeaderPolicy\nmetadata: {name: all}\nspec: {topics: ["*"]}\n'
     )
@@ -153,13 +137,13 @@ def plan(folder: Path, broker: SandboxCluster, properties: dict[str, str]) -> tu
 
 
 @pytest.mark.brokers
-def test_a_plan_with_a_token_of_an_endpoint(broker: SandboxCluster, endpoint: Endpoint, tmp_path: Path) -> None:
+def test_a_plan_with_a_token_of_an_endpoint(sasl_broker: SandboxCluster, endpoint: Endpoint, tmp_path: Path) -> None:
     """Client credentials, an assertion from a file of secrets, and Azure's metadata: each gets a token that brokers accept.
 
     `https.ca.pem` is the authority of the endpoint.
     """
     oidc = {**OIDC, "https.ca.pem": endpoint.certificate, "sasl.oauthbearer.token.endpoint.url": endpoint.url}
-    assert plan(tmp_path, broker, oidc | CREDENTIALS)[0] == 0
+    assert plan(tmp_path, sasl_broker, oidc | CREDENTIALS)[0] == 0
     headers, body = endpoint.requests[0][2:]
     assert base64.b64decode(headers["Authorization"].removeprefix("Basic ")).decode() == f"ci:{SECRET}"
     assert parse_qs(body)["grant_type"] == ["client_credentials"]
@@ -168,7 +152,7 @@ def test_a_plan_with_a_token_of_an_endpoint(broker: SandboxCluster, endpoint: En
     grant_type = "urn:ietf:params:oauth:grant-type:jwt-bearer"
     (tmp_path / "assertion").write_text("signed.assertion.ofthetest")
     by_assertion = {"sasl.oauthbearer.grant.type": grant_type, "sasl.oauthbearer.assertion.file": "assertion"}
-    code, output = plan(tmp_path, broker, oidc | by_assertion)
+    code, output = plan(tmp_path, sasl_broker, oidc | by_assertion)
     assert code == 0, output
     assert parse_qs(endpoint.requests[0][3])["assertion"] == ["signed.assertion.ofthetest"]
 
@@ -177,7 +161,7 @@ def test_a_plan_with_a_token_of_an_endpoint(broker: SandboxCluster, endpoint: En
         "sasl.oauthbearer.metadata.authentication.type": "azure_imds",
         "sasl.oauthbearer.config": "query=api-version=2018-02-01&resource=api://kafka",
     }
-    code, output = plan(tmp_path, broker, oidc | by_identity)
+    code, output = plan(tmp_path, sasl_broker, oidc | by_identity)
     assert code == 0, output
     method, path, headers, _body = endpoint.requests[0]
     assert (method, headers["Metadata"]) == ("GET", "true")
@@ -186,24 +170,24 @@ def test_a_plan_with_a_token_of_an_endpoint(broker: SandboxCluster, endpoint: En
 
 @pytest.mark.brokers
 def test_a_token_that_does_not_come_or_is_refused_is_said(
-    broker: SandboxCluster, endpoint: Endpoint, tmp_path: Path
+    sasl_broker: SandboxCluster, endpoint: Endpoint, tmp_path: Path
 ) -> None:
     """The error is about the endpoint, or about the token; a user name and a password have no part in either."""
     oidc = {**OIDC, **CREDENTIALS, "sasl.oauthbearer.token.endpoint.url": endpoint.url}
-    code, output = plan(tmp_path, broker, oidc)
+    code, output = plan(tmp_path, sasl_broker, oidc)
     assert code == 1
     assert "no token (Failed to acquire SASL OAUTHBEARER token: " in output
     assert "check the token endpoint and the credentials for it" in output
     assert "sasl.username" not in output
     endpoint.status, endpoint.answer = 401, {"error": "invalid_client"}
-    code, output = plan(tmp_path, broker, oidc | {"https.ca.pem": endpoint.certificate})
+    code, output = plan(tmp_path, sasl_broker, oidc | {"https.ca.pem": endpoint.certificate})
     assert code == 1
     assert "invalid_client" in output or "401" in output
     endpoint.status = 200
     signed = unsecured_token().split(".")
     header = base64.urlsafe_b64encode(b'{"alg":"RS256"}').decode().rstrip("=")
     endpoint.answer = {"access_token": ".".join((header, signed[1], "c2lnbmF0dXJl")), "expires_in": 300}
-    code, output = plan(tmp_path, broker, oidc | {"https.ca.pem": endpoint.certificate})
+    code, output = plan(tmp_path, sasl_broker, oidc | {"https.ca.pem": endpoint.certificate})
     assert code == 1
     assert "the brokers refused the token (" in output
     assert "sasl.username" not in output
