@@ -7,7 +7,9 @@ import sys
 import threading
 import traceback
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from reconciler.cli.log_lines import JsonLines, about, asks_for_json, json_lines
 from reconciler.cli.signals import SignalState
 from reconciler.errors import ExitCode
 from reconciler.plan import plan_file
-from tests.command import reconciler_process
+from tests.command import reconciler, reconciler_process
 from tests.strategies.examples import plan, purge
 from tests.unit.cli.loops import CLUSTER, LEADERS
 
@@ -42,20 +44,20 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "exit_code"),
+    ("run", "words", "code", "exit_code"),
     [
-        ("plan --timeout 1 --engine inline", "ClusterUnreachable", 1),
-        ("plan --no-such-option", "UsageError", 64),
-        ("apply plan.json --expect-digest sha256:0", "PlanUnusable", 4),
-        ("apply --results", "UsageError", 64),
-        ("explain B999", "UsageError", 64),
+        (reconciler_process, "plan --timeout 1 --engine inline", "ClusterUnreachable", 1),
+        (reconciler, "plan --no-such-option", "UsageError", 64),
+        (reconciler, "apply plan.json --expect-digest sha256:0", "PlanUnusable", 4),
+        (reconciler, "apply --results", "UsageError", 64),
+        (reconciler, "explain B999", "UsageError", 64),
     ],
 )
 def test_an_error_has_its_code_and_the_exit_code_of_the_process(
-    folder: Path, words: str, code: str, exit_code: int
+    folder: Path, run: Callable[..., CompletedProcess[str]], words: str, code: str, exit_code: int
 ) -> None:
     """Also where the words are wrong, before any option is read, and between lines of progress."""
-    result = reconciler_process(folder, *words.split(), "-v", "--log-format", "json")
+    result = run(folder, *words.split(), "-v", "--log-format", "json")
     lines = parse(result.stderr)
     [error] = [line for line in lines if line["level"] == "ERROR"]
     assert (error["code"], error["exit_code"], result.returncode) == (code, exit_code, exit_code)
@@ -63,8 +65,8 @@ def test_an_error_has_its_code_and_the_exit_code_of_the_process(
     if code == "ClusterUnreachable":
         within = [line for line in lines if "cluster" in line]
         assert {line["cluster"] for line in within} == {"prod"}
-        [run] = {line["run"] for line in within}
-        assert re.fullmatch("[0-9a-f]{12}", run)
+        [run_id] = {line["run"] for line in within}
+        assert re.fullmatch("[0-9a-f]{12}", run_id)
 
 
 def test_each_problem_of_the_manifests_is_a_line(folder: Path) -> None:
@@ -72,7 +74,7 @@ def test_each_problem_of_the_manifests_is_a_line(folder: Path) -> None:
     (folder / "manifests" / "all.yaml").write_text(
         (CLUSTER % "billing").replace("topics", "topisc") + "---\n" + LEADERS % "all"
     )
-    result = reconciler_process(folder, "plan", RECONCILER_LOG_FORMAT="json")
+    result = reconciler(folder, "plan", RECONCILER_LOG_FORMAT="json")
     lines = parse(result.stderr)
     assert [line["code"] for line in lines if line["level"] == "ERROR"] == ["M112"]
     assert result.returncode == ExitCode.ERROR

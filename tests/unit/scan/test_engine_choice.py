@@ -1,8 +1,6 @@
 """Which engine reads: `--engine` and RECONCILER_ENGINE, the size of the work, and whether there is Java."""
 
-import json
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +11,7 @@ from reconciler.cli.app import run
 from reconciler.errors import ScanFailed, UsageError
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
+from reconciler.scan import engine_choice
 from reconciler.scan.chunks import Chunk
 from reconciler.scan.engine_choice import Engine, EngineName, check_packages, reads_inline
 
@@ -20,7 +19,6 @@ OFFSETS = ScanRequest(topics=(TopicRequest(topics=(Selector("*"),), offsets=True
 LEADERS = ScanRequest(topics=(TopicRequest(topics=(Selector("*"),)),))
 SMALL = (Chunk(groups=("a", "b")), Chunk(log=(0,), log_records=100_000))
 LARGE = (*SMALL, Chunk(log=(1,), log_records=2_000_000))
-ROOT = Path(__file__).parents[3]
 REMOTE = "sc://127.0.0.1:15002"
 
 
@@ -121,28 +119,19 @@ def test_a_user_without_a_name_is_told_before_spark_starts(monkeypatch: pytest.M
     ],
 )
 def test_pyspark_and_its_light_client_exclude_each_other(
-    installed: Sequence[str], remote: bool, problem: str, tmp_path: Path
+    installed: Sequence[str], remote: bool, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both fill the folder `pyspark`, pip installs both without a word, and the last one wins, file by file.
 
-    `auto` reads inline then. A process of its own, because this one has imported the real pyspark.
+    `auto` reads inline then.
     """
     (tmp_path / "pyspark").mkdir()
     (tmp_path / "pyspark" / "__init__.py").touch()
     for name in installed:
         ((tmp_path / name) if name.endswith("info") else (tmp_path / "pyspark" / name)).mkdir()
-    program = (
-        "import json; from tests.unit.scan.test_engine_choice import *; from reconciler.scan import engine_choice;"
-        f"engine = Engine(name=EngineName.AUTO, remote={REMOTE if remote else None!r});"
-        "print(json.dumps([engine_choice._pyspark_problem(engine), reads_inline(OFFSETS, engine, LARGE)]))"
-    )
-    answer = subprocess.run(
-        [sys.executable, "-c", program],
-        env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    said, inline = json.loads(answer.stdout)
-    assert (problem in said, bool(said), inline) == (True, bool(problem), bool(problem))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "pyspark", raising=False)  # Python finds a package that is imported where it was
+    engine = Engine(name=EngineName.AUTO, remote=REMOTE if remote else None)
+    said = engine_choice._pyspark_problem(engine)
+    assert (problem in said, bool(said)) == (True, bool(problem))
+    assert reads_inline(OFFSETS, engine, LARGE) is bool(problem)
