@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from reconciler.errors import PlanUnusable
 from reconciler.model.action import Action, Mode
 from reconciler.model.names import Address, SourceLocation
-from reconciler.model.plan import Change, ManifestFile, Plan, Rule, Setting
+from reconciler.model.plan import Change, ManifestFile, Plan, Rule, Setting, Source
 from reconciler.model.snapshot import GroupType
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
@@ -38,30 +38,33 @@ def write_and_read(plan: Plan) -> Plan:
 
 @given(strategies.plans())
 def test_plan_to_json_to_plan_is_the_identity(plan: Plan) -> None:
-    """The file preserves every field, type and name of any plan; writing it again gives the same
-    bytes.
+    """The file preserves every field, type and name of any plan; writing it again gives the same bytes.
+
+    It is one JSON document of printable ASCII: any parser reads it, and it is harmless on a terminal.
+    The recipe of docs/plan.md gives its digest with only a JSON library and sha256.
     """
-    read = write_and_read(plan)
-    assert read == plan
-    assert plan_text(read) == plan_text(plan)
-
-
-@given(strategies.plans())
-def test_the_file_is_one_json_document_of_printable_ascii(plan: Plan) -> None:
-    """Any JSON parser reads a plan, and the raw file is harmless on a terminal."""
     text = plan_text(plan)
     assert text.isascii()
     assert text.replace("\n", "").isprintable()
     document = json.loads(text)
     assert document["kind"] == "Plan"
     assert len(document["actions"]) == len(plan.actions)
+    assert document["plan_digest"] == examples.digest_by_hand(document)
+    read = write_and_read(plan)
+    assert read == plan
+    assert plan_text(read) == text
 
 
 @given(strategies.plans(), strategies.locations, strategies.prose)
-def test_the_digest_ignores_times_reasons_and_places(plan: Plan, location: SourceLocation, reason: str) -> None:
+def test_the_digest_ignores_other_decisions_times_reasons_and_places(
+    plan: Plan, location: SourceLocation, reason: str
+) -> None:
     """Two plans with the same actions have the same digest, also at different times and from
     reformatted manifests.
+
+    Waiting, blocked and satisfied decisions are not applied, so an approval does not bind them.
     """
+    assert plan_file.digest(dataclasses.replace(plan, decisions=plan.actions)) == plan_file.digest(plan)
     later = dataclasses.replace(
         plan,
         observed_at_ms=plan.observed_at_ms + 1,
@@ -79,13 +82,7 @@ def test_the_digest_ignores_times_reasons_and_places(plan: Plan, location: Sourc
     assert plan_file.digest(later) == plan_file.digest(plan)
 
 
-@given(strategies.plans())
-def test_the_digest_covers_no_other_decisions(plan: Plan) -> None:
-    """Waiting, blocked and satisfied decisions are not applied, so an approval does not bind them."""
-    assert plan_file.digest(dataclasses.replace(plan, decisions=plan.actions)) == plan_file.digest(plan)
-
-
-@given(strategies.plans(), st.data())
+@given(strategies.plans(max_size=1), st.data())
 def test_the_digest_binds_the_rules_of_later_runs(plan: Plan, data: st.DataObject) -> None:
     """An approval lets `converge` carry them out, also where the plan has no action."""
     assume(any(rule.change is not Change.REMOVED for rule in plan.continuous))
@@ -100,20 +97,20 @@ def test_the_digest_binds_the_rules_of_later_runs(plan: Plan, data: st.DataObjec
     assert plan_file.digest(dataclasses.replace(plan, continuous=marked)) == plan_file.digest(plan)
 
 
-@given(strategies.plans(), strategies.plans(), st.permutations(range(4)))
-def test_the_digest_binds_the_contents_of_the_manifests(plan: Plan, other: Plan, order: list[int]) -> None:
+@given(strategies.plans(max_size=1), strategies.sources, st.permutations(range(4)))
+def test_the_digest_binds_the_contents_of_the_manifests(plan: Plan, other: Source, order: list[int]) -> None:
     """An approval is of this plan, made from these manifests: names and order of files mean nothing."""
     files = [ManifestFile(path=f"{number}.yaml", sha256=f"{number}" * 64) for number in range(4)]
     made = dataclasses.replace(plan, source=dataclasses.replace(plan.source, manifests=tuple(files)))
     renamed = tuple(dataclasses.replace(files[at], path=f"renamed-{at}.yaml") for at in order)
-    same = dataclasses.replace(plan, source=dataclasses.replace(other.source, manifests=renamed))
+    same = dataclasses.replace(plan, source=dataclasses.replace(other, manifests=renamed))
     assert plan_file.digest(same) == plan_file.digest(made)
     for changed in (files[1:], [dataclasses.replace(files[0], sha256="e" * 64), *files[1:]], [*files, files[0]]):
         source = dataclasses.replace(plan.source, manifests=tuple(changed))
         assert plan_file.digest(dataclasses.replace(plan, source=source)) != plan_file.digest(made)
 
 
-@given(strategies.plans())
+@given(strategies.plans(max_size=1))
 def test_the_digest_binds_the_changes_of_rules(plan: Plan) -> None:
     """A change of a limit or a protection that a reviewer saw cannot be cut out."""
     rule = Rule(
@@ -143,7 +140,7 @@ def test_nothing_in_the_file_changes_unseen(plan: Plan, data: st.DataObject) -> 
             plan_file.read(path)
 
 
-@given(strategies.plans(of=strategies.actions, max_size=4), strategies.actions)
+@given(strategies.plans(of=strategies.actions, max_size=2), strategies.actions)
 def test_another_action_changes_the_digest(plan: Plan, action: Action) -> None:
     """An additional or a missing action changes the digest."""
     assume(all(decision.address != action.address for decision in plan.decisions))
@@ -211,13 +208,6 @@ def test_the_digest_binds_the_approved_facts_of_an_election(action: ElectLeader)
     ) != digest_of(action)
     assert digest_of(unchecked(action, seen=dataclasses.replace(observed, topic_id="other"))) != digest_of(action)
     assert digest_of(unchecked(action, seen=dataclasses.replace(observed, leader=9, in_sync=()))) == digest_of(action)
-
-
-@given(strategies.plans(of=strategies.actions))
-def test_the_digest_can_be_recomputed_from_the_file(plan: Plan) -> None:
-    """The recipe of docs/plan.md gives the digest with only a JSON library and sha256."""
-    document = json.loads(plan_text(plan))
-    assert document["plan_digest"] == examples.digest_by_hand(document)
 
 
 def digest_of(action: Action) -> str:
