@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from reconciler.model.outcome import Outcome, Status
 from reconciler.operations import Operation
 from reconciler.operations.delete_records import DeleteRecords
+from tests.repeats import repeats
 from tests.strategies import old_recheck
 from tests.strategies.planner_inputs import PlannerInput, later_day, later_days, two_days
 
@@ -118,9 +119,10 @@ def test_by_other_manifests_the_planner_sends_no_more_than_the_old_rules(
 
 def test_both_rule_books_agree_and_differ_often() -> None:
     """Without it the properties would hold for nothing."""
-    results = [compare(*later_day(Random(seed))) for seed in range(1500)]
+    seeds = repeats(600, 1500)
+    results = [compare(*later_day(Random(seed))) for seed in range(seeds)]
     reasons = Counter(reason for result in results for reason in result.reasons)
-    assert sum(result.agreed for result in results) >= 300
-    assert sum(result.lowered for result in results) >= 3
-    assert sum(reasons.values()) >= 50
+    assert sum(result.agreed for result in results) >= seeds / 5
+    assert sum(result.lowered for result in results) >= seeds / 500
+    assert sum(reasons.values()) >= seeds / 30
     assert len(reasons) >= 6
