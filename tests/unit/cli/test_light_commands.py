@@ -10,6 +10,7 @@ from tests.build import cluster_manifest, head
 from tests.command import reconciler
 
 EXAMPLES = Path(__file__).parents[3] / "manifests" / "examples"
+SAVED = Path(__file__).parents[2] / "golden" / "01-one-of-each-kind" / "plan.json"
 PROGRAM = """\
 import sys
 from reconciler.cli.app import run
@@ -31,16 +32,24 @@ HEAVY = {
 }
 
 
-@pytest.mark.parametrize("command", ["validate", "clusters"])
-def test_commands_without_a_cluster_import_neither_the_client_nor_the_scan(command: str) -> None:
-    """Both once imported the Kafka client, the pipeline and the reports of plans: a second for nothing."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, command, str(EXAMPLES)], capture_output=True, text=True, check=True
-    )
+@pytest.mark.parametrize(
+    ("words", "module", "needed"),
+    [
+        (f"validate {EXAMPLES}", "validate", set()),
+        (f"clusters {EXAMPLES}", "validate", set()),
+        (f"show {SAVED}", "show", {"rich.console"}),
+    ],
+    ids=["validate", "clusters", "show"],
+)
+def test_commands_without_a_cluster_import_neither_the_client_nor_the_scan(
+    words: str, module: str, needed: set[str]
+) -> None:
+    """They once imported the Kafka client, the pipeline and the reports of plans: up to a second for nothing."""
+    done = subprocess.run([sys.executable, "-c", PROGRAM, *words.split()], capture_output=True, text=True, check=True)
     *output, modules = done.stdout.splitlines()
     assert output
-    assert "reconciler.cli.validate" in modules.split()
-    assert not HEAVY.intersection(modules.split())
+    assert f"reconciler.cli.{module}" in modules.split()
+    assert HEAVY.intersection(modules.split()) == needed
 
 
 REMOVAL = f"---\n{head('GroupRemoval', 'dead')}\nspec: {{groups: [etl], idleFor: %s}}\n"

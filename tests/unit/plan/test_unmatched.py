@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from reconciler.cli import common
-from reconciler.cli import plan as command
+from reconciler.cli import show as command
 from reconciler.cli.settings import Settings, parse_names
 from reconciler.errors import ExitCode, UsageError
 from reconciler.manifest import files
