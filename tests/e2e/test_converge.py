@@ -22,7 +22,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
 from reconciler.model.plan import Waiting
 from reconciler.run import Run
-from reconciler.scan.engine_choice import Engine
+from reconciler.scan.engine_choice import Engine, EngineName
 from tests.build import cluster_manifest, head
 from tests.golden.wording import mentions
 from tests.repeats import repeats
@@ -33,6 +33,8 @@ pytestmark = pytest.mark.brokers
 EVERY_MS = 1_000
 INTERVALS = repeats(4, 20)
 DEADLINE_S = 420.0
+INLINE = Engine(name=EngineName.INLINE)
+"""test_slice.py converges with Spark."""
 
 
 @contextmanager
@@ -55,7 +57,7 @@ def produce_records(servers: str, topic: str) -> Iterator[None]:
 
 
 def test_purges_keep_their_interval_and_unread_records(
-    cluster: SandboxCluster, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: SandboxCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Over many intervals, `every` holds between deletions and no unread record of the named group
     is deleted.
@@ -90,7 +92,7 @@ spec:
         client.wait_until(lambda: len(committed_offsets(cluster, group, topic)) == 2, 60, "the group to commit")
         while min(map(len, purges.values())) < INTERVALS:
             assert time.monotonic() < deadline, f"{purges} after {DEADLINE_S:.0f} s"
-            with Run(manifests=part, engine=engine, timeout_s=20.0, progress=lambda *_step: None) as run:
+            with Run(manifests=part, engine=INLINE, timeout_s=20.0, progress=lambda *_step: None) as run:
                 run_result = pipeline.converge(run, on_plan=lambda _plan: None)
             assert run_result.header.exit_code == 0, run_result.outcomes
             for outcome in run_result.outcomes:
@@ -101,7 +103,7 @@ spec:
     for partition in (0, 1):
         assert 0 < log_starts[partition] <= committed[partition]
     assert log_start_offsets(cluster, merge_topic) == {0: 0}
-    with Run(manifests=part, engine=engine, timeout_s=20.0, progress=lambda *_step: None) as run:
+    with Run(manifests=part, engine=INLINE, timeout_s=20.0, progress=lambda *_step: None) as run:
         sent = [entry for entry in pipeline.journal_entries(run) if entry.event.value == "intent"]
     for partition in (0, 1):
         times = [entry.at_ms for entry in sent if entry.address.partition == partition]
@@ -112,7 +114,7 @@ spec:
 
 
 def test_a_loop_remembers_its_purges_and_needs_no_journal_for_it(
-    cluster: SandboxCluster, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: SandboxCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first round purges at once, as Kafka Streams does after a start, and the second one waits.
 
@@ -141,7 +143,7 @@ spec:
     def converge(last_purges: dict[TopicPartition, int] | None) -> pipeline.ApplyResult:
         client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")]})
         run = Run(
-            manifests=manifests, engine=engine, timeout_s=20.0, progress=lambda *_step: None, last_purges=last_purges
+            manifests=manifests, engine=INLINE, timeout_s=20.0, progress=lambda *_step: None, last_purges=last_purges
         )
         with run:
             return pipeline.converge(run, on_plan=lambda _plan: None)

@@ -33,7 +33,7 @@ spec:
 
 
 def write_manifests(folder: Path, cluster: SandboxCluster, policies: str, *, cluster_spec: str = "") -> None:
-    (folder / "manifests").mkdir()
+    (folder / "manifests").mkdir(exist_ok=True)
     (folder / "manifests" / "cluster.yaml").write_text(cluster_manifest(cluster, cluster_spec=cluster_spec))
     (folder / "manifests" / "policies.yaml").write_text(policies)
 
@@ -41,7 +41,7 @@ def write_manifests(folder: Path, cluster: SandboxCluster, policies: str, *, clu
 def test_plan_apply_plan_on_all_three_kinds(cluster: SandboxCluster, tmp_path: Path) -> None:
     """Exactly the planned changes happen, and the next plan is empty.
 
-    A second apply of the file changes nothing.
+    A second apply of the file changes nothing. A continuous policy converges by the same engine.
     """
     mark = uuid4().hex[:8]
     topic, other_topic, group, live_group = f"slice-{mark}", f"other-{mark}", f"dead-{mark}", f"live-{mark}"
@@ -58,10 +58,7 @@ def test_plan_apply_plan_on_all_three_kinds(cluster: SandboxCluster, tmp_path: P
         )
     client.commit(cluster.bootstrap_servers, group, {(other_topic, 0): 10})
     client.commit(cluster.bootstrap_servers, live_group, {(other_topic, 0): 20})
-    write_manifests(
-        tmp_path,
-        cluster,
-        f"""\
+    policies = f"""\
 {head("RetentionFloor", "slice, owner: tests")}
 spec:
   topics: [{topic}]
@@ -76,9 +73,9 @@ spec:
 {head("LeaderPolicy", "leaders")}
 spec:
   topics: [{topic}]
-""",
-        cluster_spec="  limits: {groupsPercent: 100, recordsPercent: 100}\n",
-    )
+"""
+    limits = "  limits: {groupsPercent: 100, recordsPercent: 100}\n"
+    write_manifests(tmp_path, cluster, policies, cluster_spec=limits)
     time.sleep(1.5)  # idleFor: 1s
     first_plan = reconciler(tmp_path, "plan", "--out", "plan.json", "--detailed-exitcode", **WARM_SPARK)
     assert first_plan.returncode == 2, first_plan.stderr + first_plan.stdout
@@ -102,6 +99,12 @@ spec:
     assert log_start_offsets(cluster, topic) == {0: 40, 1: 40}
     second_plan = reconciler(tmp_path, "plan", "--detailed-exitcode", **WARM_SPARK)
     assert second_plan.returncode == 0, second_plan.stderr + second_plan.stdout
+
+    continuous = policies.replace("spec:", "mode: continuous\nspec:", 1).replace("newerThan: 7d", "last: 50")
+    write_manifests(tmp_path, cluster, continuous, cluster_spec=limits)
+    converge = reconciler(tmp_path, "converge", **WARM_SPARK)
+    assert converge.returncode == 0, converge.stderr + converge.stdout
+    assert log_start_offsets(cluster, topic) == {0: 50, 1: 50}
 
 
 def test_elections_move_leaders_back(cluster: SandboxCluster, tmp_path: Path) -> None:
