@@ -120,16 +120,22 @@ def test_a_half_written_checkout_purges_nothing(cluster: SandboxCluster, tmp_pat
     assert log_start_offsets(cluster, audit) == {0: 0}
 
 
-def test_a_watch_on_a_terminal_leaves_no_spinner(cluster: SandboxCluster, tmp_path: Path) -> None:
-    """The plan of a round once began behind a spinner, and nothing said when the next round is."""
+def watch_a_round(cluster: SandboxCluster, folder: Path, *, limits: str = "") -> tuple[str, str]:
+    """Watch a topic of 100 records, whose newest 40 are kept, on a terminal for a round; return its name and the output."""
     topic = f"shown-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
     client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
     servers = json.dumps(cluster.bootstrap_servers.split(","))
-    write_file(tmp_path / "cluster.yaml", CLUSTER.format(id=CLUSTER_ID, servers=servers, protected="nothing"))
-    write_file(tmp_path / "floor.yaml", FLOOR.format(topics=topic, last="last"))
-    words = ("-m", "reconciler", "watch", str(tmp_path), "--every", "900s")
-    written = run_on_terminal(*words, columns=200, until="next round in")
+    manifest = CLUSTER.format(id=CLUSTER_ID, servers=servers, protected="nothing")
+    write_file(folder / "cluster.yaml", manifest.replace("limits: {", f"limits: {{{limits}"))
+    write_file(folder / "floor.yaml", FLOOR.format(topics=topic, last="last"))
+    words = ("-m", "reconciler", "watch", str(folder), "--every", "900s")
+    return topic, run_on_terminal(*words, columns=200, until="next round in")
+
+
+def test_a_watch_on_a_terminal_leaves_no_spinner(cluster: SandboxCluster, tmp_path: Path) -> None:
+    """The plan of a round once began behind a spinner, and nothing said when the next round is."""
+    topic, written = watch_a_round(cluster, tmp_path)
     shown = [line for line in screen(written) if line]
     assert topic in written, "the plan of the round"
     assert not [line for line in shown if re.search("[\u2800-\u28ff\u2501]", line)], shown
@@ -142,15 +148,7 @@ def test_a_watch_on_a_terminal_leaves_no_spinner(cluster: SandboxCluster, tmp_pa
 
 def test_a_limit_that_refuses_each_round_is_in_the_status_line(cluster: SandboxCluster, tmp_path: Path) -> None:
     """It said `0 blocked` while a limit refused every round, so nothing was ever done."""
-    topic = f"refused-{uuid4().hex[:8]}"
-    client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
-    client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
-    servers = json.dumps(cluster.bootstrap_servers.split(","))
-    manifest = CLUSTER.format(id=CLUSTER_ID, servers=servers, protected="nothing")
-    write_file(tmp_path / "cluster.yaml", manifest.replace("limits: {", "limits: {topics: 0, "))
-    write_file(tmp_path / "floor.yaml", FLOOR.format(topics=topic, last="last"))
-    words = ("-m", "reconciler", "watch", str(tmp_path), "--every", "900s")
-    written = run_on_terminal(*words, columns=200, until="next round in")
+    topic, written = watch_a_round(cluster, tmp_path, limits="topics: 0, ")
     assert re.search(r"refused by topics, 0 blocked, next round in 1[45] min( \d+ s)?, no purge yet", written)
     assert log_start_offsets(cluster, topic) == {0: 0}
 

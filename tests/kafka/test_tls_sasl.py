@@ -156,28 +156,29 @@ def test_a_missing_password_names_the_variable(secure_cluster: SandboxCluster, t
     assert "KAFKA_PASSWORD is empty" in result.stderr
 
 
-def test_an_unknown_authority_is_one_line(secure_cluster: SandboxCluster, tmp_path: Path) -> None:
-    """The client does not talk to a broker with an untrusted certificate, and the error names the
-    setting to check.
+@pytest.mark.parametrize(
+    ("options", "is_trusted", "words"),
+    [
+        ((), False, ("is not trusted (", "check ssl.ca.location")),
+        (("-startdate", "-10d"), True, ("has expired or is not valid yet; renew it",)),
+    ],
+    ids=["unknown authority", "expired"],
+)
+def test_a_certificate_that_is_not_valid_is_one_line(
+    secure_cluster: SandboxCluster, tmp_path: Path, options: tuple[str, ...], is_trusted: bool, words: tuple[str, ...]
+) -> None:
+    """The client does not talk to such a broker. The error names the setting to check, or says that the certificate
+    is expired, not that it is untrusted.
     """
     certificate = change_certificate(
-        secure_cluster, "untrusted", "-dname", "CN=127.0.0.1", "-ext", "san=ip:127.0.0.1", "-validity", "5"
+        secure_cluster,
+        "trusted" if is_trusted else "untrusted",
+        *("-dname", "CN=127.0.0.1", "-ext", "san=ip:127.0.0.1", *options, "-validity", "5"),
     )
     assert certificate != str(access(secure_cluster).certificate)
-    message = one_error(plan(tmp_path, secure_cluster, "-q"))
-    assert "is not trusted (" in message
-    assert "check ssl.ca.location" in message
-
-
-def test_an_expired_certificate_is_one_line(secure_cluster: SandboxCluster, tmp_path: Path) -> None:
-    """The error says that the certificate is expired, not that it is untrusted."""
-    certificate = change_certificate(
-        secure_cluster,
-        "expired",
-        *("-dname", "CN=127.0.0.1", "-ext", "san=ip:127.0.0.1", "-startdate", "-10d", "-validity", "5"),
-    )
-    message = one_error(plan(tmp_path, secure_cluster, "-q", ssl_ca_location=certificate))
-    assert "has expired or is not valid yet; renew it" in message
+    properties = {"ssl_ca_location": certificate} if is_trusted else {}
+    message = one_error(plan(tmp_path, secure_cluster, "-q", **properties))
+    assert all(text in message for text in words), message
 
 
 def test_a_certificate_for_another_name_is_one_line(secure_cluster: SandboxCluster, tmp_path: Path) -> None:

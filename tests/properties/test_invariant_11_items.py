@@ -90,15 +90,15 @@ def faults_of(draw: st.DrawFn, operation: Operation, subjects: list[object]) -> 
     return fault_lists
 
 
-@FEWER_EXAMPLES
-@given(
-    st.tuples(
-        faults_of(Operation.DELETE_RECORDS, list(PARTITION_KEYS)),
-        faults_of(Operation.DELETE_GROUP, list(NAMES)),
-        faults_of(Operation.ELECT_LEADER, list(PARTITION_KEYS[::2])),
-    ),
-    st.sampled_from([1, 3, 100]),
+FAULTS = st.tuples(
+    faults_of(Operation.DELETE_RECORDS, list(PARTITION_KEYS)),
+    faults_of(Operation.DELETE_GROUP, list(NAMES)),
+    faults_of(Operation.ELECT_LEADER, list(PARTITION_KEYS[::2])),
 )
+
+
+@FEWER_EXAMPLES
+@given(FAULTS, st.sampled_from([1, 3, 100]))
 def test_an_item_ends_in_the_same_way_alone(faults: tuple[list[Fault], ...], size: int) -> None:
     """Each item has the same status alone and beside failing items, if the answers are the same."""
     tuning = Tuning(batch_max=size, attempts=4, effect_wait_ms=200)
@@ -123,14 +123,7 @@ def test_an_item_ends_in_the_same_way_alone(faults: tuple[list[Fault], ...], siz
 
 
 @FEWER_EXAMPLES
-@given(
-    st.tuples(
-        faults_of(Operation.DELETE_RECORDS, list(PARTITION_KEYS)),
-        faults_of(Operation.DELETE_GROUP, list(NAMES)),
-        faults_of(Operation.ELECT_LEADER, list(PARTITION_KEYS[::2])),
-    ),
-    st.one_of(st.none(), st.integers(0, 6)),
-)
+@given(FAULTS, st.one_of(st.none(), st.integers(0, 6)))
 def test_outcomes_are_true_and_the_exit_code_agrees(faults: tuple[list[Fault], ...], stop_at: int | None) -> None:
     """The status and the effect agree, and exit code 0 means that every action is satisfied or
     waits.
