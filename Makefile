@@ -59,8 +59,8 @@ check: setup  ## lint, format, types, import contracts, current schemas, docs si
 	$(BIN)/zizmor --offline --quiet --persona=auditor .github action.yml
 	$(BIN)/python -m tools.build_docs
 
-test: archives  ## all tests, with real brokers and real Spark, about 15 minutes: WORKERS=4
-	@echo "test: all tests, with real brokers and real Spark, in $(WORKERS) parallel processes; about 15 minutes on two cores." >&2
+test: archives  ## all tests, with real brokers and real Spark, about 12 minutes: WORKERS=4
+	@echo "test: all tests, with real brokers and real Spark, in $(WORKERS) parallel processes; about 12 minutes on two cores." >&2
 	@echo "test: a dot is a test that passed. The end shows each failure and the command that repeats the test." >&2
 	$(PYTEST) -q -n $(WORKERS)
 
