@@ -4,7 +4,7 @@ import re
 import socket
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from typing import Any
 
@@ -18,6 +18,7 @@ TIMEOUT_S = 60.0
 PLAINTEXT = {"security.protocol": "PLAINTEXT"}
 SSL = {"security.protocol": "SSL"}
 SCRAM = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "doctor", "sasl.password": "c0rrecthorse"}
+_servers: "list[Server]" = []
 LISTENER = "check security.protocol in the Cluster's spec.client, and the ports in bootstrapServers"
 
 
@@ -26,6 +27,14 @@ def guarded(request: pytest.FixtureRequest) -> SandboxCluster:
     """One broker with a listener without protection, and one with SASL, without and with TLS."""
     cluster: SandboxCluster = request.getfixturevalue(request.param)
     return cluster
+
+
+@pytest.fixture(autouse=True)
+def _close_servers() -> Iterator[None]:
+    """Clients that failed are still there for a while, and connected to these servers thousands of times in later tests."""
+    yield
+    while _servers:
+        _servers.pop().close()
 
 
 class Server:
@@ -38,6 +47,12 @@ class Server:
         self.connections = 0
         self.many = threading.Event()
         threading.Thread(target=self._accept, daemon=True).start()
+        _servers.append(self)
+
+    def close(self) -> None:
+        """Accept no connection any more."""
+        self.listener.shutdown(socket.SHUT_RDWR)  # wakes `accept`
+        self.listener.close()
 
     def _accept(self) -> None:
         with suppress(OSError):
