@@ -148,11 +148,21 @@ def compare(text: str, written: str, *, newer: bool = False, exact: bool = True)
     """
     if text == written:
         return
-    read = json.loads(text, object_pairs_hook=_refuse_repetition, parse_constant=_refuse_constant)
-    if difference := _difference(read, json.loads(written), "", newer=newer):
+    if difference := _difference(read_json(text), json.loads(written), "", newer=newer):
         raise ValueError(difference)
     if exact and not newer:
         raise ValueError("spaces or escapes are not as this program writes them; do not reformat it")
+
+
+def read_json(text: str) -> Any:
+    """Return the value of a JSON text. Raises ValueError, also where a field is there twice."""
+    try:
+        return json.loads(text, object_pairs_hook=_refuse_repetition, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise ValueError(f"it is not one complete JSON value: no JSON can be read at {where}") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def is_newer(version: str, known: str) -> bool:
@@ -167,7 +177,7 @@ def read_kind(path: Path) -> str:
     """Return the kind of the document in a file; empty: no document, or a pipe, which can be read only once."""
     with suppress(OSError):
         if path.is_file():
-            with path.open(encoding="utf-8", errors="replace") as stream:
+            with path.open(encoding="utf-8-sig", errors="replace") as stream:
                 return document_kind(stream.read(_HEAD_CHARS))
     return ""
 

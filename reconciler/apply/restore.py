@@ -4,7 +4,7 @@ Decided here: from which removal the offsets are. `RestoreOffset` decides what m
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -32,7 +32,8 @@ class Removal:
     """The removal of a group, from a results file or the journal.
 
     `address`: of the action that removed it, which names the group. `plan_digest`: of its plan. `source`: for people.
-    `cluster_id` None: a journal does not name it; topic ids tell clusters apart, too.
+    `cluster_id` None: a journal does not name it; topic ids tell clusters apart, too. `total`: how many
+    offsets the removal took, where the journal holds them in several entries.
     """
 
     address: Address
@@ -40,6 +41,7 @@ class Removal:
     plan_digest: str
     source: str
     cluster_id: str | None = None
+    total: int | None = None
 
     @property
     def group(self) -> str:
@@ -80,7 +82,7 @@ def find_removal(text: str, group: str, *, name: str) -> Removal:
     `name`: of the file, for messages. Raises PlanUnusable.
     """
     try:
-        removals = list(_of_journal(text) if text.startswith('{"v":') else _of_results(text))
+        removals = list(_of_journal(text) if text.lstrip().startswith('{"v":') else _of_results(text))
     except ValueError as error:
         raise PlanUnusable(
             f"{name} is neither a results file nor the output of `reconciler journal -o json`: {error_reason(error)}; pass the file of "
@@ -94,6 +96,12 @@ def find_removal(text: str, group: str, *, name: str) -> Removal:
     if not same[-1].offsets:
         raise PlanUnusable(
             f"group {quoted(group)} had no committed offset when it was removed: there is nothing to restore"
+        )
+    if (total := same[-1].total) is not None and len(same[-1].offsets) < total:
+        raise PlanUnusable(
+            f"{name} holds {len(same[-1].offsets):,} of the {count(total, 'offset')} that group {quoted(group)} had: entries of "
+            "its removal are missing: nothing was done; pass the file of `apply --results`, or the whole output of "
+            "`reconciler journal -o json`"
         )
     twice = next((at for at, number in Counter(commit.at for commit in same[-1].offsets).items() if number > 1), None)
     if twice is not None:
@@ -123,7 +131,7 @@ def _of_journal(text: str) -> Iterator[Removal]:
     Many offsets are in several entries, and the intent of each try has all of them.
     """
     removals: dict[tuple[Address, str], Removal] = {}
-    for entry in chain.from_iterable(parse(line.encode(), JournalEntry) for line in filter(None, text.splitlines())):
+    for entry in chain.from_iterable(_parse_lines(text)):
         if entry.operation == RestoreOffset.OPERATION:
             continue  # an earlier version stored the offsets that it wrote back
         key = entry.address, entry.run_id
@@ -137,8 +145,18 @@ def _of_journal(text: str) -> Iterator[Removal]:
                 offsets=tuple(offsets.values()),
                 plan_digest=entry.plan_digest,
                 source=f"the intent of run {entry.run_id} in the journal, {format_time(entry.at_ms)}",
+                total=entry.removed_offsets_total,
             )
     yield from removals.values()
+
+
+def _parse_lines(text: str) -> Iterator[Sequence[JournalEntry]]:
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            if line.strip():
+                yield parse(line.encode(), JournalEntry)
+        except ValueError as error:
+            raise ValueError(f"line {number}: {error_reason(error)}") from None
 
 
 def plan(removal: Removal, gateway: Gateway) -> RestorePlan:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from reconciler.atomic_file import write_file
-from reconciler.codec import Codec, Schema, document, is_newer
+from reconciler.codec import Codec, Schema, document, is_newer, read_json
 from reconciler.errors import ExitCode, UsageError
 from reconciler.model.bounds import OMIT_DEFAULT, InstantMs, Int64, Total
 from reconciler.model.names import Address
@@ -139,7 +139,7 @@ def read_earlier(path: Path, plan_digest: str) -> list[ResultRow]:
     Raises UsageError for any other file: it may be the undo of another plan.
     """
     try:
-        text = path.read_text(encoding="utf-8") if path.is_file() else ""
+        text = path.read_text(encoding="utf-8-sig") if path.is_file() else ""
         header, rows = parse(text) if text else (None, [])
     except (OSError, ValueError) as error:
         raise _unusable(path, f"is not a results file that can be continued: {error_reason(error)}") from None
@@ -189,10 +189,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def parse(text: str) -> tuple[ResultsHeader, list[ResultRow]]:
     """Return the header and the rows of a document, also of a reformatted one. Raises ValueError."""
-    try:
-        values = json.loads(text)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+    values = read_json(text)
     if not isinstance(values, dict) or values.get("kind") != "Results":
         raise ValueError("it is not a JSON object of kind Results")
     newer = is_newer(str(values.get("format_version")), FORMAT_VERSION)

@@ -197,7 +197,7 @@ def drift(
 def _read(previous: Path | None) -> Sequence[DriftReport]:
     """Read the previous report. An unreadable one costs only the dates; a schedule recovers."""
     try:
-        return drift_reports.parse(previous.read_text(encoding="utf-8")) if previous else ()
+        return drift_reports.parse(previous.read_text(encoding="utf-8-sig")) if previous else ()
     except FileNotFoundError:
         return ()
     except (OSError, ValueError) as error:

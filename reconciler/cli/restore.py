@@ -78,7 +78,7 @@ def restore_group(
 def _read(source: Path) -> str:
     """Return the text of a file. Raises PlanUnusable."""
     try:
-        return source.read_text(encoding="utf-8")
+        return source.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
         raise PlanUnusable(f"{source} cannot be read: {reason}; pass the file of `apply --results`") from None

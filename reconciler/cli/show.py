@@ -24,6 +24,7 @@ from reconciler.report.drift import drift_document
 from reconciler.report.plan import count_subjects_of, plan_document
 from reconciler.report.results import results_document
 from reconciler.text.formatting import format_time, until
+from reconciler.text.validation import error_reason
 
 DetailedExitcode = Annotated[bool, typer.Option("--detailed-exitcode", help="Exit 2 if there are actions.")]
 FINDINGS = ("blocked", "unknown", "unmatched")
@@ -97,12 +98,12 @@ def show(
 def _read_document(saved: Path, kind: str, settings: Settings) -> Document:
     """Read a results file or a report of drift. Raises PlanUnusable for results, ReconcilerError for drift."""
     try:
-        text = saved.read_text(encoding="utf-8")
+        text = saved.read_text(encoding="utf-8-sig")
         if kind == "DriftReport":
             return drift_document(drift_reports.parse(text), quiet=settings.quiet)
         header, rows = results_file.parse(text)
         return results_document(header, rows, lambda: document(json.loads(text)))
     except (OSError, ValueError) as error:
         if kind == "DriftReport":
-            raise ReconcilerError(f"the drift report {saved} is not usable: {error}") from error
-        raise PlanUnusable(f"the results {saved} are not usable: {error}") from error
+            raise ReconcilerError(f"the drift report {saved} is not usable: {error_reason(error)}") from error
+        raise PlanUnusable(f"the results {saved} are not usable: {error_reason(error)}") from error

@@ -18,6 +18,7 @@ from reconciler.model.bounds import EpochMs, Int64, Total
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset
+from reconciler.text.validation import error_reason
 
 FORMAT: Literal[3] = 3
 _OF_OUTCOME = ("status", "detail", "code", "read_back", "sends", "removed_max", "low_watermark")
@@ -45,7 +46,8 @@ class JournalEntry:
     in the plan file. `who`: the author of the run; `commit`: of the manifests; None: not known.
     `in_flight_ms`: of an intent of an earlier version. `status` and all that follow: of an outcome
     only, as in `Outcome`. `removed_offsets`: of an intent only, commits that the request removes, and
-    those that an earlier version restored; a large number is in several entries.
+    those that an earlier version restored; a large number is in several entries, and each of them has
+    `removed_offsets_total`, the number of all.
     """
 
     v: Literal[2] = 2
@@ -69,6 +71,7 @@ class JournalEntry:
     removed_max: Total | None = None
     low_watermark: Int64 | None = None
     removed_offsets: tuple[CommittedOffset, ...] | None = None
+    removed_offsets_total: Total | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +88,7 @@ class BatchItem:
     removed_max: Total | None = None
     low_watermark: Int64 | None = None
     removed_offsets: tuple[CommittedOffset, ...] | None = None
+    removed_offsets_total: Total | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +180,8 @@ def _items(entry: JournalEntry) -> Iterator[str]:
         return
     middle = len(offsets) // 2
     for part in (offsets[:middle], offsets[middle:]):
-        yield from _items(replace(entry, removed_offsets=part))
+        total = entry.removed_offsets_total or len(offsets)
+        yield from _items(replace(entry, removed_offsets=part, removed_offsets_total=total))
 
 
 def parse(line: bytes, *kinds: type[Any]) -> Sequence[Any]:
@@ -193,7 +198,9 @@ def parse(line: bytes, *kinds: type[Any]) -> Sequence[Any]:
     try:
         record = _CODECS[form].decode(line.decode("ascii"))
     except ValueError as error:
-        raise ValueError(f"no journal entry of format {FORMAT}, perhaps of another version: {error}") from None
+        raise ValueError(
+            f"no journal entry of format {FORMAT}, perhaps of another version: {error_reason(error)}"
+        ) from None
     if kind not in kinds:
         return ()
     if not isinstance(record, BatchLine):

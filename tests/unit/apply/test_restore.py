@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError
 from reconciler.apply import restore, results
 from reconciler.apply.restore import Removal, find_removal
 from reconciler.apply.results import exit_code
+from reconciler.cli.restore import _read
 from reconciler.errors import ExitCode, JournalUnavailable, PlanUnusable
 from reconciler.journal.entry import Event, JournalEntry, dump, parse
 from reconciler.journal.file import JournalFile
@@ -338,6 +339,8 @@ def test_a_removal_is_found_in_results_and_journal(cluster: FakeCluster, tmp_pat
     """Reformatted results are accepted; only results name the cluster."""
     document, lines = applied(cluster, tmp_path, GROUP, 50)
     offsets = (replace(removal_of(cluster).offsets[0], metadata_base64=None),)
+    (path := tmp_path / "with-mark.json").write_text(f"\ufeff{document}")
+    assert _read(path) == document, "editors of Windows write a byte order mark"
     for text in (document, json.dumps(json.loads(document), indent=4), json.dumps(json.loads(document))):
         of_results = find_removal(text, GROUP, name="results.json")
         assert (of_results.offsets, of_results.cluster_id, of_results.address) == (offsets, HEADER.cluster_id, ADDRESS)
@@ -388,7 +391,10 @@ def test_the_newest_removal_of_a_journal_counts(entries: list[JournalEntry], off
         ('{"kind": "Plan"}', "not a JSON object of kind Results"),
         ('{"kind": "Results", "format_version": "3.0"}', "this program reads 2.x"),
         ('{"kind": "Results", "format_version": "2.0"}', "it lacks outcomes"),
-        ('{"v":2,"at_ms":1}\n', "no journal entry"),
+        ('{"v":2,"at_ms":1}\n', "line 1: no journal entry"),
+        ('{"v":2,\ufeff', "byte 8 of the text is not ASCII"),
+        ('{"kind": "Results"}\n{}', "no JSON can be read at line 2, column 1"),
+        ('{"kind": "Results", "outcomes": [], "outcomes": []}', "'outcomes' is there twice"),
     ],
 )
 def test_another_file_is_refused(text: str, words: str) -> None:

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from reconciler.apply.restore import _of_journal
-from reconciler.errors import JournalUnavailable
+from reconciler.apply.restore import _of_journal, find_removal
+from reconciler.errors import JournalUnavailable, PlanUnusable
 from reconciler.journal import entry as journal_entry
 from reconciler.journal import file as journal_file
 from reconciler.journal import journal as action_journal
@@ -529,7 +529,10 @@ def test_the_store_tells_the_time(cluster: FakeCluster, tmp_path: Path) -> None:
 
 
 def test_many_removed_offsets_are_spread_over_lines(cluster: FakeCluster, journal: ActionJournal) -> None:
-    """A group may have commits on twelve thousand partitions, and brokers refuse large messages."""
+    """A group may have commits on twelve thousand partitions, and brokers refuse large messages.
+
+    Where the journal has lost some of these lines, `restore-group` wrote the offsets of the others as if they were all.
+    """
     commits = tuple(
         CommittedOffset(topic="orders", topic_id="x" * 22, partition=number, offset=10**9, metadata_base64="bQ==" * 25)
         for number in range(12_000)
@@ -543,3 +546,6 @@ def test_many_removed_offsets_are_spread_over_lines(cluster: FakeCluster, journa
     assert tuple(commit for entry in entries for commit in entry.removed_offsets or ()) == commits
     [removed] = _of_journal("\n".join(map(journal_entry.dump, entries)))
     assert removed.offsets == commits
+    for part in entries[1:], entries[:-1]:
+        with pytest.raises(PlanUnusable, match=r"of the 12,000 offsets .* had: entries of its removal are missing"):
+            find_removal("\n".join(map(journal_entry.dump, part)), "billing", name="journal.jsonl")
