@@ -367,6 +367,8 @@ class DeleteGroup(Operation):
         has_other_commits = isinstance(facts.fingerprint, str) and facts.fingerprint != self.seen.fingerprint
         if attempt.possible:
             change = "its commits are others" if has_other_commits else None
+            if change is None and self.seen.newest_record and self._not_stored(facts.newest_record) is None:
+                change = "__consumer_offsets holds newer records of it"  # the same offsets, committed again
             return self._listed_though_removed(attempt, observation, change)
         if not has_other_commits:
             return attempt.retry_later("the broker knows no such group, and the same one is listed")

@@ -735,6 +735,22 @@ def test_a_removal_is_done_once_its_tombstones_are_read(
         assert (outcome.status, outcome.read_back) == (Status.APPLIED, "absent")
 
 
+def test_a_group_that_commits_the_same_offsets_again_is_another_one(cluster: FakeCluster, tmp_path: Path) -> None:
+    """A consumer without new records does. The removal failed, it was said, and the same group was still listed."""
+    action, remove = remove_idle(cluster), cluster.remove_group
+
+    def remove_and_commit(group: str) -> None:
+        again = cluster.groups[group]
+        remove(group)
+        cluster.groups[group] = again
+        log_record(cluster, group)
+
+    cluster.remove_group = remove_and_commit  # type: ignore[method-assign]
+    outcome = run(cluster, [action], tmp_path).only
+    assert (outcome.status, outcome.sends, outcome.read_back) == (Status.APPLIED, 1, "listed, EMPTY")
+    assert "created since (__consumer_offsets holds newer records" in outcome.detail
+
+
 @pytest.mark.parametrize("state", [GroupState.DEAD, GroupState.UNKNOWN, Unknown("no answer")])
 def test_a_listed_group_in_no_known_state_is_no_proof_of_its_removal(
     cluster: FakeCluster, tmp_path: Path, state: GroupState | Unknown
