@@ -16,6 +16,7 @@ from reconciler.model.snapshot import (
     ClusterSnapshot,
     ConsumerPosition,
     ExternalPosition,
+    GroupFacts,
     GroupType,
     PartitionFacts,
     Unknown,
@@ -103,9 +104,8 @@ def unknown_consumers(snapshot: ClusterSnapshot, is_excluded: GroupExcluder) -> 
             continue
         if isinstance(group.type, Unknown):
             return UnknownConsumers(unknown_fact(f"the type of group {quoted(name)}", group.type))
-        # A group that is not listed is hidden, or was created since the listing.
-        if not (group.type in _UNLISTED or (group.listed and group.type in _READABLE)):
-            unreadable.append((name, _unreadable_kind(group.type), group.may_read))
+        if (kind := unreadable_kind(group)) is not None:
+            unreadable.append((name, kind, group.may_read))
         elif group.consumption_unread is not None and group.consumption_unread.silent:
             return UnknownConsumers(unknown_fact(f"what group {quoted(name)} reads", group.consumption_unread))
         elif group.consumption_unread is not None:
@@ -114,12 +114,14 @@ def unknown_consumers(snapshot: ClusterSnapshot, is_excluded: GroupExcluder) -> 
     return UnknownConsumers(unreadable=tuple(unreadable))
 
 
-def _unreadable_kind(type_: GroupType) -> str:
-    if type_ is GroupType.HIDDEN:
+def unreadable_kind(group: GroupFacts) -> str | None:
+    """Return what a group is whose positions cannot be read; None: they can be, or its type is not known."""
+    # A group that is not listed is hidden, or was created since the listing.
+    if isinstance(group.type, Unknown) or group.type in _UNLISTED or (group.listed and group.type in _READABLE):
+        return None
+    if group.type is GroupType.HIDDEN:
         return _HIDDEN
-    if type_ in _READABLE:
-        return _NOT_LISTED
-    return f"a {type_} group"
+    return _NOT_LISTED if group.type in _READABLE else f"a {group.type} group"
 
 
 def verified_offset(

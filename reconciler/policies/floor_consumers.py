@@ -125,10 +125,16 @@ class FloorConsumers:
         return "", f"let it catch up, {clamp}or name it in exceptGroups"
 
     def _absence(self, group: str) -> str:
-        """Return that the cluster has no such group, with the nearest name; empty: it has, or may have it."""
-        groups = {name for name, facts in self.snapshot.groups.items() if facts.listed is not False}
-        if group in groups or self.snapshot.groups_incomplete is not None:
+        """Return why a group has no position: its type, or the cluster has none of that name, with the nearest one.
+
+        Empty: it has, or may have it. No list call names groups of all types.
+        """
+        if (facts := self.snapshot.groups.get(group)) is not None:
+            kind = consumers.unreadable_kind(facts)
+            return "" if kind is None else f"; it is {kind}, whose position cannot be read"
+        if self.snapshot.groups_incomplete is not None:
             return ""
+        groups = {name for name, facts in self.snapshot.groups.items() if facts.listed is not False}
         return f"; the cluster has no such group{suggestion_of_many(group, groups, before=', ', quote=quoted)}"
 
     def _caveat(self, topic: str) -> str:

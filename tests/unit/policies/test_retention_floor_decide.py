@@ -337,6 +337,14 @@ NAMED_GROUPS: Iterable[Any] = [
         gives="B205",
         says=('"billing"', "has no such group, did you mean", '"Billing"'),
     ),
+    # The list call names no share group: the cluster had no such group, it was said.
+    case(
+        UNREAD,
+        old(),
+        unlisted("billing", type=GroupType.SHARE, may_read=frozenset()),
+        gives="B205",
+        says=('"billing"', "orders[0]; it is a share group, whose position cannot be read"),
+    ),
     case(UNREAD, old(), group("orders"), gives="B205", says=("orders[0]; the cluster has no such group",)),
     case(UNREAD, read(billing=101), BILLING, gives="B206", says=('"billing"', "unreadBy", "101", "100")),
     case(UNREAD, of_topic(LOST), BILLING, gives="B103?", says=('"billing"', "unreadBy", LOST.reason)),
@@ -438,6 +446,12 @@ def test_a_pattern_in_unread_by_is_an_exact_name(name: str) -> None:
 
 
 # --- rules
+
+
+@pytest.mark.parametrize("type_", [GroupType.STREAMS, GroupType.OTHER])
+def test_a_group_that_no_list_call_names_is_not_called_absent(type_: GroupType) -> None:
+    """The cluster had no such group, it was said, where a Streams group had no commit on a partition yet."""
+    assert blocked(UNREAD, old(), unlisted("billing", type=type_)).reason.endswith("no committed position on orders[0]")
 
 
 def test_newer_than_resolves_to_the_first_offset_at_or_after_its_instant() -> None:
