@@ -78,6 +78,7 @@ def _parquet_rows(content: bytes) -> Iterator[_Row]:
 
     # A dictionary repeats long texts without their bytes: what is small as a file stays small.
     file = parquet.ParquetFile(pa.BufferReader(content), read_dictionary=["cluster_id", "topic"])
+    without_repetition([(column, None) for column in file.schema_arrow.names])
     if file.metadata.num_rows > _ROWS_MAX:
         raise PositionUnreadable(f"it has more than {_ROWS_MAX:,} rows")
     for batch in file.iter_batches(columns=list(COLUMNS)):
@@ -89,6 +90,9 @@ def _parquet_rows(content: bytes) -> Iterator[_Row]:
 
 
 def _csv_rows(content: bytes) -> Iterator[_Row]:
+    if not content.endswith((b"\n", b"\r")):
+        # Half a number is a number, and half a partition's the number of another one.
+        raise PositionUnreadable("its last line has no line end, so it may be half written")
     header, *rows = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
     without_repetition([(name, None) for name in header])
     return (dict(zip(header, row, strict=True)) for row in rows if row)
@@ -96,5 +100,7 @@ def _csv_rows(content: bytes) -> Iterator[_Row]:
 
 def _json_rows(content: bytes) -> Iterator[_Row]:
     return (
-        json.loads(line, object_pairs_hook=without_repetition) for line in content.decode().split("\n") if line.strip()
+        json.loads(line, object_pairs_hook=without_repetition)
+        for line in content.decode("utf-8-sig").split("\n")
+        if line.strip()
     )

@@ -134,6 +134,7 @@ def test_what_is_not_clear_is_unknown(content: bytes | None, reason: str) -> Non
         ("x.csv", b"cluster_id,topic,partition,offset,written_at\nplanted,planted\n"),
         ("x.csv", b"cluster_id,topic,partition,offset,offset\n"),
         ("x.csv", b""),
+        ("x.csv", b"offset,topic,cluster_id,written_at,partition\n7,orders,%b,2026-01-01,1" % CLUSTER.encode()),
         ("x.csv", as_csv().rstrip()[:-30]),
         ("x.avro", as_json(row())),
     ],
@@ -141,6 +142,20 @@ def test_what_is_not_clear_is_unknown(content: bytes | None, reason: str) -> Non
 def test_a_torn_file_is_unknown(name: str, content: Made) -> None:
     """Half a file never passes for a smaller table."""
     assert refusal(content() if callable(content) else content, name)
+
+
+def test_a_column_of_parquet_that_occurs_twice_is_unknown() -> None:
+    """The last one counted, which may be the higher offset."""
+    rows = table([(CLUSTER, "orders", 0, 5, WRITTEN)])
+    parquet.write_table(rows.append_column("offset", pa.array([7])), stream := io.BytesIO())
+    assert "occurs twice" in refusal(stream.getvalue(), "x.parquet")
+
+
+def test_a_byte_order_mark_is_no_part_of_a_table() -> None:
+    """Editors of Windows write one. JSON Lines were refused for other columns."""
+    for name, content in (("x.csv", as_csv()), ("x.jsonl", as_json(row()))):
+        mark = Content(b"\xef\xbb\xbf" + content)
+        assert read_table(mark, name, CLUSTER) == read_table(Content(content), name, CLUSTER)
 
 
 WITHOUT_PANDAS = """\
