@@ -22,6 +22,7 @@ from reconciler.model.snapshot import (
     Unknown,
     doubt_age,
 )
+from reconciler.operations.idle_groups import STORE_REMOVAL
 from reconciler.text.escape import display_name, quoted
 from reconciler.text.formatting import format_time
 
@@ -44,7 +45,8 @@ _NOT_LISTED = "a group that is not listed, though the cluster holds something of
 # Not exceptGroups: what such a group needs is not known.
 _NEXT_STEPS = {
     _HIDDEN: "ask its owner what it reads; brokers from Kafka 3.8 on tell types once all of them have that version",
-    _NOT_LISTED: "plan again: it was created during the scan, or the broker that lists it was lost and another takes over",
+    _NOT_LISTED: "plan again: it was created during the scan, or the broker that lists it was lost and another takes over; "
+    f"if it stays, its removal was not stored: {STORE_REMOVAL}",
 }
 
 # Names that MirrorMaker 2 and Kafka Connect give to their topics, unless told otherwise.

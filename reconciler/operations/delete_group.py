@@ -19,6 +19,7 @@ from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, GroupState, G
 from reconciler.operations.attempt import Attempt, StepResult
 from reconciler.operations.base import NO_LIMITS, Limit, LimitUsage, Operation, beyond_review
 from reconciler.operations.error_meanings import ErrorMeaning, ErrorTable, Response, ResponseAction, Right
+from reconciler.operations.idle_groups import STORE_REMOVAL
 from reconciler.operations.observation import Observation, RecheckFailure
 from reconciler.operations.sendable import Effect, RunContext, polls
 from reconciler.text.escape import quoted
@@ -29,7 +30,7 @@ from reconciler.text.suggest import suggestion_of_many
 _ABSENT = "absent"
 _NOT_STORED = (
     "the group is not listed, and __consumer_offsets holds no record of its removal: unless one follows, the group "
-    "is back with its next coordinator (larger than max.message.bytes of __consumer_offsets?)"
+    f"is back with its next coordinator. If so, {STORE_REMOVAL}"
 )
 REMOVABLE = frozenset({GroupType.CLASSIC, GroupType.CONSUMER, GroupType.STREAMS})
 """The only types that are ever removed: DeleteGroups also deletes share groups (KIP-932)."""
@@ -58,19 +59,21 @@ def check_absence(group: str, facts: GroupFacts | None, snapshot: ClusterSnapsho
 
     Missing rights hide groups, and `__consumer_offsets` or the old list call may still know one.
     """
-    incomplete = snapshot.groups_incomplete
+    incomplete, next_step = snapshot.groups_incomplete, ""
     if facts is not None:
         check_type(group, facts, REMOVABLE)
     if incomplete is not None and incomplete.silent:
         raise unknown_fact("the list of groups", incomplete)
     if facts is not None:
         state = "is not listed, but the cluster still holds something of it"
+        if incomplete is None:
+            next_step = f"plan again; if it stays, its removal was not stored: {STORE_REMOVAL}"
     elif incomplete is None:
         return
     else:
         hint = suggestion_of_many(group, snapshot.groups, before="; ", quote=quoted)
         state = f"is not listed, but the list is incomplete: {incomplete.reason}{hint}"
-    raise BlockReason("B301", f"group {quoted(group)} {state}", unread=True)
+    raise BlockReason("B301", f"group {quoted(group)} {state}", next_step=next_step, unread=True)
 
 
 def check_type(group: str, facts: GroupFacts, types: Collection[str]) -> GroupType:

@@ -80,6 +80,14 @@ def test_other_groups_are_blocked_by_name_and_skipped_by_pattern(
     assert by_pattern == Skipped(address=ADDRESS, code=by_name.code, reason=by_name.reason)
 
 
+def test_a_group_that_only_its_log_holds_names_what_to_do_where_it_stays() -> None:
+    """Up to Kafka 3.9 a coordinator forgets a group whose removal it cannot store; brokers and rights are in order."""
+    unlisted = decide_group(group(listed=False))
+    assert isinstance(unlisted, Blocked)
+    assert (unlisted.code, unlisted.unread) == ("B301", True)
+    assert mentions(unlisted.next_step, "max.message.bytes", "restore-group")
+
+
 def test_a_type_that_the_manifest_leaves_out_names_the_fields_to_correct() -> None:
     """Of a type that is never removed, the code's own next step is enough."""
     left_out = decide_group(group(type=GroupType.CONSUMER), types=["classic"])
