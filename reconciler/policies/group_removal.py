@@ -12,7 +12,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 from reconciler.model.block_reason import BlockReason, known
 from reconciler.model.plan import Decision, Satisfied
 from reconciler.model.scan_request import GroupRequest, ScanRequest
-from reconciler.model.snapshot import ClusterSnapshot, GroupState, Unknown
+from reconciler.model.snapshot import ClusterSnapshot, GroupState
 from reconciler.operations import Operation
 from reconciler.operations.delete_group import DeleteGroup, ObservedGroup, check_absence, check_type
 from reconciler.operations.idle_groups import idle_evidence, state_elsewhere, topics_of_streams
@@ -109,8 +109,14 @@ class GroupRemoval(Policy):
             return Satisfied(address, f"no group {quoted(group)} is listed{log}")
         name = quoted(group)
         type_ = check_type(group, facts, self.spec.types)
-        unknown = Unknown("its coordinator says UNKNOWN")
-        state = known(unknown if facts.state is GroupState.UNKNOWN else facts.state, "the state of group", name)
+        state = known(facts.state, "the state of group", name)
+        if state is GroupState.UNKNOWN:
+            # ASSIGNING and RECONCILING of the new protocol (KIP-848) are UNKNOWN to the client library.
+            reason = (
+                f"the state of group {name} is UNKNOWN to the client library: its members may be getting partitions"
+            )
+            next_step = "stop its members, or remove it from groups if it is in use; then plan again"
+            raise BlockReason("B103", reason, next_step=next_step, unread=True)
         if state is not GroupState.EMPTY:
             raise BlockReason("B303", f"group {name} is {state}, not EMPTY: it is in use")
         words, last_activity_ms, newest_record, observations = idle_evidence(
