@@ -40,7 +40,7 @@ _AGAIN = "run the same command again: finished actions are skipped"
 _STATUSES: dict[Status | None, tuple[str, Severity, str]] = {
     Status.FAILED: ("FAILED", Severity.ERROR, f"read the broker's answer, correct the cause, then {_AGAIN}"),
     None: ("Without an outcome", Severity.WARNING, ""),
-    Status.NOT_ATTEMPTED: ("Not attempted", Severity.ERROR, f"before the plan expires, {_AGAIN}"),
+    Status.NOT_ATTEMPTED: ("Not attempted", Severity.ERROR, f"{_AGAIN}; once the plan has expired, plan again"),
     Status.BLOCKED: (
         "Blocked",
         Severity.WARNING,

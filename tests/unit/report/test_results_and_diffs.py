@@ -127,7 +127,7 @@ def test_the_advice_for_what_stopped_a_run_is_its_next_step() -> None:
     first, second = (line for line in shown if line.startswith("Not attempted: "))
     assert first.endswith("the journal j cannot be written: No space left on device")
     assert second.endswith("broker 3 is silent")
-    assert shown[-1].startswith("Next: not attempted: free disk space; then, before the plan expires, ")
+    assert shown[-1].startswith("Next: not attempted: free disk space; then, run the same command again")
 
 
 def test_a_success_that_is_not_as_usual_is_told_apart() -> None:
