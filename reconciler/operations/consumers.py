@@ -22,7 +22,6 @@ from reconciler.model.snapshot import (
     Unknown,
     doubt_age,
 )
-from reconciler.operations.idle_groups import STORE_REMOVAL
 from reconciler.text.escape import display_name, quoted
 from reconciler.text.formatting import format_time
 
@@ -39,6 +38,12 @@ _CONSUMPTION_UNREAD = (
     "a right, grant it"
 )
 _EXACT_NAMES = "unreadBy takes exact names, and this one looks like a pattern: name each group, or let this one commit"
+
+STORE_REMOVAL = (
+    "raise max.message.bytes of __consumer_offsets, write its offsets back with restore-group, or give its partition "
+    "there another leader, then remove it again"
+)
+"""What to do about a group whose removal a coordinator up to Kafka 3.9 could not store: it has forgotten the group."""
 
 _HIDDEN = "a group of a type that the cluster does not tell"
 _NOT_LISTED = "a group that is not listed, though the cluster holds something of it"

@@ -18,8 +18,8 @@ from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, GroupState, GroupType, Unknown
 from reconciler.operations.attempt import Attempt, StepResult
 from reconciler.operations.base import NO_LIMITS, Limit, LimitUsage, Operation, beyond_review
+from reconciler.operations.consumers import STORE_REMOVAL
 from reconciler.operations.error_meanings import ErrorMeaning, ErrorTable, Response, ResponseAction, Right
-from reconciler.operations.idle_groups import STORE_REMOVAL
 from reconciler.operations.observation import Observation, RecheckFailure
 from reconciler.operations.sendable import Effect, RunContext, polls
 from reconciler.text.escape import quoted

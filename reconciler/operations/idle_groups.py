@@ -20,12 +20,6 @@ IdleEvidence = tuple[str, int | None, tuple[int, int] | None, int]
 None: `idleFor: 0s`.
 """
 
-STORE_REMOVAL = (
-    "raise max.message.bytes of __consumer_offsets, write its offsets back with restore-group, or give its partition "
-    "there another leader, then remove it again"
-)
-"""What to do about a group whose removal a coordinator up to Kafka 3.9 could not store: it has forgotten the group."""
-
 END_TRANSACTION = (
     "wait for the end of the transaction; kafka-transactions.sh find-hanging --topic __consumer_offsets shows one that "
     "hangs, and abort ends it; or name the group in exceptGroups"
