@@ -8,7 +8,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
-WORKERS ?= 4
+WORKERS ?= 5
 MUTMUT := 3.8.1
 MUTANTS := $(or $(OUT),mutants-report)
 
@@ -59,12 +59,12 @@ check: setup  ## lint, format, types, import contracts, current schemas, docs si
 	$(BIN)/zizmor --offline --quiet --persona=auditor .github action.yml
 	$(BIN)/python -m tools.build_docs
 
-test: archives  ## all tests, with real brokers and real Spark, about 12 minutes: WORKERS=4
-	@echo "test: all tests, with real brokers and real Spark, in $(WORKERS) parallel processes; about 12 minutes on two cores." >&2
+test: archives  ## all tests, with real brokers and real Spark, about 10 minutes: WORKERS=5
+	@echo "test: all tests, with real brokers and real Spark, in $(WORKERS) parallel processes; about 10 minutes on two cores." >&2
 	@echo "test: a dot is a test that passed. The end shows each failure and the command that repeats the test." >&2
 	$(PYTEST) -q -n $(WORKERS)
 
-test-long: archives  ## the same, with many more repetitions of rare events, and beside Kafka Streams (needs a JDK), Spark and MirrorMaker: WORKERS=4
+test-long: archives  ## the same, with many more repetitions of rare events, and beside Kafka Streams (needs a JDK), Spark and MirrorMaker: WORKERS=5
 	RECONCILER_TEST_LONG=1 $(PYTEST) -q -o timeout=3600 -n $(WORKERS)
 
 test-unit: setup  ## tests without network and Spark, about 3 minutes
