@@ -1,0 +1,34 @@
+"""The archive of Spark's classes is stored only if the JVM has written all of it."""
+
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+from reconciler.scan import prepare
+
+pytest.importorskip("pyspark.core")
+
+HALF = """\
+#!/bin/sh
+for option; do
+    case $option in -XX:ArchiveClassesAtExit=*) echo half > "${option#*=}" ;; esac
+done
+exec sleep 60
+"""
+
+
+def test_half_an_archive_is_not_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A JVM that took too long was killed while it wrote, and each scan began with what there was."""
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(HALF)
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr(platformdirs, "user_cache_path", lambda *_names, **_options: tmp_path / "cache")
+    monkeypatch.setattr(prepare, "_LIMIT_S", 4.0)
+    prepare.write_archive()
+    assert "the JVM did not write one within 4 s" in capsys.readouterr().err
+    assert not (tmp_path / "cache").exists()
