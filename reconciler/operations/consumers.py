@@ -40,8 +40,8 @@ _CONSUMPTION_UNREAD = (
 _EXACT_NAMES = "unreadBy takes exact names, and this one looks like a pattern: name each group, or let this one commit"
 
 STORE_REMOVAL = (
-    "raise max.message.bytes of __consumer_offsets, write its offsets back with restore-group, or give its partition "
-    "there another leader, then remove it again"
+    "raise max.message.bytes of __consumer_offsets; then bring the group back (restore-group writes its offsets, or its "
+    "partition of __consumer_offsets gets another leader), and remove it again"
 )
 """What to do about a group whose removal a coordinator up to Kafka 3.9 could not store: it has forgotten the group."""
 

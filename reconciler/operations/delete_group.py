@@ -346,7 +346,7 @@ class DeleteGroup(Operation):
         if self.seen.newest_record is None:
             return None
         if isinstance(newest_record, Unknown):
-            return newest_record.reason
+            return f"the group is not listed, and whether its removal is stored is not known: {newest_record.reason}"
         return _NOT_STORED if newest_record == self.seen.newest_record else None
 
     def effect(self, observation: Observation) -> Effect:

@@ -171,6 +171,10 @@ SINCE_THE_PLAN: dict[str, tuple[Make, Change, Status, str]] = {
     "an idle group whose removal is not stored": (
         remove_idle, lambda c: c.groups.pop("billing"), NOT_ATTEMPTED, "no record of its removal",
     ),
+    "an idle group whose removal may not be stored": (
+        remove_idle, lambda c: (c.groups.pop("billing"), lose_consumer_offsets(c)), NOT_ATTEMPTED,
+        "whether its removal is stored is not known: lost",
+    ),
     "other replicas": (ON_2_3_1, lambda c: move(c, replicas=(3, 2, 1)), STALE, ""),
     "a preferred leader out of sync": (ON_2_3_1, lambda c: c.partition(AT).in_sync.discard(2), STALE, ""),
     "the preferred leader leads": (ON_2_3_1, lambda c: move(c, leader=2), SATISFIED, ""),
