@@ -71,12 +71,15 @@ def test_all_lines_of_a_journal_are_read() -> None:
     journal = ActionJournal(JournalFile(FILES / "journal.jsonl"))
     history = list(journal.history())
     kinds_of = [type(entry) for entry in history]
-    assert kinds_of == [JournalEntry] * 6 + [ReviewedTree, Release]
+    assert kinds_of == [JournalEntry] * 6 + [ReviewedTree, Release] + [JournalEntry] * 2
     assert journal.last_purges(every_ms=10**12, now_ms=1_795_255_300_000)
     [seen] = journal.observations(["old-etl"], since_ms=0, cluster_id="5L6g3nShT-eMCtK--X86sw")["old-etl"]
     assert [(commit.partition, commit.offset) for commit in seen.commits] == [(3, 52_000)]
-    [commit] = restore.find_removal((FILES / "journal.jsonl").read_text(), "old-etl", name="journal").offsets
+    text = (FILES / "journal.jsonl").read_text()
+    [commit] = restore.find_removal(text, "old-etl", name="journal").offsets
     assert commit.offset == 52_000
+    spread = restore.find_removal(text, "wide-etl", name="journal")
+    assert ([commit.offset for commit in spread.offsets], spread.total) == ([7, 9], 2)
 
 
 def test_a_drift_report_of_an_earlier_version_dates_drift() -> None:
