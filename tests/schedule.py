@@ -1,8 +1,8 @@
 """Decides which tests share a worker process, and which ones start first.
 
-The tests of a file run in one process, one after the other, because they share the file's fixtures, as
-files of one of GROUPS do. The tests of a file without shared fixtures are distributed one by one. Long groups start first, so
-that no worker runs one alone at the end.
+The tests of a file run in one process, one after the other, because they share the file's fixtures, and
+so do those of the files of one of GROUPS. The tests of SPLIT_FILES are distributed one by one. Long
+groups start first, so that no worker runs one alone at the end.
 
 A quarter of the workers prefers tests of three brokers (`cluster` of conftest.py), and the others the
 rest: each broker takes 3 s of CPU to start, 1 s a minute while it is idle, and a connection of each

@@ -50,9 +50,9 @@ def by_group(
             begins[line] = len(scans)
         elif line.cluster_id == cluster_id:
             at_ms[line.run_id] = line.at_ms
-            of_scan = scans[line.run_id]
+            in_scan = scans[line.run_id]
             if line.group in begins:
-                of_scan[line.group] = GroupObservation(**{name: getattr(line, name) for name in _SEEN})
+                in_scan[line.group] = GroupObservation(**{name: getattr(line, name) for name in _SEEN})
 
     def seen(run_id: str, group: str) -> GroupObservation:
         absent = GroupObservation(at_ms=at_ms[run_id], group=group, type=GroupType.HIDDEN, state=GroupState.DEAD)

@@ -183,7 +183,7 @@ def requests_by_leader(partitions: Iterable[PartitionFacts | None], *ends: str) 
 def read_ends(session: KafkaSession, topic: str, partitions: Sequence[int], *ends: str) -> dict[int, Watermarks]:
     """These ends of some partitions whose leaders are not known; without any, log start and high watermark."""
     request = OffsetsRequest(topic, partitions, UNKNOWN_LEADER, ends or (LOG_START, HIGH_WATERMARK))
-    return {partition.partition: ends for partition, ends in read_watermarks(session, [request]).items()}
+    return {partition.partition: of for partition, of in read_watermarks(session, [request]).items()}
 
 
 def read_last_stable_offsets(

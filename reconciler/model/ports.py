@@ -63,8 +63,8 @@ class Gateway(Protocol):
     ) -> Mapping[str, GroupFacts]:
         """Current listing, type, state and commits of each group.
 
-        `removed`: groups whose coordinator has answered that it removed them, and whose removal is stored. `hidden`: some are of a
-        type that only the old list call shows; their type and state stay Unknown.
+        `removed`: groups whose coordinator has answered that it removed them, and whose removal is stored.
+        `hidden`: some are of a type that only the old list call shows; their type and state stay Unknown.
         """
 
     def read_consumer_offsets(self, starts: Mapping[int, int]) -> Mapping[int, Mapping[str, int] | Unknown]:

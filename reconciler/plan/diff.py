@@ -8,7 +8,7 @@ the approved fields of actions that differ in more than their size.
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
@@ -89,20 +89,24 @@ class Comparison:
 
     old: SavedPlan
     new: SavedPlan
-    tally: Mapping[DecisionChange, int] = field(default_factory=dict)
+    tally: Mapping[DecisionChange, int]
 
     def entries(self) -> Iterator[ActionDiff]:
         """Yield the differences in address order. Holds one action of each saved plan, and what is blocked now."""
-        blocked = {decision.address: decision for decision in self.new.blocked}
-        for entry in diff_actions(self.old.actions, self.new.actions):
-            block = blocked.get(entry.address)
-            yield entry if block is None else replace(entry, change=DecisionChange.BLOCKED, block=block)
+        return _entries(self.old, self.new)
 
 
 def compare(old: SavedPlan, new: SavedPlan) -> Comparison:
     """Compare two plans. Reads both to their end, where a saved plan proves its digest."""
-    tally = Counter(entry.change for entry in Comparison(old, new).entries())
+    tally = Counter(entry.change for entry in _entries(old, new))
     return Comparison(old, new, {change: tally[change] for change in DecisionChange})
+
+
+def _entries(old: SavedPlan, new: SavedPlan) -> Iterator[ActionDiff]:
+    blocked = {decision.address: decision for decision in new.blocked}
+    for entry in diff_actions(old.actions, new.actions):
+        block = blocked.get(entry.address)
+        yield entry if block is None else replace(entry, change=DecisionChange.BLOCKED, block=block)
 
 
 def diff_actions(old: Iterable[Action], new: Iterable[Action]) -> Iterator[ActionDiff]:

@@ -45,8 +45,9 @@ class Item:
     """One statement of a report.
 
     `label`: the sort of statement, such as `Blocked`. `text`: what is said of the subject. `loss`: what
-    cannot be undone. `code`: a stable id of the statement. `end`: line and column before which the text at `location` ends; 0: unknown.
-    `facts`: labelled values, for explanations. `counts`: of a total, its subjects by their sort.
+    cannot be undone. `code`: a stable id of the statement. `end`: line and column before which the text
+    at `location` ends; 0: unknown. `facts`: labelled values, for explanations. `counts`: of a total, its
+    subjects by their sort.
     """
 
     label: str = ""

@@ -63,8 +63,8 @@ def partition_chunks(
     ]
     read = {facts.partition for request in full for facts in request.partitions}
     of_counted = (facts for name in counted for facts in listing.partitions.get(name, ()))
-    uncounted = (facts for facts in of_counted if facts.partition not in read)
-    offsets += requests_by_leader(uncounted, LOG_START, STABLE_END)
+    only_counted = (facts for facts in of_counted if facts.partition not in read)
+    offsets += requests_by_leader(only_counted, LOG_START, STABLE_END)
     offsets.sort(key=attrgetter("leader"))
     pairs = [(request, number) for request in offsets for number in request.partitions]
     by_leader = [pairs] if len(pairs) <= _SMALL else _by_broker(pairs, lambda pair: pair[0].leader)

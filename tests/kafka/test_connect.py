@@ -13,11 +13,12 @@ import pytest
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka.connect import ConnectAttempt, Connection, create, open_client
+from tests.kafka.secured import SUPER_USER, USERS
 
 TIMEOUT_S = 60.0
 PLAINTEXT = {"security.protocol": "PLAINTEXT"}
 SSL = {"security.protocol": "SSL"}
-SCRAM = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "doctor", "sasl.password": "c0rrecthorse"}
+SCRAM = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": SUPER_USER, "sasl.password": USERS[SUPER_USER]}
 _servers: "list[Server]" = []
 LISTENER = "check security.protocol in the Cluster's spec.client, and the ports in bootstrapServers"
 

@@ -7,7 +7,7 @@ import pytest
 
 from reconciler.scan import prepare
 
-pytest.importorskip("pyspark.core")
+pytestmark = [pytest.mark.spark]
 
 HALF = """\
 #!/bin/sh
