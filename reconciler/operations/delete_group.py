@@ -325,7 +325,7 @@ class DeleteGroup(Operation):
         KIP-848 answers afterwards.
         """
         newest: dict[str, tuple[int, int] | Unknown] = {}
-        pending = [action for action in actions if action.seen.newest_record is not None]
+        pending = [action for action in actions if action._leaves_tombstones]
         removed = [action.group for action in pending if responses[action.group].code == "NONE"]
         for _ in polls(context):
             newest |= _newest_records(pending, context)
@@ -338,12 +338,17 @@ class DeleteGroup(Operation):
         groups = _with_newest_records(context.gateway.read_groups(names, removed=removed, hidden=hidden), newest)
         return Observation.before_request(read_at_ms=context.clock(), groups=groups)
 
-    def _not_stored(self, newest_record: tuple[int, int] | Unknown) -> str | None:
-        """Return why the group may be back with its next coordinator; None: its removal is stored.
+    @property
+    def _leaves_tombstones(self) -> bool:
+        """Whether `__consumer_offsets` shows that a removal is stored; otherwise the coordinator's word counts.
 
-        A plan that saw no record of the group takes its coordinator's word.
+        A group that never had members has no record besides its commits, and up to Kafka 3.9 no other tombstone.
         """
-        if self.seen.newest_record is None:
+        return self.seen.newest_record is not None and self.seen.commits > 0
+
+    def _not_stored(self, newest_record: tuple[int, int] | Unknown) -> str | None:
+        """Return why the group may be back with its next coordinator; None: its removal is stored, or nothing can tell."""
+        if not self._leaves_tombstones:
             return None
         if isinstance(newest_record, Unknown):
             return f"the group is not listed, and whether its removal is stored is not known: {newest_record.reason}"
@@ -370,7 +375,7 @@ class DeleteGroup(Operation):
         has_other_commits = isinstance(facts.fingerprint, str) and facts.fingerprint != self.seen.fingerprint
         if attempt.possible:
             change = "its commits are others" if has_other_commits else None
-            if change is None and self.seen.newest_record and self._not_stored(facts.newest_record) is None:
+            if change is None and self._leaves_tombstones and self._not_stored(facts.newest_record) is None:
                 change = "__consumer_offsets holds newer records of it"  # the same offsets, committed again
             return self._listed_though_removed(attempt, observation, change)
         if not has_other_commits:
