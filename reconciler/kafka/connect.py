@@ -173,6 +173,9 @@ def create(
         "error_cb": _log_error,
         # Without it AdminClient.list_topics("x") creates the topic x. Producers have none.
         **({} if client_class is Producer else {"allow.auto.create.topics": False}),
+        # With it, two threads of the library use a processor for as long as a request of an AdminClient waits for a
+        # broker that refuses connections. Such a client has requests for every broker anyway.
+        **({"enable.sparse.connections": False} if client_class is AdminClient else {}),
         **(settings or {}),
     }
     if connection.tokens:
