@@ -17,11 +17,12 @@ def write_bytes(path: Path, pieces: Iterable[bytes], *, mode: int) -> None:
 
     Raises OSError, also for a pipe that nothing reads.
     """
-    path = path.resolve()
+    # Before it is resolved: /dev/stdout leads to the name of a pipe, where no file is.
     if path.exists() and not stat.S_ISREG(path.stat().st_mode):
         with open(path, "wb", opener=open_at_once) as stream:
             stream.writelines(pieces)
         return
+    path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     draft = Path(name)

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import subprocess
 from collections.abc import Iterable
 from contextlib import suppress
@@ -13,6 +14,7 @@ from reconciler.text.escape import display_name
 
 _LOCKS = ("index.lock", "HEAD.lock", "rebase-merge", "rebase-apply", "sequencer", "BISECT_START")
 """What the git folder of a checkout holds while git changes its files, or goes from commit to commit."""
+_GLOB = re.compile(r"[\\*?[]")
 _LOG = logging.getLogger(__name__)
 _OF_A_REPOSITORY = frozenset(
     [
@@ -63,10 +65,12 @@ def git_source(manifests: tuple[ManifestFile, ...], roots: Iterable[Path] = ()) 
             _LOG.warning("no commit of %s is known, because git refuses: %s", folders[0], display_name(failure))
         return Source(manifests=manifests)
     # A removed manifest is not among the files, so the status covers the YAML files beside and below them.
-    neighbours = [f":(glob,icase){folder}/**/*.{ending}" for folder in folders for ending in ("yaml", "yml")]
+    globs = [_GLOB.sub(r"\\\g<0>", str(folder)) for folder in folders]
+    neighbours = [f":(glob,icase){folder}/**/*.{ending}" for folder in globs for ending in ("yaml", "yml")]
     chains = [_resolve_symlinks(path) for path in paths]
     outside = not all(chain[-1].is_relative_to(top) for chain in chains)
-    resolved_paths = list(dict.fromkeys(path for chain in chains for path in chain if path.is_relative_to(top)))
+    inside = dict.fromkeys(path for chain in chains for path in chain if path.is_relative_to(top))
+    resolved_paths = [f":(literal){path}" for path in inside]  # as a glob, a name may name others
     changed = git("status", "--porcelain", "--", *resolved_paths, *neighbours)
     tracked = git("ls-files", "--error-unmatch", "--", *resolved_paths)
     # Status believes the marks of the index: assume-unchanged (h), and of sparse checkouts skip-worktree (S).

@@ -96,9 +96,20 @@ def _leave_out(folder: Path) -> None:
     git(folder, "update-index", "--skip-worktree", "more.yaml")
 
 
-@pytest.mark.parametrize("change", [_edit, _add, _ignored, _remove, _edit_unseen, _leave_out])
-def test_differences_to_the_commit_are_dirty(checkout: Path, change: Callable[[Path], None]) -> None:
-    """Changed, new, ignored or removed files, and those that `git status` is told not to look at."""
+def _ignored_glob(folder: Path) -> None:
+    """Ignore a file whose name, as a glob, names one that git has."""
+    (folder.parent / ".git" / "info" / "exclude").write_text("c\\*.yaml")
+    (folder / "c*.yaml").write_text(OTHER)
+
+
+@pytest.mark.parametrize("change", [_edit, _add, _ignored, _ignored_glob, _remove, _edit_unseen, _leave_out])
+@pytest.mark.parametrize("name", ["checkout", "check[out]*\\?"])
+def test_differences_to_the_commit_are_dirty(checkout: Path, name: str, change: Callable[[Path], None]) -> None:
+    """Changed, new, ignored or removed files, and those that `git status` is told not to look at.
+
+    A removed file was not seen in a folder with a bracket in its name.
+    """
+    checkout = checkout.rename(checkout.with_name(name))
     change(checkout / "manifests")
     assert source_of(checkout / "manifests") == (git(checkout, "rev-parse", "HEAD"), True)
 

@@ -87,13 +87,17 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
 
 
 def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
-    """`--out /dev/stdout` or a named pipe must not be replaced by a file."""
+    """`--out /dev/stdout` or a named pipe must not be replaced by a file, and the former has no place."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    unnamed, end = os.pipe()
     plan_file.write(plan(purge()), pipe)
-    with os.fdopen(reader) as stream:
-        assert stream.read() == plan_text(plan(purge()))
+    plan_file.write(plan(purge()), Path(f"/dev/fd/{end}"))
+    os.close(end)
+    for opened in (reader, unnamed):
+        with os.fdopen(opened) as stream:
+            assert stream.read() == plan_text(plan(purge()))
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
