@@ -59,7 +59,7 @@ def terminal_width() -> int | None:
 
 def write(text: str) -> None:
     """Write UTF-8 to stdout. Raises OutputUnwritten, and BrokenPipeError if nothing reads it."""
-    with write_errors("standard output"), hidden():
+    with write_errors("standard output", BrokenPipeError), hidden():
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
         sys.stdout.flush()
@@ -210,11 +210,11 @@ def texts(rendered: Rendered, *, color: bool) -> Iterator[str]:
 
 
 @contextmanager
-def write_errors(target: str) -> Iterator[None]:
-    """Raise OutputUnwritten for an OSError of the block, except for BrokenPipeError."""
+def write_errors(target: str, *others: type[OSError]) -> Iterator[None]:
+    """Raise OutputUnwritten for an OSError of the block, except for `others`."""
     try:
         yield
-    except BrokenPipeError:
+    except others:
         raise
     except OSError as error:
         raise OutputUnwritten(f"{target} could not be written: {error.strerror or error}") from error

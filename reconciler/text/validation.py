@@ -40,4 +40,4 @@ def error_reason(error: Exception) -> str:
             return reason
         case UnicodeDecodeError(encoding=encoding, start=start):
             return f"byte {start + 1} of the text is not {encoding.upper()}"
-    return plain_reason(str(error))
+    return plain_reason(str(error)) or "it has another layout"  # prometheus-client says nothing

@@ -102,14 +102,17 @@ def test_a_plan_and_an_empty_file_are_replaced_by_a_plan(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("words", ["plan --out", "plan --output-file", "drift --metrics", "converge --metrics"])
-def test_an_output_of_another_command_never_replaces_results(words: str, folder: Path) -> None:
-    """The offsets of a removed group were gone with them."""
+def test_an_output_of_another_command_never_replaces_results(
+    words: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The offsets of a removed group were gone with them. The error has a reason."""
     path = folder / "results.json"
     results.write(path, [Outcome(action=removal(), status=Status.APPLIED, detail="gone")], HEADER)
     before, (verb, option) = path.read_bytes(), words.split()
     value = f"json={path}" if option == "--output-file" else str(path)
     assert run([verb, str(folder), "--cluster", "one", option, value]) == ExitCode.USAGE
     assert path.read_bytes() == before
+    assert ": ;" not in capsys.readouterr().err
 
 
 def test_two_outputs_have_two_files(tmp_path: Path) -> None:
@@ -128,6 +131,11 @@ def test_a_pipe_that_nothing_reads_is_an_error(tmp_path: Path) -> None:
         results.write(tmp_path / "pipe", [], HEADER)
     settings = Settings(output_file=[OutputFile(Format.MD, tmp_path / "pipe")])
     unwritten: set[int] = set()
+    # One whose reader goes away was taken for the reader of stdout, and the exit code was 0.
+    with console.report_write_errors(unwritten), console.write_errors("results"):
+        raise BrokenPipeError
+    assert unwritten == {1}
+    unwritten.clear()
     show_applied(pipeline.ApplyResult(plan=plan(), outcomes=[], header=HEADER), settings, unwritten)
     assert unwritten == {1}
 
