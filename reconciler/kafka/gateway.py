@@ -192,7 +192,7 @@ class KafkaGateway:
             return {}
         try:
             results = self.session.call_worker(work, request, timeout_s=self.session.timeout_s)
-        except ProgramFailed as error:
+        except _FAILURES as error:
             return dict.fromkeys(items, _result(error))
         crash = ItemResult("_TRANSPORT", "the client crashed during the request to the coordinator")
         return dict.fromkeys(items, crash) if results is None else results

@@ -5,7 +5,6 @@ each with a session of its own, call group coordinators, because librdkafka's Of
 DescribeGroups and DeleteGroups may crash while a coordinator moves (its issues 5040, 3663, 4605).
 """
 
-import logging
 import sys
 import threading
 import time
@@ -34,7 +33,6 @@ Result = TypeVar("Result")
 Work = Callable[["KafkaSession", Argument, Deadline], Result]
 """A module's function for a worker process, pickled by its name."""
 
-_LOG = logging.getLogger(__name__)
 REQUEST_GRACE_S = 3.0
 """The library looks for overdue requests once a second, so results come more than a second late."""
 _WORKER_GRACE_S = REQUEST_GRACE_S + 1
@@ -186,10 +184,10 @@ class KafkaSession:
     ) -> Result | None:
         """The result of `work`, which never returns None, in a worker process.
 
-        None: the process crashed, did not answer in time or could not be started, in each of
-        `tries` attempts. Its requests may have been carried out. Processes are reused; they end
-        with this process, whatever ends it: an orphan starts no further request. Raises
-        ClusterUnreachable where `work` does, and ProgramFailed for its other exceptions.
+        None: the process crashed or did not answer in time, in each of `tries` attempts. Its
+        requests may have been carried out. Processes are reused; they end with this process, whatever
+        ends it: an orphan starts no further request. Raises ClusterUnreachable where `work` does, or
+        where no process can be started, and ProgramFailed for other exceptions of `work`.
         """
         deadline = Deadline.after(timeout_s)
         for _ in range(tries):
@@ -206,7 +204,8 @@ class KafkaSession:
                     deadline = Deadline.after(remaining_s)
                 answer = worker.call((work, argument, deadline.remaining_s))
             except OSError as error:
-                _LOG.warning("a worker process could not be started: %s", error)
+                message = f"no worker process could be started: {error}; see this machine's limits"
+                raise ClusterUnreachable(message) from None
             finally:
                 # A late answer would be taken for the answer to the next request.
                 if answer is None and worker is not None:

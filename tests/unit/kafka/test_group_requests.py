@@ -5,6 +5,7 @@ trips as there are groups, so most clients of these tests answer when they have 
 Removals go out in waves.
 """
 
+import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -18,7 +19,7 @@ from typing import Any
 import pytest
 from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException
 
-from reconciler.errors import ProgramFailed
+from reconciler.errors import ClusterUnreachable, ProgramFailed
 from reconciler.kafka import coordinators
 from reconciler.kafka import gateway as gateway_module
 from reconciler.kafka import session as session_module
@@ -26,7 +27,7 @@ from reconciler.kafka.connect import Connection, Settings, request_metadata
 from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.coordinators import REMOVING_CLIENTS, SETTINGS, Fetched, Members, ask_for_positions
 from reconciler.kafka.futures import Deadline
-from reconciler.kafka.gateway import _delete_in_worker
+from reconciler.kafka.gateway import KafkaGateway, _delete_in_worker
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.snapshot import Cause, GroupState, Unknown
 
@@ -258,6 +259,16 @@ def test_an_error_in_a_worker_process_has_its_name() -> None:
         assert session._idle_workers == [worker]
     finally:
         session.close()
+
+
+def test_a_process_that_cannot_be_started_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As under a limit of processes: it was tried 80 times a second, with a warning each, as if a broker were silent."""
+    monkeypatch.setattr(sys, "executable", "/nonexistent")
+    session = KafkaSession(Connection(("127.0.0.1:9",)))
+    with pytest.raises(ClusterUnreachable, match=r"no worker process could be started: .*this machine's limits"):
+        session.call_worker(divide, 1, timeout_s=30, tries=2)
+    [result] = KafkaGateway(session).delete_groups(["billing"]).values()
+    assert (result.code, result.sent) == ("_TRANSPORT", False)
 
 
 def test_each_new_client_connects_before_its_requests(monkeypatch: pytest.MonkeyPatch) -> None:
