@@ -178,7 +178,7 @@ def apply(
         tuning=tuning or Tuning(),
     )
     context.note_effects(checked.done)
-    if release:
+    if release and not run.stop():
         run.journal.record_release(manifests_hash(run.manifests.files), run_id=run.run_id, at_ms=wall_clock_ms())
     # What an interrupted run began has ended: its intents would stay open for ever.
     closed = [outcome for outcome in unsent if outcome.action.address in interrupted]

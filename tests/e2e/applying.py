@@ -141,11 +141,11 @@ APPLY = ("apply", "plan.json", "--results", "results.json", "--batch", str(BATCH
 
 
 @contextmanager
-def start_apply(scenario: ApplyScenario, *, timeout_s: float = 30) -> Iterator[subprocess.Popen[str]]:
+def start_apply(scenario: ApplyScenario, *words: str, timeout_s: float = 30) -> Iterator[subprocess.Popen[str]]:
     """Start an apply in its own process group, as a shell does."""
     (scenario.folder / "results.json").unlink(missing_ok=True)
     with subprocess.Popen(
-        command(*APPLY, "--timeout", str(timeout_s)),
+        command(*APPLY, *words, "--timeout", str(timeout_s)),
         cwd=scenario.folder,
         env=environment(PYTHONFAULTHANDLER="1"),
         stdin=subprocess.DEVNULL,

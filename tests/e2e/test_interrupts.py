@@ -96,8 +96,11 @@ def test_one_signal_waits_for_requests_in_flight(
 
 
 def test_one_signal_before_the_first_request(scenario: ApplyScenario) -> None:
-    """During the recheck: no request was sent, exit 130, results for every action, and no journal."""
-    with start_apply(scenario) as process:
+    """During the recheck: no request was sent, exit 130, results for every action, and no journal.
+
+    It once released the manifests to `converge` all the same.
+    """
+    with start_apply(scenario, "--release") as process:
         assert process.stderr is not None
         for line in process.stderr:
             if "rechecking" in line:
