@@ -92,7 +92,10 @@ def find_removal(text: str, group: str, *, name: str) -> Removal:
     if not same:
         hint = suggestion(group, {removal.group for removal in removals}, before="; ", quote=quoted)
         number = count(len(removals), "removed group")
-        raise PlanUnusable(f"{name} holds no offsets of group {quoted(group)}, but those of {number}{hint}")
+        raise PlanUnusable(
+            f"{name} holds no offsets of group {quoted(group)}, but those of {number}{hint}; "
+            "`reconciler journal -o json` prints those of a run that was killed, too"
+        )
     if not same[-1].offsets:
         raise PlanUnusable(
             f"group {quoted(group)} had no committed offset when it was removed: there is nothing to restore"

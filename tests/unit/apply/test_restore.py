@@ -406,7 +406,7 @@ def test_another_file_is_refused(text: str, words: str) -> None:
 def test_a_group_that_is_not_in_the_file_is_named(cluster: FakeCluster, tmp_path: Path) -> None:
     """With the nearest name; a group without commits has nothing to restore."""
     document, _ = applied(cluster, tmp_path, GROUP, 50)
-    with pytest.raises(PlanUnusable, match=r'no offsets of group "elt".*did you mean "etl"'):
+    with pytest.raises(PlanUnusable, match=r'no offsets of group "elt".*did you mean "etl".*journal -o json'):
         find_removal(document, "elt", name="results.json")
     rows = json.loads(document)
     rows["outcomes"][0]["removed_offsets"] = []
