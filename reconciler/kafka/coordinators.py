@@ -129,8 +129,12 @@ def ask_for_positions(
     deadline: Deadline,
     *,
     clients: int = _READING_CLIENTS,
+    stable: bool = False,
 ) -> tuple[dict[str, Members], Fetched]:
-    """Return members of the first groups, positions of the second. For a process whose crash is survived."""
+    """Return members of the first groups, positions of the second. For a process whose crash is survived.
+
+    `stable`: a position that an open transaction may replace is Unknown (KIP-447).
+    """
     uncertain, requested = groups
     readers = _spread(session, uncertain, clients, deadline)
     described: dict[str, Future[Any]] = {}
@@ -148,7 +152,9 @@ def ask_for_positions(
             partitions = requested[group]
             names = None if partitions is None else [ClientPartition(p.topic, p.partition) for p in partitions]
             request = [ConsumerGroupTopicPartitions(group, names)]
-            fetched |= client.list_consumer_group_offsets(request, request_timeout=deadline.request_timeout_s)
+            fetched |= client.list_consumer_group_offsets(
+                request, require_stable=stable, request_timeout=deadline.request_timeout_s
+            )
     wait_all([client for client, _ in readers], fetched.values(), deadline)
     return members, parse_each(
         fetched,

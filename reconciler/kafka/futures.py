@@ -114,7 +114,9 @@ def reason_of(error: BaseException | KafkaError) -> str:
 
 
 def cause_of(error: BaseException | KafkaError) -> Cause:
-    """Whether a failed call had an answer."""
+    """Whether a failed call had an answer, and what it waits for."""
+    if code_of(error) == KafkaError.UNSTABLE_OFFSET_COMMIT:
+        return Cause.OPEN_TRANSACTION
     return Cause.NO_ANSWER if code_of(error) in _UNANSWERED else Cause.OTHER
 
 

@@ -65,7 +65,8 @@ def read_groups(
 
     `listed` False needs a provably complete listing and the group's coordinator: while a
     coordinator moves, no broker lists its groups and no error says so. The listing has the type and
-    state of a listed group, so its coordinator answers only for the commits. Unless `cluster_id` is
+    state of a listed group, so its coordinator answers only for the commits; those that an open
+    transaction may replace are Unknown. Unless `cluster_id` is
     None, every fact is Unknown where another cluster answers, or one that does not tell its id: the
     same name there is another group. While the brokers list their groups, a worker process connects
     to them. `removed`, `hidden`: as in `model.ports.Gateway`. Raises ClusterUnreachable.
@@ -94,7 +95,7 @@ def read_groups(
     described: dict[str, Members] = {}
     fetched: Fetched = {}
     if uncertain or listed:
-        ask = partial(ask_for_positions, clients=REMOVING_CLIENTS)
+        ask = partial(ask_for_positions, clients=REMOVING_CLIENTS, stable=True)
         answer = session.call_worker(ask, (uncertain, listed), timeout_s=deadline.remaining_s)
         described, fetched = answer or (described, fetched)
     offsets = {group: select_commits(positions) for group, (positions, _is_final) in fetched.items()}

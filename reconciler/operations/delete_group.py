@@ -15,7 +15,7 @@ from reconciler.model.description import Description, Fact, IdleGroup
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
-from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, GroupState, GroupType, Unknown
+from reconciler.model.snapshot import Cause, ClusterSnapshot, GroupFacts, GroupState, GroupType, Unknown
 from reconciler.operations.attempt import Attempt, StepResult
 from reconciler.operations.base import NO_LIMITS, Limit, LimitUsage, Operation, beyond_review
 from reconciler.operations.consumers import STORE_REMOVAL
@@ -277,12 +277,14 @@ class DeleteGroup(Operation):
         if self.seen.commits and facts.commits == 0:
             # The list call and the commits are two requests: another run removed it between them.
             raise RecheckFailure(Status.FAILED, f"{name} has no commits any more, and is still listed")
-        if known(facts.fingerprint, "the commits of", name) != self.seen.fingerprint:
+        is_pending = isinstance(facts.fingerprint, Unknown) and facts.fingerprint.cause is Cause.OPEN_TRANSACTION
+        if not is_pending and known(facts.fingerprint, "the commits of", name) != self.seen.fingerprint:
             raise RecheckFailure(Status.STALE, f"{name} has other commits than the plan saw")
-        if self.seen.newest_record is None:
-            return
-        if known(facts.newest_record, "the activity of", name) != self.seen.newest_record:
+        newest_record = self.seen.newest_record
+        if newest_record is not None and known(facts.newest_record, "the activity of", name) != newest_record:
             raise RecheckFailure(Status.STALE, f"__consumer_offsets holds a newer record of {name}")
+        if is_pending:
+            raise RecheckFailure(Status.STALE, f"{name} has a commit in an open transaction")
 
     # --- apply
 

@@ -10,7 +10,15 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election
 from reconciler.model.scan_request import ExternalReaderRequest, PositionKind
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import ExternalPosition, GroupState, GroupType, PartitionFacts, PendingCommit, Unknown
+from reconciler.model.snapshot import (
+    Cause,
+    ExternalPosition,
+    GroupState,
+    GroupType,
+    PartitionFacts,
+    PendingCommit,
+    Unknown,
+)
 from reconciler.operations.error_meanings import ResponseAction
 from tests.contract.environments import Environment
 
@@ -233,6 +241,10 @@ def test_contract_a_pending_commit_is_told_until_the_end_of_its_transaction(envi
         assert consumers.pending[both, at].committed == 2
         # What was read before does not hide it: its transaction is still open.
         assert (first, at) in environment.gateway.read_consumers([topic], consumers.log_ends).pending
+        # A group that is about to be removed has no commits that the transaction may replace.
+        fingerprint = environment.gateway.read_groups([both])[both].fingerprint
+        assert isinstance(fingerprint, Unknown)
+        assert fingerprint.cause is Cause.OPEN_TRANSACTION
     wait_until(lambda: not environment.gateway.read_consumers([topic], {}).pending, 30, "the end of the transactions")
     assert environment.gateway.read_consumers([topic], {}).commits == {topic: {both: {0: 3}}}
 

@@ -17,6 +17,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election, ItemResult
 from reconciler.model.scan_request import ExternalReaderRequest
 from reconciler.model.snapshot import (
+    Cause,
     CommittedOffset,
     Consumers,
     ExternalPosition,
@@ -451,7 +452,7 @@ class FakeCluster:
             return replace(_unknown_group(name, Unknown("there is no such group")), listed=False)
         if not self.may_describe or group is None:
             return _unknown_group(name, Unknown("the list of groups may be short"))
-        return GroupFacts(
+        facts = GroupFacts(
             group=name,
             listed=True,
             type=Unknown("the broker did not tell the group's type") if group.hidden else group.type,
@@ -473,6 +474,10 @@ class FakeCluster:
                 for at, offset in sorted(group.commits.items())
             ),
         )
+        if group.commits.keys() & group.pending.keys():
+            unstable = Unknown("unstable offsets", Cause.OPEN_TRANSACTION)
+            return replace(facts, commits=unstable, commit_topics=unstable, fingerprint=unstable, offsets=unstable)
+        return facts
 
     def coordinator_is_silent(self, group: str) -> bool:
         """Whether the broker that coordinates the group does not answer."""

@@ -158,6 +158,10 @@ SINCE_THE_PLAN: dict[str, tuple[Make, Change, Status, str]] = {
     "an excepted group is gone": (EXCEPTED, lambda c: c.groups.pop("console-1"), APPLIED, ""),
     "a group with a member": (remove, lambda c: c.join("billing"), STALE, ""),
     "a group that committed": (remove, lambda c: c.commit("billing", {AT: 81}), STALE, ""),
+    # The commit of the transaction would succeed, and its offset be gone.
+    "a group with a commit in an open transaction": (
+        remove, lambda c: c.commit_pending("billing", {AT: 80}), STALE, "in an open transaction",
+    ),
     "a group of another type": (
         remove, lambda c: setattr(c.groups["billing"], "type", GroupType.CONSUMER), STALE, "",
     ),
