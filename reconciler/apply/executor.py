@@ -97,7 +97,7 @@ def _run_lanes(
                 except (OSError, MemoryError) as error:
                     # Descriptors, threads, memory: one lane must not lose what the others did.
                     context.halt(
-                        f"this machine ran out of a resource: {getattr(error, 'strerror', None) or error or 'memory'}"
+                        f"this machine ran out of a resource: {getattr(error, 'strerror', None) or str(error) or 'memory'}"
                     )
                     # Of those without a step it is not known whether their request went out.
                     known = {step.action.subject for step in steps}

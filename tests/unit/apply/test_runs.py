@@ -337,12 +337,20 @@ def test_a_bug_in_one_lane_is_raised(tmp_path: Path) -> None:
         run(cluster, actions, tmp_path)
 
 
-def test_an_exhausted_machine_loses_no_outcome(tmp_path: Path) -> None:
-    """Without a descriptor or a thread the run stops; a request in flight counts as possible."""
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (BlockingIOError(11, "Resource temporarily unavailable"), "Resource temporarily unavailable"),
+        (MemoryError(), "ran out of a resource: memory"),
+    ],
+    ids=["a thread", "memory"],
+)
+def test_an_exhausted_machine_loses_no_outcome(tmp_path: Path, error: Exception, words: str) -> None:
+    """Without a descriptor, a thread or memory the run stops; a request in flight counts as possible."""
     cluster, actions = create_wide_cluster(30, 5)
 
     def exhausted(_operation: Operation) -> None:
-        raise BlockingIOError(11, "Resource temporarily unavailable")
+        raise error
 
     cluster.on_request = exhausted
     applied = run(cluster, actions, tmp_path)
@@ -350,7 +358,7 @@ def test_an_exhausted_machine_loses_no_outcome(tmp_path: Path) -> None:
     results = {(outcome.status, outcome.possible) for outcome in applied.outcomes}
     assert results <= {(Status.FAILED, True), (Status.NOT_ATTEMPTED, False)}
     assert (Status.FAILED, True) in results
-    assert all("Resource temporarily unavailable" in outcome.detail for outcome in applied.outcomes)
+    assert all(words in outcome.detail for outcome in applied.outcomes)
     assert exit_code(applied.outcomes) == 5
 
 
