@@ -37,39 +37,19 @@ from reconciler.model.snapshot import (
     Unknown,
 )
 from reconciler.policies.fields import duration_ms, instant_ms
-from tests.strategies.facts import OldRecords
+from tests.strategies import facts
+from tests.strategies.facts import CLUSTER_ID, NOW_MS
 
-NOW_MS = instant_ms("2026-11-21T10:00:00Z")
-CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
-
-_TOP = {
-    "consumer_offsets_hidden",
-    "brokers",
-    "topics",
-    "groups",
-    "external",
-    "topics_incomplete",
-    "groups_incomplete",
-    "readers_incomplete",
-    "cluster_records",
-}
+_LISTS = ("topics_incomplete", "groups_incomplete", "readers_incomplete")
+_TOP = {"consumer_offsets_hidden", "brokers", "topics", "groups", "external", "cluster_records", *_LISTS}
 _TOPIC = {"topic_id", "internal", "cleanup", "records", "partitions", "consumers"}
 _PARTITION = {
     "log_start", "end", "last_stable_offset", "high_watermark", "leader", "replicas", "in_sync", "at", "readers", "readers_below",
     "last_purge", "repeat", "step",
 }  # fmt: skip
 _GROUP = {
-    "listed",
-    "type",
-    "state",
-    "commits",
-    "topics",
-    "fingerprint",
-    "idle",
-    "newest_record",
-    "consumption",
-    "observed",
-}
+    "listed", "type", "state", "commits", "topics", "fingerprint", "idle", "newest_record", "consumption", "observed",
+}  # fmt: skip
 
 
 def snapshot(path: Path, request: ScanRequest) -> ClusterSnapshot:
@@ -80,29 +60,27 @@ def snapshot(path: Path, request: ScanRequest) -> ClusterSnapshot:
     document = _check_names(json.loads(path.read_text(encoding="utf-8")), _TOP, "the snapshot")
     instants = sorted({instant for topic_request in request.topics for instant in topic_request.instants_ms})
     topics, partitions = {}, {}
-    for name, facts in document.get("topics", {}).items():
-        partition_rows = [repeated_row for row in facts.get("partitions", [{}]) for repeated_row in _repeat(row)]
-        listed = {TopicPartition(name, number): row for number, row in enumerate(partition_rows)}
-        topics[name] = _topic(name, _check_names(facts, _TOPIC, name), len(partition_rows))
-        for partition, row in listed.items():
-            partitions[partition] = _partition(partition, row, topics[name], instants)
+    for name, row in document.get("topics", {}).items():
+        rows = [repeated_row for given in row.get("partitions", [{}]) for repeated_row in _repeat(given)]
+        topics[name] = _topic(name, _check_names(row, _TOPIC, name), rows)
+        for number, partition_row in enumerate(rows):
+            partition = _partition(number, partition_row, topics[name], instants)
+            partitions[partition.partition] = partition
     return ClusterSnapshot(
         cluster_id=CLUSTER_ID,
         observed_at_ms=NOW_MS,
         brokers=tuple(document.get("brokers", (1, 2, 3))),
         topics=topics,
         groups={
-            name: _group(name, _check_names(facts, _GROUP, name)) for name, facts in document.get("groups", {}).items()
+            name: _group(name, _check_names(row, _GROUP, name)) for name, row in document.get("groups", {}).items()
         },
         partitions=partitions,
         consumer_offsets_hidden=document.get("consumer_offsets_hidden", False),
         external={
             reader: _external(document["external"][reader.name.partition("/")[2]]) for reader in request.external
         },
-        topics_incomplete=_incomplete(document, "topics_incomplete"),
-        groups_incomplete=_incomplete(document, "groups_incomplete"),
-        readers_incomplete=_incomplete(document, "readers_incomplete"),
         cluster_records=_fact(document.get("cluster_records", 1_000_000_000)),
+        **{name: Unknown(document[name]) if name in document else None for name in _LISTS},
     )
 
 
@@ -130,10 +108,6 @@ def _fact(value: Any) -> Any:
     return Unknown(value["unread"]) if isinstance(value, dict) and set(value) == {"unread"} else value
 
 
-def _incomplete(document: Mapping[str, Any], name: str) -> Unknown | None:
-    return Unknown(document[name]) if name in document else None
-
-
 def _repeat(row: dict[str, Any]) -> list[dict[str, Any]]:
     count, step = row.get("repeat", 1), row.get("step", 0)
     offsets = ("log_start", "end", "last_stable_offset", "high_watermark")
@@ -148,63 +122,50 @@ def _repeat(row: dict[str, Any]) -> list[dict[str, Any]]:
     return [shift_row(number) for number in range(count)]
 
 
-def _topic(name: str, facts: Mapping[str, Any], partitions: int) -> TopicFacts:
-    policy = _fact(facts.get("cleanup", ["delete"]))
-    rows = [repeated_row for row in facts.get("partitions", [{}]) for repeated_row in _repeat(row)]
-    offsets_known = all(type(row.get("end", 0)) is int and type(row.get("log_start", 0)) is int for row in rows)
-    records = (
-        sum(max(0, row.get("last_stable_offset", row.get("end", 0)) - row.get("log_start", 0)) for row in rows)
-        if offsets_known
-        else None
-    )
-    read = [row for row in rows if type(row.get("end", 0)) is int and type(row.get("log_start", 0)) is int]
-    records_min = sum(
-        max(0, row.get("last_stable_offset", row.get("end", 0)) - row.get("log_start", 0)) for row in read
-    )
-    consumers = frozenset(
-        group
-        for row in rows
-        for group in row.get("readers", {})
-        if isinstance(group, str) and "unread" not in row["readers"]
-    )
+def _records(row: Mapping[str, Any]) -> int | None:
+    """Return how many offsets below the last stable one a partition has; None: an end is not known."""
+    log_start, end = row.get("log_start", 0), row.get("end", 0)
+    if type(log_start) is not int or type(end) is not int:
+        return None
+    return max(0, row.get("last_stable_offset", end) - log_start)
+
+
+def _topic(name: str, row: Mapping[str, Any], partitions: list[dict[str, Any]]) -> TopicFacts:
+    policy = _fact(row.get("cleanup", ["delete"]))
+    counts = [_records(partition) for partition in partitions]
+    read = sum(count for count in counts if count is not None)
+    given = row.get("records", Unknown("a partition could not be read") if None in counts else read)
+    may_be_gaps = isinstance(policy, Unknown) or "compact" in policy
+    readers = [partition.get("readers", {}) for partition in partitions]
     return TopicFacts(
         name=name,
-        topic_id=_fact(facts.get("topic_id", topic_id(name))),
-        internal=facts.get("internal", False),
-        partitions=partitions,
+        topic_id=_fact(row.get("topic_id", topic_id(name))),
+        internal=row.get("internal", False),
+        partitions=len(partitions),
         cleanup_policy=policy if isinstance(policy, Unknown) else frozenset(policy),
         kept_forever=policy if isinstance(policy, Unknown) else None,
-        records=_fact(facts.get("records", Unknown("a partition could not be read") if records is None else records)),
-        records_min=0
-        if isinstance(policy, Unknown) or "compact" in policy
-        else facts["records"]
-        if type(facts.get("records")) is int
-        else records_min,
-        consumers=frozenset(facts.get("consumers", consumers)),
+        records=_fact(given),
+        records_min=0 if may_be_gaps else given if type(given) is int else read,
+        consumers=frozenset(row.get("consumers", (group for of in readers if "unread" not in of for group in of))),
     )
 
 
-def _partition(
-    partition: TopicPartition, row: Mapping[str, Any], topic: TopicFacts, instants: list[int]
-) -> PartitionFacts:
-    _check_names(row, _PARTITION, str(partition))
-    end = _fact(row.get("end", 0))
-    last_stable_offset = _fact(row.get("last_stable_offset", end))
-    replicas = tuple(row.get("replicas", (1, 2, 3)))
-    return PartitionFacts(
-        partition=partition,
+def _partition(number: int, row: Mapping[str, Any], topic: TopicFacts, instants: list[int]) -> PartitionFacts:
+    _check_names(row, _PARTITION, f"{topic.name}[{number}]")
+    end, replicas = _fact(row.get("end", 0)), tuple(row.get("replicas", (1, 2, 3)))
+    defaults = {"log_start": 0, "last_stable_offset": end, "high_watermark": end, "leader": replicas[0]}
+    given = {name: _fact(row.get(name, default)) for name, default in defaults.items()}
+    return facts.partition(
+        number,
+        topic=topic.name,
         topic_id=topic.topic_id,
-        leader=_fact(row.get("leader", replicas[0])),
         replicas=replicas,
         in_sync=tuple(row.get("in_sync", replicas)),
-        log_start=_fact(row.get("log_start", 0)),
-        last_stable_offset=last_stable_offset,
-        high_watermark=_fact(row.get("high_watermark", end)),
         offsets_at={instant: _answer(row.get("at", {}), instant) for instant in instants},
         readers=_readers(row.get("readers", {}), topic),
-        readers_below=_fact(row.get("readers_below", last_stable_offset)),
+        readers_below=_fact(row.get("readers_below", given["last_stable_offset"])),
         last_purge=None if "last_purge" not in row else NOW_MS - duration_ms(row["last_purge"]),
-        lookups=OldRecords(),
+        **given,
     )
 
 
@@ -235,22 +196,22 @@ def _readers(rows: Any, topic: TopicFacts) -> tuple[ConsumerPosition, ...] | Unk
     )
 
 
-def _group(name: str, facts: Mapping[str, Any]) -> GroupFacts:
-    idle = _fact(facts.get("idle", "0s"))
-    newest = _fact(facts.get("newest_record", Unknown("not asked") if isinstance(idle, Unknown) else [17, 4711]))
-    kind, state = _fact(facts.get("type", "classic")), _fact(facts.get("state", "EMPTY"))
+def _group(name: str, row: Mapping[str, Any]) -> GroupFacts:
+    idle = _fact(row.get("idle", "0s"))
+    newest = _fact(row.get("newest_record", Unknown("not asked") if isinstance(idle, Unknown) else [17, 4711]))
+    kind, state = _fact(row.get("type", "classic")), _fact(row.get("state", "EMPTY"))
     return GroupFacts(
         group=name,
-        listed=facts.get("listed", True),
+        listed=row.get("listed", True),
         type=kind if isinstance(kind, Unknown) else GroupType(kind),
         state=state if isinstance(state, Unknown) else GroupState(state),
-        commits=_fact(facts.get("commits", 1)),
-        commit_topics=_fact(facts.get("topics", 1)),
-        fingerprint=_fact(facts.get("fingerprint", hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest())),
+        commits=_fact(row.get("commits", 1)),
+        commit_topics=_fact(row.get("topics", 1)),
+        fingerprint=_fact(row.get("fingerprint", hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest())),
         last_activity_ms=idle if isinstance(idle, Unknown) else NOW_MS - duration_ms(idle),
         newest_record=newest if isinstance(newest, Unknown) else (newest[0], newest[1]),
-        consumption_unread=_fact(facts.get("consumption")),
-        observations=tuple(_observation(name, *seen) for seen in facts["observed"]) if "observed" in facts else None,
+        consumption_unread=_fact(row.get("consumption")),
+        observations=tuple(_observation(name, *seen) for seen in row["observed"]) if "observed" in row else None,
     )
 
 
