@@ -185,7 +185,7 @@ def test_each_row_names_its_test_on_real_brokers_or_why_there_is_none() -> None:
 
 @pytest.mark.parametrize("operation", Operation)
 def test_none_is_applied_where_it_is_read_back(tmp_path: Path, operation: Operation) -> None:
-    """NONE without a visible effect is failed: the response alone proves nothing."""
+    """NONE without a visible effect is failed: the response alone proves nothing. The other leader is named."""
     fake = cluster()
     outcome = run(fake, [action(fake, operation)], tmp_path / "1").only
     assert (outcome.status, outcome.sends, outcome.code) == (Status.APPLIED, 1, "NONE")
@@ -193,6 +193,7 @@ def test_none_is_applied_where_it_is_read_back(tmp_path: Path, operation: Operat
     assert has_effect_on(fake, operation)
     outcome, fake = outcome_of(tmp_path / "2", operation, KafkaError.NO_ERROR)
     assert outcome.status is Status.FAILED
+    assert operation is not LEADER or f"leader {fake.partition(AT).leader}" in outcome.detail
     assert not has_effect_on(fake, operation)
 
 
@@ -215,9 +216,12 @@ def test_one_request_is_enough_where_the_answer_says_so(
     assert has_effect or status is Status.WAITING or outcome.removed_max == 0
 
 
-@pytest.mark.parametrize(("operation", "code"), rows(M.ALREADY_DONE))
+@pytest.mark.parametrize(("operation", "code"), [*rows(M.ALREADY_DONE), (GROUP, K.GROUP_AUTHORIZATION_FAILED)])
 def test_an_effect_of_another_client_is_satisfied(tmp_path: Path, operation: Operation, code: int) -> None:
-    """Another client makes the change between check and request: satisfied, not applied."""
+    """Another client makes the change between check and request: satisfied, not applied.
+
+    GROUP_AUTHORIZATION_FAILED is also said of absent groups: a complete list decides.
+    """
     fake = cluster()
     planned_action = action(fake, operation)
 
@@ -226,22 +230,10 @@ def test_an_effect_of_another_client_is_satisfied(tmp_path: Path, operation: Ope
         fake.partition(AT).leader = fake.partition(AT).replicas[0]
 
     fake.on_request = make_change
+    if code == K.GROUP_AUTHORIZATION_FAILED:
+        fake.faults.append(Fault(operation, code))
     outcome = run(fake, [planned_action], tmp_path).only
-    assert (outcome.status, outcome.code) == (
-        Status.SATISFIED,
-        {GROUP: "GROUP_ID_NOT_FOUND", LEADER: "ELECTION_NOT_NEEDED"}[operation],
-    )
-    assert code in (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.ELECTION_NOT_NEEDED)
-
-
-def test_records_below_the_log_start_are_satisfied(tmp_path: Path) -> None:
-    """For a target at or below the log start no request is sent."""
-    fake = cluster()
-    planned_action = purge(fake, AT, 60)
-    fake.expire(AT, 60)
-    outcome = run(fake, [planned_action], tmp_path).only
-    assert (outcome.status, outcome.sends, outcome.removed_max) == (Status.SATISFIED, 0, 0)
-    assert fake.requests == []
+    assert (outcome.status, outcome.code) == (Status.SATISFIED, error_name(code))
 
 
 @pytest.mark.parametrize(
@@ -303,15 +295,6 @@ def test_permanent_errors_fail_after_bounded_attempts(tmp_path: Path, operation:
     assert not has_effect_on(fake, operation)
 
 
-def test_absent_groups_may_be_refused_without_rights(tmp_path: Path) -> None:
-    """GROUP_AUTHORIZATION_FAILED is also said of absent groups: a complete list decides."""
-    fake = cluster()
-    planned_action = removal(fake, "etl")
-    fake.faults.append(Fault(GROUP, KafkaError.GROUP_AUTHORIZATION_FAILED))
-    fake.on_request = lambda _operation: fake.groups.clear()
-    assert run(fake, [planned_action], tmp_path).only.status is Status.SATISFIED
-
-
 def test_too_many_elections_are_halved_until_they_fit(tmp_path: Path) -> None:
     """After POLICY_VIOLATION the batch is halved, with a new check; all are applied."""
     fake = FakeCluster()
@@ -324,16 +307,6 @@ def test_too_many_elections_are_halved_until_they_fit(tmp_path: Path) -> None:
     assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
     assert len(outcomes) == 100
     assert sum(len(request.subjects) for request in fake.requests if len(request.subjects) <= 13) == 100
-
-
-def test_an_election_of_another_leader_fails(tmp_path: Path) -> None:
-    """NONE while another replica leads: the program waits, retries and fails, and names the leader."""
-    fake = cluster()
-    planned_action = election(fake, AT)
-    fake.faults.append(Fault(LEADER, KafkaError.NO_ERROR, times=ALWAYS))
-    outcome = run(fake, [planned_action], tmp_path).only
-    assert outcome.status is Status.FAILED
-    assert f"leader {fake.partition(AT).leader}" in outcome.detail
 
 
 def test_the_failure_of_an_item_is_its_own(tmp_path: Path) -> None:

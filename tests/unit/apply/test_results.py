@@ -243,15 +243,6 @@ def test_runs_that_did_different_parts_of_an_action_both_stay(tmp_path: Path) ->
     assert [(row.request["before_offset"], row.removed_max) for row in rows] == [(30, 30), (60, 30)]
 
 
-def test_runs_that_share_a_plan_have_one_file(tmp_path: Path) -> None:
-    """Elections and removals may be sent by two runs, each with rows of its own."""
-    path = tmp_path / "results.json"
-    results.write(path, [REMOVED], HEADER)
-    results.write(path, [APPLIED], HEADER)
-    _header, rows = results.parse(path.read_text())
-    assert [row.address.kind for row in rows] == ["GroupRemoval", "RetentionFloor"]
-
-
 @pytest.mark.parametrize("text", ["{}", "old", '{"kind": "Results"}', "\xff", " ", "another plan", "another format"])
 def test_a_file_of_something_else_is_refused_and_kept(tmp_path: Path, text: str) -> None:
     """It may be the undo of another plan. If it is written during a run, the results go beside it."""

@@ -59,18 +59,12 @@ def two_leaders(*leaders: int) -> tuple[FakeCluster, list[TopicPartition]]:
 SMALL = Tuning(batch_max=7, window=50)
 
 
-def test_every_action_has_one_outcome(tmp_path: Path) -> None:
-    """Batches of any size lose no action and repeat none."""
+def test_requests_are_no_larger_than_allowed_and_of_one_leader(tmp_path: Path) -> None:
+    """Each DeleteRecords has partitions of one leader, at most the limit. No action is lost or repeated."""
     cluster, actions = create_wide_cluster()
     outcomes = run(cluster, actions, tmp_path, tuning=SMALL).outcomes
     assert sorted(outcome.action.address for outcome in outcomes) == sorted(action.address for action in actions)
     assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
-
-
-def test_requests_are_no_larger_than_allowed_and_of_one_leader(tmp_path: Path) -> None:
-    """Each DeleteRecords has partitions of one leader, at most the limit, and none twice."""
-    cluster, actions = create_wide_cluster()
-    run(cluster, actions, tmp_path, tuning=SMALL)
     sizes = {Operation.DELETE_RECORDS: 7, Operation.DELETE_GROUP: 9, Operation.ELECT_LEADER: 11}
     for request in cluster.requests:
         assert 0 < len(request.subjects) <= sizes[request.operation]
@@ -211,14 +205,6 @@ def test_an_interrupt_sends_nothing_new(tmp_path: Path) -> None:
     sent = {outcome.action.address for outcome in outcomes if outcome.sends}
     assert {outcome.status for outcome in outcomes if outcome.action.address in sent} == {Status.APPLIED}
     assert {o.status for o in outcomes if o.action.address not in sent} == {Status.NOT_ATTEMPTED}
-
-
-def test_an_interrupt_before_the_first_request(tmp_path: Path) -> None:
-    """Every action is not attempted."""
-    cluster, actions = create_wide_cluster()
-    outcomes = run(cluster, actions, tmp_path, stop=lambda: True).outcomes
-    assert {outcome.status for outcome in outcomes} == {Status.NOT_ATTEMPTED}
-    assert cluster.requests == []
 
 
 def test_an_interrupt_ends_the_wait_before_a_retry(tmp_path: Path) -> None:
