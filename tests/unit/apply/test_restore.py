@@ -317,16 +317,6 @@ def test_metadata_of_a_journal_of_an_earlier_version_is_not_known() -> None:
     assert dump(parse(line.encode(), JournalEntry)[0]).count('"metadata":') == 1
 
 
-def test_results_of_an_earlier_version_are_read(cluster: FakeCluster, tmp_path: Path) -> None:
-    """They have the field `metadata` of each offset, and not the one in base64."""
-    text, _ = applied(cluster, tmp_path, GROUP, 50)
-    assert "metadata_base64" not in text
-    earlier = text.replace('"metadata":null', '"metadata":"note"')
-    assert earlier != text
-    [commit] = find_removal(earlier, GROUP, name="results.json").offsets
-    assert (commit.offset, commit.metadata_base64) == (50, None)
-
-
 def applied(cluster: FakeCluster, folder: Path, group: str, offset: int) -> tuple[str, str]:
     """Remove a group; return the text of the results and of the journal."""
     cluster.commit(group, {FIRST: offset})

@@ -92,15 +92,6 @@ def test_an_output_never_replaces_a_manifest(option: str, folder: Path, capsys: 
     assert manifest.read_text() == "kind: broken\n", "the errors of a manifest replaced it"
 
 
-def test_a_plan_and_an_empty_file_are_replaced_by_a_plan(tmp_path: Path) -> None:
-    """A schedule writes to one place, and a script makes a temporary file first."""
-    path = tmp_path / "plan.json"
-    path.touch()
-    for _ in range(2):
-        plan_file.write(plan(), path)
-    assert plan_file.read(path) == plan()
-
-
 @pytest.mark.parametrize("words", ["plan --out", "plan --output-file", "drift --metrics", "converge --metrics"])
 def test_an_output_of_another_command_never_replaces_results(
     words: str, folder: Path, capsys: pytest.CaptureFixture[str]

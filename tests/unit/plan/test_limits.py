@@ -387,25 +387,17 @@ def test_old_waivers_do_not_hide_the_refusal() -> None:
         assert "more waivers that do not count: 47" in page
 
 
-# --- judging again
-
-
-def test_the_decisions_of_a_plan_are_judged_again() -> None:
-    """After a restriction the plan does less than the limits counted."""
-    plan = examples.plan(purge_of(1))
-    verdicts = limits.verdicts(plan.decisions, RuleSet(cluster(limits={"topics": 0})), snapshot(topic("orders")))
-    assert [v.id for v in verdicts if not v.passed] == ["topics"]
-
-
 # --- the connection
 
 
 CHANGES = ("bootstrapServers", "client.sasl.mechanism")
 
 
-def connection_verdict(*waivers: Waiver, changes: tuple[str, ...] = CHANGES) -> Any:
-    verdicts = limits.verdicts((), RuleSet(cluster(), waivers=waivers, connection_changes=changes), snapshot())
-    return next((v for v in verdicts if v.id == "connection"), None)
+def connection_verdict(*waivers: Waiver) -> LimitVerdict:
+    """Return the verdict on a changed connection, which stands before those of all limits."""
+    verdict, *_ = limits.verdicts((), RuleSet(cluster(), waivers=waivers, connection_changes=CHANGES), snapshot())
+    assert verdict.id == "connection"
+    return verdict
 
 
 def test_a_changed_connection_refuses_the_plan_before_all_limits() -> None:
@@ -417,12 +409,6 @@ def test_a_changed_connection_refuses_the_plan_before_all_limits() -> None:
     )
     assert "propose the connection apart, or let a review add the manifest {" in refused.message
     assert "spec: {policy: Cluster/" in refused.message
-    first, *_ = limits.verdicts((), RuleSet(cluster(), connection_changes=("journal",)), snapshot())
-    assert first.id == "connection"
-
-
-def test_a_plan_without_a_changed_connection_has_no_such_limit() -> None:
-    assert connection_verdict(changes=()) is None
 
 
 @pytest.mark.parametrize(("value", "passed"), [(2, True), (1, False)])

@@ -77,8 +77,9 @@ def test_a_path_that_cannot_be_written_is_an_error_that_names_it(tmp_path: Path)
 
 
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
-    """The plan is written to the target of the link."""
+    """The plan is written to the target of the link, be it empty, as a script makes one, or a plan."""
     real, link = tmp_path / "real.json", tmp_path / "link.json"
+    real.touch()
     plan_file.write(plan(), real)
     link.symlink_to(real)
     plan_file.write(plan(purge()), link)
@@ -162,12 +163,6 @@ def test_the_schema_is_valid() -> None:
     """It is valid by its own dialect, and names the dialect."""
     jsonschema.Draft202012Validator.check_schema(plan_file.schema())
     assert plan_file.schema()["$id"] == json.loads(plan_text(plan()))["$schema"]
-
-
-def test_the_committed_schema_is_up_to_date() -> None:
-    """schemas/plan.json equals the schema of the code."""
-    committed = Path(__file__).parents[3] / "schemas" / "plan.json"
-    assert json.loads(committed.read_text(encoding="utf-8")) == plan_file.schema()
 
 
 @pytest.mark.parametrize(

@@ -195,6 +195,8 @@ CLAIMS: list[tuple[Policy | list[Policy], ClusterSnapshot, str]] = [
         THREE,
         "a/orders B105, b/orders B105, c/orders[1] B105, c/orders[2] delete",
     ),
+    # One block for the topic, not one per partition.
+    ([last("ord*", name="b"), last("*", name="a")], TWO_TOPICS, "a/orders B105, a/other[0] delete, b/orders B105"),
     # Kinds do not conflict.
     (
         [last(), leaders()],
@@ -284,20 +286,6 @@ def test_a_protected_topic_is_blocked_by_name_and_skipped_by_pattern() -> None:
 # --- two claims
 
 
-def test_two_floors_on_one_topic_block_each_other_and_cite_both_locations() -> None:
-    """One block for the topic, not one per partition."""
-    facts = snapshot(purgeable(0), purgeable(1), purgeable(0, topic="other"))
-    plan = planned([floor("ord*", keep=LAST, name="b", line=7), floor("*", keep=LAST, name="a", line=3)], facts)
-    assert brief(plan) == "a/orders B105, a/other[0] delete, b/orders B105"
-    blocked = plan.decisions[0]
-    assert isinstance(blocked, Blocked)
-    assert blocked.reason == (
-        "RetentionFloor/a (manifests/floors.yaml:3) and RetentionFloor/b (manifests/floors.yaml:7) both claim topic orders"
-    )
-    assert blocked.next_step == "leave it to one of them: name it under exceptTopics of the others"
-    assert blocked.declared_at.line == 3
-
-
 def test_a_block_of_some_partitions_has_the_place_of_its_policy() -> None:
     """And cites the policies that take part only."""
     for policies in (parts(a=[0, 1], b=[1, 2]), parts(a=[0, 1], b=[0], c=[1, 2])):
@@ -344,12 +332,6 @@ def test_leader_policies_conflict_on_their_partitions() -> None:
     assert conflicts_of(facts, first, far) == [{}, {}]
     assert conflicts_of(facts, every) == [{}]
     assert conflicts_of(facts, every, leaders("ord*", name="too")) == [{"orders": None}, {"orders": None}]
-
-
-def test_different_topics_and_kinds_do_not_conflict() -> None:
-    facts = snapshot(topic("a"), topic("b"), group("a"))
-    policies = (floor("a", keep={"last": 1}), floor("b", keep={"last": 1}), removal("a"), leaders("a"))
-    assert conflicts_of(facts, *policies) == [{}, {}, {}, {}]
 
 
 def test_a_conflict_names_the_policies_that_take_part() -> None:
