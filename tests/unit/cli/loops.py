@@ -103,3 +103,11 @@ def policies_of(manifests: ClusterManifests) -> str:
     """Return the names of the policies that the round carries out, then of those that only claim."""
     names = [(policy.mode.value, policy.metadata.name) for policy in manifests.policies]
     return " | ".join("+".join(name for mode, name in names if mode == which) for which in ("continuous", "merge"))
+
+
+def protected(manifests: ClusterManifests) -> str:
+    return ",".join(selector.text for selector in manifests.cluster.protection.topics)
+
+
+def nothing() -> None:
+    """Change nothing between two rounds."""

@@ -12,11 +12,10 @@ from reconciler.errors import ClusterUnreachable, ExitCode
 from reconciler.journal.release import manifests_hash
 from reconciler.manifest import files
 from reconciler.manifest import git as manifest_git
-from reconciler.manifest.files import ClusterManifests
 from reconciler.run import Run
 from reconciler.scan.engine_choice import Engine
 from tests.golden.wording import mentions
-from tests.unit.cli.loops import CLUSTER, commit, git, loop, policies_of
+from tests.unit.cli.loops import CLUSTER, commit, git, loop, nothing, policies_of, protected
 
 FLOOR = """\
 apiVersion: reconciler/v1
@@ -57,18 +56,10 @@ def checkout(folder: Path) -> Path:
     return folder.parent
 
 
-def nothing() -> None:
-    """Change nothing between two rounds."""
-
-
 def follow(folder: Path, monkeypatch: pytest.MonkeyPatch, *changes: Callable[[], Any], seconds: float = 9) -> list[str]:
     """Return what each round carries out, what only claims, and what is protected."""
     _code, rounds = loop(["converge", str(folder)], monkeypatch, *changes, seconds=seconds)
     return [f"{policies_of(manifests)} without {protected(manifests)}" for manifests in rounds]
-
-
-def protected(manifests: ClusterManifests) -> str:
-    return ",".join(selector.text for selector in manifests.cluster.protection.topics)
 
 
 def test_a_policy_that_arrives_before_its_protection_never_acts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
