@@ -1,11 +1,8 @@
 """The list of commands agrees with the commands, and typing one command imports only that one."""
 
-import json
 import re
-import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
@@ -138,29 +135,6 @@ def test_options_of_a_scan_are_taken_and_not_shown_where_nothing_is_scanned(word
     assert not any(param.hidden for param in load_command("plan").params if param.name in SPARK)
 
 
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (
-            "apply wrong.yaml plan.json",
-            "plan.json is a saved plan, which comes before manifests: write plan.json wrong.yaml",
-        ),
-        ("explain orders[3] wrong.yaml plan.json", "write plan.json wrong.yaml"),
-        ("explain plan.json orders[3]", "what to explain comes first: reconciler explain ADDRESS plan.json"),
-        ("plan plan.json", "`reconciler apply plan.json` carries it out"),
-    ],
-)
-def test_words_in_another_order_are_named(
-    words: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The plan was once read as a manifest, with an error for each of its lines."""
-    shutil.copy(GOLDEN, tmp_path / "plan.json")
-    (tmp_path / "wrong.yaml").write_text("kind: Nothing\n")
-    monkeypatch.chdir(tmp_path)
-    assert run([*words.split(), "--no-input"]) == ExitCode.USAGE
-    assert named in capsys.readouterr().err
-
-
 Complete = Callable[[str], list[str]]
 WEEK = "topics: [orders]\nkeep: {newerThan: 7d}"
 
@@ -284,34 +258,16 @@ def test_a_message_about_wrong_words_shows_no_python(
     assert page.strip()
 
 
-def test_a_plan_in_place_of_manifests_is_recognized(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("expires", "says"), [("2026-11-21T10:00:01Z", True), ("9000-01-01T00:00:00Z", False)])
+def test_show_says_since_when_a_plan_has_expired(
+    expires: str, says: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`plan plan.json` once reported an error of a manifest for each line of the plan."""
-    (tmp_path / "plan.json").write_text(GOLDEN.read_text())
-    monkeypatch.chdir(tmp_path)
-    for words in (["plan"], ["validate"], ["drift"], ["converge"], ["clusters"]):
-        assert run([*words, "plan.json"]) == ExitCode.USAGE
-        shown = capsys.readouterr().err
-        assert "plan.json is a saved plan" in shown
-        assert "`reconciler apply plan.json`" in shown
-        assert "`reconciler show plan.json`" in shown
-
-
-def test_show_says_that_a_plan_has_expired(capsys: pytest.CaptureFixture[str]) -> None:
     """Only `apply` once said so, after the plan had been reviewed."""
-    assert run(["show", str(GOLDEN)]) == 0
-    shown = capsys.readouterr()
-    expired = json.loads(GOLDEN.read_text())["expires_at"]
-    assert ("this plan expired at" in shown.err) == (instant_ms(expired) < time.time() * 1000)
-
-
-def test_show_says_since_when_a_plan_has_expired(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    plan_file.write(replace(plan_file.read(GOLDEN), expires_at_ms=instant_ms("2026-11-21T10:00:01Z")), tmp_path / "p")
+    plan_file.write(replace(plan_file.read(GOLDEN), expires_at_ms=instant_ms(expires)), tmp_path / "p")
     assert run(["show", str(tmp_path / "p")]) == 0
     shown = capsys.readouterr()
-    assert "expired at 2026-11-21T10:00:01Z, " in shown.err
-    assert "reconciler apply" not in shown.out, "it was the next step of a plan that apply refuses"
+    assert (f"this plan expired at {expires}, " in shown.err) is says
+    assert ("reconciler apply" not in shown.out) is says, "it was the next step of a plan that apply refuses"
 
 
 def test_a_comparison_says_that_limits_refuse_one_of_the_plans(
@@ -339,6 +295,23 @@ UNDECIDED = "LeaderPolicy/al/orders[0]: nothing is decided about it"
         ("validate", 1, "`reconciler init` writes the first manifests"),
         ("plan --expires-after 0s", 64, "--expires-after 0s: expected more than 0s"),
         ("watch --every 0s", 64, "--every 0s: expected more than 0s"),
+        # A plan in the place of manifests once gave an error for each of its lines.
+        (
+            "apply wrong.yaml plan.json",
+            64,
+            "plan.json is a saved plan, which comes before manifests: write plan.json wrong.yaml",
+        ),
+        ("explain orders[3] wrong.yaml plan.json", 64, "write plan.json wrong.yaml"),
+        ("explain plan.json orders[3]", 64, "what to explain comes first: reconciler explain ADDRESS plan.json"),
+        ("plan plan.json", 64, "`reconciler apply plan.json` carries it out"),
+        *(
+            (
+                f"{verb} plan.json",
+                64,
+                "plan.json is a saved plan … `reconciler apply plan.json` … `reconciler show plan.json`",
+            )
+            for verb in ("plan", "validate", "drift", "converge", "clusters")
+        ),
         ("plan dif plan.json plan.json", 64, "dif: there is no such file or folder; did you mean `plan diff`?"),
         ("plan -o json Diff plan.json plan.json", 64, "did you mean `plan diff`?"),
         ("apply none.json", 4, "`reconciler plan --out none.json` saves a plan"),

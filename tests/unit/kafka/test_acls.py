@@ -126,29 +126,19 @@ def test_offset_syncs_of_a_declared_mirror_are_read() -> None:
     assert granted.keys() == {Resource("cluster"), Resource("topic", "mm2-offset-syncs.B.internal")}
 
 
-def test_without_a_purge_clock_only_apply_reads_the_journal() -> None:
-    """Apply reads the intents of interrupted runs."""
-    needs = ScanRequest(groups=(GroupRequest(groups=selectors("etl")),))
+def test_a_removal_needs_its_group_and_apply_the_journal() -> None:
+    """Without readers no other group is described, and without a purge clock only apply reads the journal.
+
+    Apply reads the intents of interrupted runs.
+    """
     required = RequiredAccess(
-        needs=needs,
+        needs=ScanRequest(groups=(GroupRequest(groups=selectors("etl")),)),
         changes=(write_permission(DeleteGroup, NameSelection(selectors=selectors("etl"))),),
         journal_topic="_journal",
     )
     plan, apply, _ = (grants(required, purpose, topics=TOPICS, groups=GROUPS) for purpose in Role)
-    assert Resource("topic", "_journal") not in plan
+    assert plan == {Resource("cluster"): {"Describe"}, Resource("group", "etl"): {"Describe"}}
     assert apply[Resource("topic", "_journal")] == {"Read", "Write"}
-
-
-def test_without_readers_only_the_named_groups_are_described() -> None:
-    """Manifests that remove one group, without a journal, need only that group."""
-    needs = ScanRequest(groups=(GroupRequest(groups=selectors("etl")),))
-    required = RequiredAccess(
-        needs=needs, changes=(write_permission(DeleteGroup, NameSelection(selectors=selectors("etl"))),)
-    )
-    assert grants(required, Role.PLAN, topics=TOPICS, groups=GROUPS) == {
-        Resource("cluster"): {"Describe"},
-        Resource("group", "etl"): {"Describe"},
-    }
 
 
 def test_commands_are_one_line_per_set_of_operations_and_quote_what_a_shell_would_read() -> None:

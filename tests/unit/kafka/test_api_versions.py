@@ -3,7 +3,7 @@
 import socket
 import struct
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -52,38 +52,31 @@ def server(answer: bytes) -> Iterator[str]:
         thread.join()
 
 
-@pytest.mark.parametrize(
-    ("of_brokers", "expected"),
-    [
-        ({1: KAFKA_3_7, 2: KAFKA_3_7}, True),
-        ({1: KAFKA_3_8}, False),
-        ({1: KAFKA_3_7, 2: KAFKA_3_8}, False),  # in a rolling upgrade
-        ({1: KAFKA_3_7, 2: Unknown("it is away")}, False),
-        ({1: {16: (0, 4), 69: (0, 0)}}, False),  # a consumer protocol without types
-        ({1: {}}, False),
-        ({}, False),
-    ],
-)
-def test_brokers_tell_no_types_only_if_each_of_them_says_so(
-    of_brokers: Mapping[int, Mapping[int, tuple[int, int]] | Unknown], expected: bool
-) -> None:
-    assert tell_no_types(of_brokers) is expected
+OLDER = {16: (0, 4)}
+AWAY = Unknown("it is away")
 
 
 @pytest.mark.parametrize(
-    ("of_brokers", "expected"),
+    ("decide", "of_brokers", "expected"),
     [
-        ({1: {16: (0, 4)}, 2: {16: (0, 4)}}, True),
-        ({1: {16: (0, 4)}, 2: KAFKA_3_7}, False),  # it advertises the heartbeat of its early access
-        ({1: {16: (0, 4)}, 2: Unknown("it is away")}, False),
-        ({}, False),
+        (tell_no_types, [KAFKA_3_7, KAFKA_3_7], True),
+        (tell_no_types, [KAFKA_3_8], False),
+        (tell_no_types, [KAFKA_3_7, KAFKA_3_8], False),  # in a rolling upgrade
+        (tell_no_types, [KAFKA_3_7, AWAY], False),
+        (tell_no_types, [{**OLDER, 69: (0, 0)}], False),  # a consumer protocol without types
+        (tell_no_types, [{}], False),
+        (tell_no_types, [], False),
+        # Where `__consumer_offsets` is hidden, this alone proves that all groups are classic.
+        (know_classic_only, [OLDER, OLDER], True),
+        (know_classic_only, [OLDER, KAFKA_3_7], False),  # it advertises the heartbeat of its early access
+        (know_classic_only, [OLDER, AWAY], False),
+        (know_classic_only, [], False),
     ],
 )
-def test_brokers_without_another_protocol_have_classic_groups_only(
-    of_brokers: Mapping[int, Mapping[int, tuple[int, int]] | Unknown], expected: bool
+def test_brokers_have_no_other_types_only_if_each_of_them_says_so(
+    decide: Callable[..., bool], of_brokers: list[Mapping[int, tuple[int, int]] | Unknown], expected: bool
 ) -> None:
-    """Where `__consumer_offsets` is hidden, this alone proves it."""
-    assert know_classic_only(of_brokers) is expected
+    assert decide(dict(enumerate(of_brokers))) is expected
 
 
 @pytest.mark.parametrize(

@@ -98,10 +98,13 @@ def test_decoder_refuses_later_value_versions() -> None:
 
 @given(st.binary(max_size=80))
 def test_decoder_survives_any_bytes(data: bytes) -> None:
-    """The three decoders raise nothing but ValueError."""
+    """The decoders raise nothing but ValueError. Those of share groups know the layout of version 0 only."""
     for decode in (decode_key, decode_commit, decode_protocol_type):
         with suppress(ValueError):
             decode(data)
+    for decode_share in (decode_share_member, decode_share_state):
+        with suppress(ValueError):
+            decode_share(b"\0\0" + data)
 
 
 @given(st.integers(0, 5), names)
@@ -169,14 +172,6 @@ def test_decoder_refuses_lists_that_are_null() -> None:
     """A null list says nothing of topics; it once would have read as an empty one."""
     with pytest.raises(ValueError, match="null"):
         decode_share_state(b"\0\0\1\0\1\0")
-
-
-@given(st.binary(max_size=60))
-def test_decoder_of_share_groups_takes_arbitrary_bytes(data: bytes) -> None:
-    """Nothing but ValueError comes of bytes that fit no layout."""
-    for decode in (decode_share_member, decode_share_state):
-        with suppress(ValueError):
-            decode(b"\0\0" + data)
 
 
 @pytest.mark.parametrize(

@@ -265,16 +265,12 @@ def test_windows_line_ends_change_nothing(tmp_path: Path) -> None:
     assert plan_file.read(path) == WHOLE
 
 
-def test_every_truncation_is_refused(tmp_path: Path) -> None:
+def test_every_truncation_and_each_missing_line_is_refused(tmp_path: Path) -> None:
     """An incomplete copy, cut at a line end or inside a line, is not a shorter plan."""
     ends = {match.end() for match in re.finditer("\n", TEXT)} - {len(TEXT)}
     inside = random.Random(7).sample(range(len(TEXT) - 1), 300)
     for cut in sorted({*ends, *inside, len(TEXT) - 1}):
         refused(TEXT[:cut], tmp_path)
-
-
-def test_each_missing_line_is_refused(tmp_path: Path) -> None:
-    """A missing line is found."""
     lines = TEXT.splitlines(keepends=True)
     for number in range(len(lines)):
         refused("".join(lines[:number] + lines[number + 1 :]), tmp_path)

@@ -212,16 +212,11 @@ def test_an_old_java_is_refused_with_its_version(tmp_path: Path) -> None:
 
 
 def test_java_home_goes_before_path(tmp_path: Path) -> None:
-    """Users set JAVA_HOME to choose a Java."""
+    """Users set JAVA_HOME to choose a Java. It often names a JDK that was removed: PATH counts then."""
     on_path = fake_java(tmp_path / "path", 'openjdk version "17.0.1"')
     at_home = fake_java(tmp_path / "home" / "bin", 'openjdk version "21.0.1"')
-    assert find_java({"PATH": str(on_path.parent), "JAVA_HOME": str(tmp_path / "home")}) == at_home
-
-
-def test_a_java_home_without_java_falls_back_to_path(tmp_path: Path) -> None:
-    """JAVA_HOME often names a JDK that was removed."""
-    on_path = fake_java(tmp_path / "path", 'openjdk version "17.0.1"')
-    assert find_java({"PATH": str(on_path.parent), "JAVA_HOME": str(tmp_path / "gone")}) == on_path
+    for home, expected in (("home", at_home), ("gone", on_path)):
+        assert find_java({"PATH": str(on_path.parent), "JAVA_HOME": str(tmp_path / home)}) == expected
 
 
 def fake_java(folder: Path, output: str) -> Path:

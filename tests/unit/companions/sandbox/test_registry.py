@@ -131,6 +131,7 @@ def test_a_process_is_known_by_its_start_time_too(sleeper: subprocess.Popen[byte
     process = identify(sleeper.pid)
     assert process is not None
     assert process.alive()
+    assert not process.wait_gone(0), "the wait for one that stays ends"
     stranger = Process(sleeper.pid, process.started + "0")
     assert not stranger.alive()
     assert not stranger.send(signal.SIGKILL)
@@ -147,13 +148,6 @@ def test_a_signal_reaches_it_and_its_end_is_seen_before_it_is_reaped(sleeper: su
     assert sleeper.wait() == -signal.SIGKILL
 
 
-def test_waiting_for_one_that_stays_ends(sleeper: subprocess.Popen[bytes]) -> None:
-    """The wait ends at its deadline and returns False."""
-    process = identify(sleeper.pid)
-    assert process is not None
-    assert not process.wait_gone(0)
-
-
 def test_a_pid_without_a_process_has_no_identity() -> None:
     """The pid of a reaped process and pid 0 identify no process."""
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
@@ -161,11 +155,6 @@ def test_a_pid_without_a_process_has_no_identity() -> None:
     assert identify(process.pid) is None
     assert not Process(0, "").alive()
     assert not Process(0, "").send(signal.SIGTERM)
-
-
-def test_identities_are_stable() -> None:
-    """Two reads of the same process are equal."""
-    assert identify(os.getpid()) == identify(os.getpid())
 
 
 # --- the data folder, and no other path that looks similar, is removed
