@@ -8,7 +8,7 @@ from reconciler.model.action import Mode
 from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import Blocked, Decision, Satisfied, Skipped
 from reconciler.model.snapshot import Cause, GroupFacts, GroupState, GroupType, Unknown
-from reconciler.operations.delete_group import DeleteGroup, ObservedGroup
+from reconciler.operations.delete_group import DeleteGroup
 from tests.golden.wording import mentions
 from tests.strategies.facts import DAY, LOST, MINUTE, NOW_MS, SECOND, group, planned, removal, snapshot
 
@@ -23,31 +23,6 @@ def decide_group(
     (decision,) = planned(policy, snapshot(*facts, groups_incomplete=groups_incomplete)).decisions
     assert decision.address == ADDRESS
     return decision
-
-
-def test_an_idle_empty_listed_group_is_removed() -> None:
-    """The action has the observed facts and the time of the last activity."""
-    decision = decide_group(group())
-    assert isinstance(decision, DeleteGroup)
-    assert mentions(decision.reason, "EMPTY", "2026-11-15T10:00:00Z")
-    assert decision == DeleteGroup(
-        address=ADDRESS,
-        declared_at=SourceLocation("manifests/groups.yaml", 4, 1),
-        reason=decision.reason,
-        mode=Mode.MERGE,
-        group="old-etl",
-        idle_for_ms=3 * DAY,
-        seen=ObservedGroup(
-            type=GroupType.CLASSIC,
-            state=GroupState.EMPTY,
-            commits=12,
-            commit_topics=3,
-            fingerprint="ab" * 32,
-            last_activity_ms=NOW_MS - 6 * DAY,
-            newest_record=(17, 4711),
-        ),
-        drift=True,
-    )
 
 
 @pytest.mark.parametrize(

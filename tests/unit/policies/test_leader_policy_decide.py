@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 
-from reconciler.model.action import Mode
-from reconciler.model.names import Address, SourceLocation, TopicPartition
+from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import Blocked, Decision, Satisfied, Waiting
-from reconciler.model.ports import Election
 from reconciler.model.snapshot import PartitionFacts, Unknown
-from reconciler.operations.elect_leader import ElectLeader, ObservedLeadership
+from reconciler.operations.elect_leader import ElectLeader
 from reconciler.policies import LeaderPolicy
 from tests.golden.wording import mentions
 from tests.strategies.facts import LOST, NOW_MS, cluster, leaders, partition, planned, snapshot, topic
@@ -37,6 +35,10 @@ WITHOUT_OFFSETS = partition(leader=2, log_start=LOST, last_stable_offset=LOST, r
     [
         (leaders(), partition(leader=1, in_sync=(1,)), (1,), Satisfied, (), ()),
         (leaders(), partition(leader=None), (1, 2, 3), ElectLeader, ("no leader", "broker 1"), ()),
+        (
+            leaders(envelope={"mode": "continuous"}),
+            *(partition(leader=2), (1, 2, 3), ElectLeader, ("2", "broker 1"), ()),
+        ),
         # The plan of leaders needs no offsets and therefore no Spark.
         (leaders(), WITHOUT_OFFSETS, (1, 2, 3), ElectLeader, (), ()),
         # An unavailable preferred replica is waited for, without a time limit. The reason names it and not the
@@ -73,6 +75,7 @@ def test_when_a_leader_is_elected(
     (decision,) = planned(policy, snapshot(facts, brokers=brokers)).decisions
     assert isinstance(decision, kind)
     assert decision.address == ADDRESS
+    assert not isinstance(decision, ElectLeader) or decision.mode is policy.mode
     if isinstance(decision, Waiting):
         assert (decision.declared_at, decision.until_ms) == (PLACE, None)
         assert mentions(decision.reason, "orders[0]")
@@ -80,43 +83,6 @@ def test_when_a_leader_is_elected(
         assert mentions(decision.reason, *said)
         assert not any(mentions(decision.reason, word) for word in unsaid)
     assert not leaders().scan_request(NOW_MS).spark
-
-
-@pytest.mark.parametrize(
-    ("policy", "facts", "brokers", "election", "said"),
-    [
-        (leaders(), partition(leader=2), (1, 2, 3), (Election.PREFERRED, 1, Mode.MERGE), ("2", "broker 1")),
-        (UNCLEAN, LEADERLESS, (1, 3), (Election.UNCLEAN, None, Mode.MERGE), ("1,3", "2")),
-        (
-            leaders(envelope={"mode": "continuous"}),
-            *(partition(leader=2), (1, 2, 3), (Election.PREFERRED, 1, Mode.CONTINUOUS), ("2", "broker 1")),
-        ),
-    ],
-)
-def test_an_election_has_what_it_depends_on(
-    policy: LeaderPolicy,
-    facts: PartitionFacts,
-    brokers: tuple[int, ...],
-    election: tuple[Election, int | None, Mode],
-    said: tuple[str, ...],
-) -> None:
-    """The unclean one names the live and the missing replicas, and the unknown loss."""
-    (decision,) = planned(policy, snapshot(facts, brokers=brokers)).decisions
-    assert isinstance(decision, ElectLeader)
-    assert mentions(decision.reason, *said)
-    kind, wanted, mode = election
-    seen = {name: getattr(facts, name) for name in ("topic_id", "leader", "replicas", "in_sync")}
-    assert decision == ElectLeader(
-        address=ADDRESS,
-        declared_at=PLACE,
-        reason=decision.reason,
-        mode=mode,
-        partition=TopicPartition("orders", 0),
-        election=kind,
-        leader_wanted=wanted,
-        seen=ObservedLeadership(**seen),
-        drift=True,
-    )
 
 
 @pytest.mark.parametrize(
@@ -201,19 +167,6 @@ def test_a_share_of_moved_leaders_below_the_tolerance_is_satisfied(
     assert elected_partitions(50, MOVED, *LED[:2], preferring(3, (2, 1), 1)) == ["orders[3]"]
     assert elected_partitions(above, *facts, topics=topics) == ["orders[0]"]
     assert below is None or elected_partitions(below, *facts, topics=topics) == []
-
-
-def test_unclean_elections_have_exactly_their_partitions() -> None:
-    """A number that the topic does not have is blocked."""
-    facts = snapshot(*(partition(number, leader=None, in_sync=()) for number in range(3)))
-    decisions = planned(leaders(partitions={"orders": [1, 7]}, election="unclean"), facts).decisions
-    assert [str(decision.address) for decision in decisions] == [
-        "LeaderPolicy/all/orders[1]",
-        "LeaderPolicy/all/orders[7]",
-    ]
-    assert isinstance(decisions[0], ElectLeader)
-    assert isinstance(decisions[1], Blocked)
-    assert decisions[1].code == "B102"
 
 
 # --- needs

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from reconciler.model.action import Mode
 from reconciler.model.block_reason import BlockReason
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Blocked, Decision, Satisfied, Skipped, Waiting
@@ -26,7 +25,7 @@ from reconciler.model.snapshot import (
     Unknown,
 )
 from reconciler.operations.consumers import group_excluder, verified_offset, verified_positions
-from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
+from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import format_instant
 from tests.golden.wording import mentions
@@ -454,33 +453,6 @@ def test_a_group_that_no_list_call_names_is_not_called_absent(type_: GroupType) 
     assert blocked(UNREAD, old(), unlisted("billing", type=type_)).reason.endswith("no committed position on orders[0]")
 
 
-def test_newer_than_resolves_to_the_first_offset_at_or_after_its_instant() -> None:
-    """The action has the absolute offset, the facts that it depends on, and the rule."""
-    action = acted({"newerThan": "7d"}, partition(at={7 * DAY: 40, 8 * DAY: 20}, log_start=5, high_watermark=120))
-    assert mentions(action.reason, "newerThan 7d", "40")
-    assert action == DeleteRecords(
-        address=ADDRESS,
-        declared_at=PLACE,
-        reason=action.reason,
-        mode=Mode.MERGE,
-        partition=TopicPartition("orders", 0),
-        before_offset=40,
-        seen=ObservedPartition(
-            topic_id=TOPIC_ID,
-            log_start=5,
-            last_stable_offset=100,
-            high_watermark=120,
-            leader=1,
-            replicas=(1, 2, 3),
-            in_sync=(1, 2, 3),
-        ),
-        guard=Preconditions(consumers=LagPolicy.BLOCK),
-        consumed_by_named=False,
-        drift=True,
-        may_have_gaps=True,
-    )
-
-
 def test_an_answer_at_the_last_stable_offset_has_no_other_number() -> None:
     assert acted(WEEK, week(100, 20, high_watermark=120)).reason.count("100") == 1
 
@@ -513,21 +485,6 @@ def test_the_requested_instants(keep: dict[str, Any], drift_after: str, ages: tu
     """Neither the instant nor that of the drift is below zero."""
     requested = floor(keep=keep, driftAfter=drift_after).scan_request(NOW_MS).topics[0].instants_ms
     assert requested == tuple(NOW_MS - age for age in ages)
-
-
-def test_from_offset_is_exact_and_selects_its_partitions() -> None:
-    """The plan has no decision on partitions that the map does not name."""
-    facts = snapshot(partition(0), partition(1), partition(2))
-    decisions = planned(floor(keep={"fromOffset": {"0": 40, "2": 0}}), facts).decisions
-    assert [str(decision.address) for decision in decisions] == [
-        "RetentionFloor/gdpr/orders[0]",
-        "RetentionFloor/gdpr/orders[2]",
-    ]
-    first, second = decisions
-    assert isinstance(first, DeleteRecords)
-    assert (first.before_offset, first.drift) == (40, True)
-    assert mentions(first.reason, "fromOffset", "40")
-    assert isinstance(second, Satisfied)
 
 
 @pytest.mark.parametrize(
@@ -800,12 +757,6 @@ def test_scan_request_of_a_floor() -> None:
     assert needs.cluster_records
     assert needs.groups == ()
     assert floor(keep=LAST).scan_request(NOW_MS).topics[0].every_ms is None
-
-
-def test_the_action_has_the_mode() -> None:
-    (decision,) = planned(floor(keep=LAST, envelope={"mode": "continuous"}), snapshot(old())).decisions
-    assert isinstance(decision, DeleteRecords)
-    assert decision.mode is Mode.CONTINUOUS
 
 
 # --- who guards, and what need not be a record
