@@ -11,7 +11,7 @@ import pytest
 from reconciler.errors import UsageError, WrongCluster
 from reconciler.model.action import Mode
 from reconciler.model.names import Address
-from reconciler.model.plan import Blocked, Decision, ManifestFile, Plan, PolicyInfo, Satisfied, Skipped, Source
+from reconciler.model.plan import Blocked, Decision, ManifestFile, Plan, Satisfied, Skipped, Source
 from reconciler.model.snapshot import ClusterSnapshot, GroupState, Unknown
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
@@ -66,34 +66,12 @@ def reason(decision: Decision) -> str:
 
 
 def test_a_plan_has_its_source_and_its_expiry() -> None:
-    """Cluster, id, instant, expiry a day later, source, and the notes of its policies."""
+    """Golden plans hold the rest: cluster, instant, notes and limits."""
     source = Source(commit="abc", manifests=(ManifestFile(path="a.yaml", sha256="00" * 32),))
-    noted = floor(keep=LAST, name="noted")
-    owned = floor("other", keep=LAST, name="owned")
-    owned = owned.model_copy(update={"metadata": owned.metadata.model_copy(update={"owner": "team"})})
-    reasoned = leaders(name="reasoned")
-    reasoned = reasoned.model_copy(update={"metadata": reasoned.metadata.model_copy(update={"reason": "even load"})})
-    plan = planned([reasoned, owned, noted], snapshot(purgeable(), purgeable(topic="other")), source=source)
-    assert (plan.cluster, plan.cluster_id, plan.observed_at_ms) == ("prod-eu", CLUSTER_ID, NOW_MS)
-    assert plan.expires_at_ms == NOW_MS + DAY
+    plan = planned(leaders(), snapshot(partition()), source=source, expires_after_ms=5)
     assert plan.source is source
-    assert plan.targets == ()
-    assert plan.incomplete == ()
-    assert plan.notes == (
-        PolicyInfo(policy=Address("LeaderPolicy", "reasoned"), owner=None, reason="even load"),
-        PolicyInfo(policy=Address("RetentionFloor", "owned"), owner="team", reason=None),
-    )
-    assert [verdict.id for verdict in plan.limits] == [
-        "topics",
-        "recordsPercentPerTopic",
-        "recordsPercent",
-        "groups",
-        "groupsPercent",
-        "elections",
-        "uncleanElections",
-    ]
-    assert planned(noted, snapshot(purgeable()), expires_after_ms=5).expires_at_ms == NOW_MS + 5
-    assert planned(noted, snapshot(purgeable())).source == Source()
+    assert (plan.targets, plan.incomplete, plan.expires_at_ms) == ((), (), NOW_MS + 5)
+    assert planned(leaders(), snapshot(partition())).source == Source()
 
 
 def test_facts_of_another_cluster_are_refused() -> None:
@@ -102,14 +80,6 @@ def test_facts_of_another_cluster_are_refused() -> None:
         WrongCluster, match=f"Cluster/prod-eu names cluster id {CLUSTER_ID}, the facts are of other.*cluster.yaml:1"
     ):
         planned(leaders(), snapshot(cluster_id="other"))
-
-
-def test_decisions_are_in_address_order_with_partitions_by_number() -> None:
-    facts = snapshot(*(purgeable(number) for number in range(11)), group())
-    addresses = [str(d.address) for d in planned([leaders(), removal(), floor(keep=LAST)], facts).decisions]
-    assert addresses[:1] == ["GroupRemoval/dead/old-etl"]
-    assert addresses[1:12] == [f"LeaderPolicy/all/orders[{number}]" for number in range(11)]
-    assert addresses[12:] == [f"RetentionFloor/gdpr/orders[{number}]" for number in range(11)]
 
 
 def test_the_scan_request_is_the_union_of_all_kinds() -> None:
@@ -509,12 +479,6 @@ def test_lists_that_a_plan_does_not_need_may_be_incomplete() -> None:
     assert planned(removal(), snapshot(group(), **changes)).incomplete == (
         "The list of groups is incomplete: broker 2 did not answer.",
     )
-
-
-def test_other_blocks_do_not_make_a_plan_incomplete() -> None:
-    plan = planned(last(), snapshot(purgeable(leader=None)))
-    assert brief(plan) == "gdpr/orders[0] B203"
-    assert plan.incomplete == ()
 
 
 # --- purity

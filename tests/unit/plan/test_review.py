@@ -18,7 +18,7 @@ from reconciler.model.plan import Blocked, Decision
 from reconciler.model.snapshot import GroupType
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy
 from reconciler.plan import plan_file
-from reconciler.plan.diff import ActionDiff, DecisionChange, compare, diff_actions
+from reconciler.plan.diff import DecisionChange, compare, diff_actions
 from reconciler.plan.review import intersect, restrict_to
 from tests.golden.wording import mentions
 from tests.strategies.examples import (
@@ -288,19 +288,6 @@ def test_each_type_of_difference() -> None:
         ("RetentionFloor/b-gdpr/b[3]", DecisionChange.SMALLER),
         ("RetentionFloor/c-gdpr/c[3]", DecisionChange.CHANGED),
     ]
-
-
-def test_a_comparison_has_both_plans_and_both_actions() -> None:
-    old, new = plan(purge()), plan(purge(before_offset=99_000))
-    comparison = compare(old, new)
-    assert (comparison.old, comparison.new) == (old, new)
-    assert list(comparison.entries()) == [
-        ActionDiff(purge().address, DecisionChange.LARGER, purge(), purge(before_offset=99_000))
-    ]
-    (entry,) = compare(plan(purge()), plan()).entries()
-    assert (entry.old, entry.new, entry.details) == (purge(), None, ())
-    (appeared,) = compare(plan(), plan(purge())).entries()
-    assert (appeared.old, appeared.new, appeared.details) == (None, purge(), ())
 
 
 def test_details_show_the_changed_values() -> None:

@@ -92,22 +92,13 @@ def test_every_field_of_a_floor() -> None:
     assert (pinned.from_offset, pinned.topic_id) == ({0: 1200, 1: 900}, TOPIC_ID)
     # JSON is YAML, and its keys are text: "0" is partition 0.
     assert floor_of('topics: [orders]\nkeep: {"fromOffset": {"0": 5}}').spec.keep.from_offset == {0: 5}
+    # The least time between two purges of a partition is 30s with unreadBy, and none otherwise.
+    clocks = {"last: 5": None, "unreadBy: [billing]": 30_000}
+    assert {rules: floor_of(keep(rules)).every_ms for rules in clocks} == clocks
+    assert floor_of(keep("last: 5", "every: 5m")).every_ms == 300_000
+    assert floor_of(keep("unreadBy: [billing]", "every: 0s")).every_ms == 0
     plain = floor_of(keep("last: 5")).spec
     assert (plain.partitions, plain.consumers, plain.drift_after) == (None, LagPolicy.BLOCK, DAY_MS)
-
-
-@pytest.mark.parametrize(
-    ("spec", "every_ms"),
-    [
-        (keep("unreadBy: [billing]"), 30_000),
-        (keep("last: 5"), None),
-        (keep("last: 5", "every: 5m"), 300_000),
-        (keep("unreadBy: [billing]", "every: 0s"), 0),
-    ],
-)
-def test_every(spec: str, every_ms: int | None) -> None:
-    """ "least time between two purges of a partition; default 30s with unreadBy, none otherwise"."""
-    assert floor_of(spec).every_ms == every_ms
 
 
 def test_every_field_of_the_other_kinds() -> None:

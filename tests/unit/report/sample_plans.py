@@ -175,6 +175,16 @@ EDGES = plan(
     incomplete=("A sentence that is longer than forty letters, to be sure that it is folded.",),
 )
 ONE = plan(blocked())
+MEETING = plan(
+    purge("orders", 0),
+    removal(),
+    election("orders", 1),
+    *(satisfied(f"LeaderPolicy/all/orders[{number}]") for number in (0, 2)),
+    satisfied("RetentionFloor/orders-gdpr/orders[2]"),
+    satisfied("GroupRemoval/dead-etl/gone"),
+    blocked("RetentionFloor/typo/odrers", code="B101"),
+)
+"""Two policies of a partition: it is one partition, and in sync only if both are satisfied."""
 SILENT = "the log start of {} could not be read: broker 2 did not answer within 10 s"
 CAUSES = plan(
     *(blocked(f"RetentionFloor/a/orders[{n}]", reason=f'"etl" is at {n}', held_by=("etl",)) for n in range(21)),

@@ -26,17 +26,6 @@ def test_the_marker_identifies_the_comment() -> None:
     )
 
 
-def test_irreversible_actions_come_first() -> None:
-    """By address, elections would be before floors."""
-    text = report.markdown(plan(election(), purge(), removal(), election("o", 0, unclean=True, policy="rescue")))
-    headings = re.findall("^#### (\\w+):.*$", text, re.MULTILINE)
-    assert headings == ["Irreversible", "Irreversible", "Irreversible", "Reversible"]
-    places = [text.index(subject) for subject in ("orders[3]", "old-etl", "`o[0]`", "#### Reversible", "payments[0]")]
-    assert places == sorted(places)
-    assert text.index("#### ") < places[0]
-    assert "unbounded" in text[places[2] :].splitlines()[0]
-
-
 @pytest.mark.parametrize(
     ("example", "counts"),
     [

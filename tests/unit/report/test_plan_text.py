@@ -15,7 +15,6 @@ from reconciler.plan import plan_file
 from reconciler.report.terminal import wrapped
 from reconciler.report.tree import cause_of
 from tests import rendering as report
-from tests.golden.report_facts import items
 from tests.golden.wording import mentions
 from tests.strategies import plans as made
 from tests.strategies.examples import NOW_MS, blocked, election, plan, purge, removal, satisfied, waiting
@@ -23,28 +22,6 @@ from tests.strategies.examples import NOW_MS, blocked, election, plan, purge, re
 
 def lines(example: Plan, **how: object) -> list[str]:
     return [line.plain for line in report.text(example, **how)]  # type: ignore[arg-type]
-
-
-def test_a_folded_topic_shows_totals_and_the_groups_that_skip() -> None:
-    """One line for 30 partitions has the totals, and a line for each group that would skip records."""
-    decisions = [
-        purge(
-            "clicks",
-            n,
-            log_start=100 * n,
-            before_offset=5000 + n,
-            end=10_000,
-            skips=(("slow", 100 * n), ("fast", 4990 + n)),
-        )
-        for n in range(30)
-    ]
-    (section,) = [item for item in items(lines(plan(*decisions))) if item.startswith("Irreversible: ")]
-    _heading, head, *details = section.splitlines()
-    total = sum(5000 + n - 100 * n for n in range(30))
-    share = 100 * total / sum(10_000 - 100 * n for n in range(30))
-    assert mentions(head, "clicks", "30 partitions", f"{total:,} records", f"{share:.1f} %")
-    for facts in (('"slow"', "106,935 records", "30 partitions"), ('"fast"', "300 records", "30 partitions")):
-        assert any(mentions(line, *facts) for line in details), facts
 
 
 def restart_of_a_broker() -> Plan:
@@ -122,43 +99,6 @@ def test_the_plan_of_500_partitions_of_ten_topics_takes_at_most_25_lines(policie
         " ".join(line.strip() for line in text_lines[2:4]), "500 partitions", "10 topics", "48,606,500 records"
     )
     assert sum("records (39.1 %)" in line for line in lines(example, full=True)) == 500
-
-
-def test_the_totals_name_shares_and_count_subjects_and_not_decisions() -> None:
-    """A partition with two policies is one partition, and in sync only if both are satisfied."""
-    example = plan(
-        purge("orders", 0),
-        removal(),
-        election("orders", 1),
-        satisfied("LeaderPolicy/all/orders[0]"),
-        satisfied("LeaderPolicy/all/orders[2]"),
-        satisfied("RetentionFloor/orders-gdpr/orders[2]"),
-        satisfied("GroupRemoval/dead-etl/gone"),
-        blocked("RetentionFloor/typo/odrers", code="B101"),
-        limits=LIMITS_USED,
-    )
-    shares = ("topics 10 of 50", "recordsPercentPerTopic 39.1 of 90 %", "recordsPercent 12.3 of 50 %")
-    for line, (label, *facts) in zip(
-        lines(example)[2:7],
-        (
-            (
-                "Cannot be undone",
-                "1 partition",
-                "97,213 records",
-                "39.1 %",
-                "12.3 %",
-                "1 group",
-                "12 committed offsets",
-            ),
-            ("Can be undone", "1 partition"),
-            ("Blocked", "1 topic"),
-            ("In sync", "1 partition", "1 group"),
-            ("Limits used", *shares, "groups 1 of 20", "groupsPercent 25 of 50 %", "elections 177 of 1,000"),
-        ),
-        strict=True,
-    ):
-        assert line.startswith(f"{label}: ")
-        assert mentions(line, *facts)
 
 
 def test_shares_are_left_out_where_the_limits_do_not_count_all_records() -> None:

@@ -169,22 +169,6 @@ def test_results_as_markdown_and_annotations_begin_with_what_failed() -> None:
     assert re.match("::notice title=[^:]*prod-eu::", notice)
 
 
-def test_actions_are_annotated_at_the_lines_of_their_manifests() -> None:
-    """The documents once said so, and only blocked subjects had an annotation."""
-    purges = [purge(partition=number) for number in range(5)]
-    *notices, totals = report.github(plan(*purges, removal(), election())).splitlines()
-    places = {action.declared_at for action in (purges[0], removal(), election())}
-    assert len(notices) == len(places) == 3
-    for place in places:
-        assert sum(f"file={place.path},line={place.line},col={place.column}," in line for line in notices) == 1
-    assert all(line.startswith("::notice file=") for line in notices)
-    (floor,) = (line for line in notices if "RetentionFloor/orders-gdpr" in line)
-    assert mentions(floor, "irreversible", "orders", "at most 486,065 records")
-    (leaders,) = (line for line in notices if "LeaderPolicy/all" in line)
-    assert mentions(leaders, "reversible", "payments[0]")
-    assert "file=" not in totals
-
-
 def test_policies_with_actions_are_at_most_ten_notices() -> None:
     """With the totals, which are always there."""
     actions = [purge("clicks", 0, policy=f"p{number:02}") for number in range(14)]
