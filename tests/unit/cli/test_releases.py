@@ -62,29 +62,6 @@ def test_manifests_that_no_apply_released_are_refused(folder: Path, capsys: pyte
     assert "connecting" not in error
 
 
-def test_released_manifests_go_on_to_the_brokers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The test above could otherwise pass for another reason. No git is needed."""
-    release(folder)
-    code, error = converge(folder, capsys)
-    assert code == ExitCode.ERROR
-    assert "not released" not in error
-    assert "127.0.0.1:1" in error
-
-
-def test_only_the_newest_release_counts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A checkout from before a protection was once released for ever. A revert is a change, too."""
-    release(folder)
-    cluster = folder / "prod" / "cluster.yaml"
-    cluster.write_text(CLUSTER % "billing, audit")
-    assert converge(folder, capsys)[0] == ExitCode.PLAN_UNUSABLE
-    release(folder)
-    assert converge(folder, capsys)[0] == ExitCode.ERROR
-    cluster.write_text(CLUSTER % "billing")
-    assert converge(folder, capsys)[0] == ExitCode.PLAN_UNUSABLE
-    release(folder)
-    assert converge(folder, capsys)[0] == ExitCode.ERROR
-
-
 def test_a_release_during_the_scan_counts(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 from reconciler.manifest.files import load
 from reconciler.model.action import Action
 from reconciler.model.names import Address, SourceLocation
-from reconciler.model.plan import LimitVerdict, UsedWaiver
+from reconciler.model.plan import LimitVerdict
 from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.plan import limits
 from reconciler.plan.rules import RuleSet
@@ -331,25 +331,6 @@ def test_the_suggested_waivers_are_sufficient() -> None:
 
 
 # --- waivers
-
-
-def test_a_waiver_counts_for_its_policy_and_shows_its_remaining_time() -> None:
-    allowed = allows(3)
-    result = verdict("topics", *topics_of("xyz"), waivers=(allowed,), topics=2)
-    assert (result.passed, result.observed) == (True, 3.0)
-    clause = "Waiver/once allows RetentionFloor/a 3 for 9 d 14 h more"
-    assert result.message == f"topics: topics that lose records: 3, the limit is 2; {clause}"
-    assert result.waivers == (
-        UsedWaiver(
-            name="once",
-            policy=A,
-            limit="topics",
-            value=3.0,
-            expires_ms=allowed.spec.expires,
-            declared_at=SourceLocation("manifests/waivers.yaml", 1, 1),
-        ),
-    )
-    assert not verdict("topics", *topics_of("xyz", "b"), waivers=(allowed,), topics=2).passed
 
 
 def test_the_message_names_waivers_that_count_and_that_do_not() -> None:

@@ -17,15 +17,6 @@ from tests.strategies import plans as made
 from tests.strategies.examples import blocked, election, plan, purge, removal, satisfied, waiting
 
 
-def test_the_marker_identifies_the_comment() -> None:
-    """A workflow finds its comment by the cluster, and sees whether the plan changed."""
-    example = plan(removal())
-    assert report.markdown(example).splitlines()[0] == (
-        f'<!-- reconciler-plan cluster="prod-eu" digest="{plan_file.digest(example)}" '
-        'commit="4f2c9aa0d1e2f3a4b5c6d7e8f901234567890abc" truncated="no" -->'
-    )
-
-
 @pytest.mark.parametrize(
     ("example", "counts"),
     [

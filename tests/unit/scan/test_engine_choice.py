@@ -52,15 +52,13 @@ def test_auto_takes_inline_for_little_work(name: EngineName, chunks: tuple[Chunk
 
 
 def test_auto_needs_no_java(java: Path) -> None:
-    """A machine without Java reads inline, also what is large; `spark` fails with an error of its own."""
+    """A machine without Java reads inline, also what is large; `spark` fails with an error of its own.
+
+    A Connect server has the JVM.
+    """
     java.unlink()
     assert reads_inline(OFFSETS, Engine(name=EngineName.AUTO), LARGE)
     assert not reads_inline(OFFSETS, Engine(name=EngineName.SPARK), LARGE)
-
-
-def test_auto_takes_a_connect_server_without_java(java: Path) -> None:
-    """The server has the JVM."""
-    java.unlink()
     assert not reads_inline(OFFSETS, Engine(name=EngineName.AUTO, remote=REMOTE), LARGE)
 
 

@@ -21,23 +21,28 @@ LOST = Unknown("no answer")
 NEEDS = ScanRequest(topics=(TopicRequest(topics=(Selector("*"),), offsets=True, readers=True),))
 
 
-def planned(partitions: int, log_records: int = 0, timeout_s: float = 30.0) -> tuple[float, float, float]:
-    """The expected reading time, the seconds until tasks give up silent brokers, and the limit of all tasks."""
+def listings(log: ConsumerOffsetsLog, *names: str, partitions: int = 1, requested: bool = False) -> Listings:
+    """A topic whose partitions broker 1 leads, and these groups."""
     listing = topics(topic("t", partitions, leaders=(1,)))
-    listings = Listings(
+    return Listings(
         topics=listing,
-        groups=groups(),
+        groups=groups(*names),
         retention=Future(),
-        partition_requests=tuple(requests_of(NEEDS, listing)),
+        partition_requests=tuple(requests_of(NEEDS, listing)) if requested else (),
         counted=frozenset(),
-        log=ConsumerOffsetsLog(sizes={0: log_records}, partitions=1),
+        log=log,
         reads_log=True,
         external={},
     )
+
+
+def planned(partitions: int, log_records: int = 0, timeout_s: float = 30.0) -> tuple[float, float, float]:
+    """The expected reading time, the seconds until tasks give up silent brokers, and the limit of all tasks."""
+    log = ConsumerOffsetsLog(sizes={0: log_records}, partitions=1)
     session = KafkaSession(Connection(("127.0.0.1:1",), timeout_s=timeout_s))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "time", lambda: 1_000.0)  # a busy machine must not count
-        chunks, task, limit_s = _divide(NEEDS, session, listings)
+        chunks, task, limit_s = _divide(NEEDS, session, listings(log, partitions=partitions, requested=True))
     return sum(chunk.seconds for chunk in chunks), task.until_s - 1_000.0, limit_s
 
 
@@ -71,18 +76,8 @@ def test_the_chunks_of_a_scan_follow_the_leaders_of_the_consumer_offsets() -> No
     names = [f"group-{number}" for number in range(3_000)]
     leaders = {number: number % 3 for number in range(49)}
     log = ConsumerOffsetsLog(partitions=50, leaders=leaders, sizes=dict.fromkeys(leaders, 100_000))
-    listings = Listings(
-        topics=topics(topic("t")),
-        groups=groups(*names),
-        retention=Future(),
-        partition_requests=(),
-        counted=frozenset(),
-        log=log,
-        reads_log=True,
-        external={},
-    )
     session = KafkaSession(Connection(("127.0.0.1:1",)))
-    chunks, _task, _limit_s = _divide(NEEDS, session, listings)
+    chunks, _task, _limit_s = _divide(NEEDS, session, listings(log, *names))
     of_groups = [{log.coordinator_of(name) for name in chunk.groups} for chunk in chunks if chunk.groups]
     assert sorted(name for chunk in chunks for name in chunk.groups) == sorted(names)
     assert sorted(map(len, of_groups)) == [1] * 6 + [2]
