@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, write_to_textfile
+from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
 from prometheus_client.exposition import start_wsgi_server
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from reconciler import __version__
+from reconciler.atomic_file import write_bytes
 from reconciler.clock import wall_clock_ms
 from reconciler.errors import ExitCode, ReconcilerError
 from reconciler.model.outcome import Outcome
@@ -88,8 +89,7 @@ class Metrics(Collector):
 
     def write(self, path: Path) -> None:
         """Write the text format, for the textfile collector or a push: whole or not at all. Raises OSError."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_to_textfile(str(path), self._registry)
+        write_bytes(path, [generate_latest(self._registry)], mode=0o644)
 
     @contextmanager
     def serve(self, host: str, port: int) -> Iterator[int]:

@@ -118,6 +118,14 @@ def test_a_file_of_something_else_is_refused_before_anything_is_done(
     assert path.read_text() == before
 
 
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    """`--metrics /dev/null` of root once put a file in the place of the device."""
+    (tmp_path / "link").symlink_to("m.prom")
+    refused_run().write(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert "reconciler_runs_total" in (tmp_path / "m.prom").read_text()
+
+
 def test_an_apply_that_is_refused_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A file that only successes write would look the same while every run fails."""
     plan_file.write(plan(purge()), tmp_path / "plan.json")
