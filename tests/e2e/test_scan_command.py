@@ -63,6 +63,7 @@ def test_all_reads_what_no_policy_needs(cluster: SandboxCluster, topic: str, tmp
     [
         ((), "name one place"),
         (("--out", "a", "--append", "b"), "name one place"),
+        (("--append", ""), "name one place"),
         (("--out", "s3a://lake/x"), "s3a:// is s3:// here"),
         (("--append", "file"), "it is not a folder"),
         (("--out", "facts", "manifests"), "leave the paths out"),
