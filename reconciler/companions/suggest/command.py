@@ -122,6 +122,9 @@ def _write(path: Path, suggestions: Suggestions, texts: Sequence[ManifestText]) 
                 stream.write(drafts.file_text(suggestions, texts, advice=advice))
         except FileExistsError:
             raise UsageError(f"--write {path}: the file exists, and suggest overwrites no file") from None
+        except BaseException:  # half a file would refuse the next run
+            path.unlink(missing_ok=True)
+            raise
 
 
 def _next_steps(

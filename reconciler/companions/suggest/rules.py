@@ -198,6 +198,11 @@ class _Analysis:
         covered = self.facts.covered.get(GroupRemoval, frozenset())
         return frozenset(self.idle).union(group for group in covered if not self.facts.works(group))
 
+    @cached_property
+    def _held(self) -> Mapping[str, Counter[str]]:
+        """The records that a group has not read and all others that stay have, by group and topic."""
+        return self.facts.held(self.leaving)
+
     # --- groups
 
     def _idle_groups(self, collector: Collector) -> None:
@@ -218,9 +223,9 @@ class _Analysis:
         rule = _Rule(GroupRemoval, "idle-groups", self._removal_spec)
         found = self._decided(collector, rule, names, DeleteGroup)
         self.idle = {group: removal for group, (removal,), _all in found if not collector.is_ignored(group)}
-        held = {} if self.facts.unknown_consumers is not None else self.facts.held(self.leaving)
         for group, removal in self.idle.items():
-            identifier = self._add_idle_group(collector, removal, held.get(group, Counter()))
+            held = Counter[str]() if self.facts.unknown_consumers is not None else self._held.get(group, Counter())
+            identifier = self._add_idle_group(collector, removal, held)
             self.candidates[identifier] = rule, [removal]
         listed = sum(group.listed is True for group in snapshot.groups.values())
         share = math.floor(listed * self.facts.cluster.limit(GROUPS_PERCENT) / 100)
@@ -260,7 +265,7 @@ class _Analysis:
         )
 
     def _lagging_groups(self, collector: Collector) -> None:
-        for group, held in sorted(self.facts.held(self.leaving).items()):
+        for group, held in sorted(self._held.items()):
             for topic, records in held.items() if group not in self.leaving else ():
                 read = self.facts.topics[topic]
                 if isinstance(read, Unknown) or records < read.records * _HELD_SHARE:
@@ -343,12 +348,12 @@ class _Analysis:
         read, records = self.facts.topics[topic], sum(purge.records_max for purge in purges)
         assert isinstance(read, ReadTopic)
         size = f"{_share(records, read.records, purges[0].noun)} on {count(len(purges), 'partition')}"
-        waits_for = sorted(read.readers & self.leaving)
+        leaving = sorted(read.readers & self.leaving)
         evidence = [f"{size} {_have(records)} been read by {_groups(groups)}"]
-        if waits_for:
-            evidence.append(f"they go once {_groups(waits_for)} is removed; no other group reads the topic")
-        else:
-            evidence.append("no other group reads the topic")
+        if behind := [group for group in leaving if self._held.get(group, Counter())[topic]]:
+            evidence.append(f"they go once {_groups(behind)} {'is' if len(behind) == 1 else 'are'} removed")
+        but = f" but those to be removed: {_groups(leaving)}" if leaving else ""
+        evidence.append(f"no other group reads the topic{but}")
         read_once = is_repartition(topic)
         if read_once:
             evidence.append("the name is that of a repartition topic of Kafka Streams, whose records are read once")

@@ -1,12 +1,17 @@
 """The report of suggestions: every finding with its evidence, folded, and what is left out counted."""
 
 from dataclasses import replace
+from pathlib import Path
+
+import pytest
 
 from reconciler.companions.html.page import write_html
+from reconciler.companions.suggest import command, drafts
 from reconciler.companions.suggest.command import LINES_MAX, fitting_lines
 from reconciler.companions.suggest.findings import FindingKind, Suggestions
 from reconciler.companions.suggest.report import suggest_report
 from reconciler.companions.suggest.rules import suggest
+from reconciler.errors import OutputUnwritten
 from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.report.document import SUGGESTIONS, Document
 from reconciler.report.markdown import write_markdown
@@ -105,3 +110,16 @@ def test_the_tile_counts_what_the_sentence_counts() -> None:
             assert sum(item.counts["finding"] for item in items) == drafted
             document = Document(kind=SUGGESTIONS, trees=lambda _view, tree=tree: [tree], values=())
             assert f"<b>{drafted} findings</b>" in "".join(write_html(document))
+
+
+def test_a_full_disk_leaves_no_half_of_the_manifests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty file refused the next run, which overwrites no file."""
+
+    def fail(*_arguments: object, **_more: object) -> str:
+        raise OSError(28, "No space left on device")
+
+    suggestions = of(SHARED)
+    monkeypatch.setattr(drafts, "file_text", fail)
+    with pytest.raises(OutputUnwritten, match="No space left"):
+        command._write(tmp_path / "first.yaml", suggestions, drafts.policy_texts(suggestions))
+    assert list(tmp_path.iterdir()) == []

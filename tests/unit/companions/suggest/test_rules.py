@@ -82,6 +82,18 @@ def test_records_that_every_remaining_group_has_read() -> None:
     assert floor.expect_at_most == 1
 
 
+def test_records_go_once_the_groups_that_are_behind_are_removed() -> None:
+    """A group that leaves and has read them holds nothing back: the plan deletes them while it is still there."""
+    readers = (reader("billing", 90), reader("old-etl", 20), reader("done", 95))
+    idle = (group(name, idle=6 * DAY) for name in ("old-etl", "done"))
+    busy = group("billing", idle=HOUR, state=GroupState.STABLE)
+    finding = found(suggest(snapshot(partition("orders", readers=readers), busy, *idle)), FindingKind.READ_RECORDS)
+    assert finding["orders"].evidence[1:] == (
+        'they go once "old-etl" is removed',
+        'no other group reads the topic but those to be removed: "done", "old-etl"',
+    )
+
+
 def test_an_ignored_idle_group_stays_a_reader() -> None:
     suggestions = suggest(SHARED, ignored=["idle-group/old-etl", "leader/gone"])
     assert suggestions.of(FindingKind.IDLE_GROUP).findings == ()
