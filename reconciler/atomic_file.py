@@ -12,10 +12,11 @@ def write_file(path: Path, pieces: Iterable[str], *, mode: int) -> None:
     write_bytes(path, (piece.encode("ascii") for piece in pieces), mode=mode)
 
 
-def write_bytes(path: Path, pieces: Iterable[bytes], *, mode: int) -> None:
+def write_bytes(path: Path, pieces: Iterable[bytes], *, mode: int | None) -> None:
     """Write and flush bytes. A link stays one; pipes and devices are written to.
 
-    Raises OSError, also for a pipe that nothing reads.
+    `mode`: None leaves that of an earlier file, and a new one has that of `open`. Raises OSError, also
+    for a pipe that nothing reads.
     """
     # Before it is resolved: /dev/stdout leads to the name of a pipe, where no file is.
     if path.exists() and not stat.S_ISREG(path.stat().st_mode):
@@ -24,6 +25,9 @@ def write_bytes(path: Path, pieces: Iterable[bytes], *, mode: int) -> None:
         return
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
+    if mode is None:
+        os.umask(mask := os.umask(0o077))
+        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~mask
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     draft = Path(name)
     try:

@@ -6,7 +6,6 @@ import logging
 import os
 import shutil
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -14,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from reconciler.atomic_file import open_at_once
+from reconciler.atomic_file import write_bytes
 from reconciler.cli.log_lines import write_line
 from reconciler.cli.progress import ProgressBar, ProgressDisplay, StepLines, hidden, shown, shows_bar
 from reconciler.cli.settings import Settings
@@ -181,9 +180,8 @@ def write_files(settings: Settings, document: Document) -> None:
         if output in document.kind.formats:
             with write_errors(f"--output-file {path}"):
                 _check_no_manifest(path)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                with open(path, "w", encoding="utf-8", opener=open_at_once) as stream:
-                    stream.writelines(texts(_render(settings, document, output), color=False))
+                lines = texts(_render(settings, document, output), color=False)
+                write_bytes(path, (line.encode() for line in lines), mode=None)
 
 
 def texts(rendered: Rendered, *, color: bool) -> Iterator[str]:
@@ -268,11 +266,15 @@ def prepare(settings: Settings, kind: Kind, *files: Path | None) -> None:
     from reconciler.codec import read_kind  # what reads documents, which `help` does without
 
     paths = list(filter(None, (*(file.path for file in settings.output_file or ()), *files)))
-    for place, number in Counter(Path(os.path.realpath(path)) for path in paths).items():
-        if number > 1 and (place.is_file() or not place.exists()):
-            raise UsageError(f"{place} is named for two outputs, and one would replace the other: name a file for each")
+    places = set[Path]()
     for path in paths:
         try:
+            place = Path(os.path.realpath(path))
+            if place in places and (place.is_file() or not place.exists()):
+                raise UsageError(
+                    f"{place} is named for two outputs, and one would replace the other: name a file for each"
+                )
+            places.add(place)
             present = next(place for place in (path, *path.parents) if place.exists())
             if present != path and not present.is_dir():
                 raise NotADirectoryError(errno.ENOTDIR, f"{present} is not a folder")

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import nullcontext
 from importlib import metadata
 from pathlib import Path
@@ -17,11 +18,12 @@ from reconciler.cli import console, converge
 from reconciler.cli.app import run
 from reconciler.cli.apply import show_applied
 from reconciler.cli.settings import OutputFile, Settings
-from reconciler.errors import ClusterUnreachable, ExitCode, Refused, UsageError, WrongCluster
+from reconciler.errors import ClusterUnreachable, ExitCode, OutputUnwritten, Refused, UsageError, WrongCluster
 from reconciler.model.outcome import Outcome, Status
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.plan import plan_file
 from reconciler.report.document import RESULTS, Format
+from reconciler.report.results import results_document
 from tests import rendering
 from tests.command import environment
 from tests.strategies.examples import blocked, plan, purge, removal
@@ -75,6 +77,15 @@ def test_a_folder_in_place_of_a_file_is_named_so(tmp_path: Path) -> None:
         console.prepare(Settings(), RESULTS, tmp_path)
 
 
+def test_an_output_below_a_folder_that_is_gone_is_no_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkout was replaced below the shell that stands in it."""
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(UsageError, match=r"d\.json cannot be written: No such file or directory; nothing was done"):
+        console.prepare(Settings(), RESULTS, Path("d.json"))
+
+
 @pytest.mark.parametrize("option", ["--out", "--output-file", "--metrics"])
 def test_an_output_never_replaces_a_manifest(option: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`plan --out policy.yaml` replaced the policy, and every other file that is not a plan."""
@@ -104,6 +115,25 @@ def test_an_output_of_another_command_never_replaces_results(
     assert run([verb, str(folder), "--cluster", "one", option, value]) == ExitCode.USAGE
     assert path.read_bytes() == before
     assert ": ;" not in capsys.readouterr().err
+
+
+def test_an_output_file_is_whole_or_the_earlier_one(tmp_path: Path) -> None:
+    """A full disk emptied the report that the next `drift --previous` reads: every date of drift was lost."""
+
+    def cut() -> Iterator[str]:
+        yield "{"
+        raise OSError(28, "No space left on device")
+
+    path = tmp_path / "drift.json"
+    path.write_text("before")
+    path.chmod(0o640)
+    settings = Settings(output_file=[OutputFile(Format.JSON, path)])
+    with pytest.raises(OutputUnwritten, match="No space left"):
+        console.write_files(settings, results_document(HEADER, [], cut))
+    assert path.read_text() == "before"
+    console.write_files(settings, results_document(HEADER, [], lambda: ["after"]))
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("after", 0o640)
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_two_outputs_have_two_files(tmp_path: Path) -> None:
