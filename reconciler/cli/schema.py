@@ -23,15 +23,16 @@ def schema(
     outdated = {
         path: text
         for name, text in texts.items()
-        if not (path := directory / name).is_file() or path.read_text(encoding="utf-8") != text
+        if not (path := directory / name).is_file() or path.read_bytes() != text.encode()
     }
     if check:
         for path in outdated:
             state = "outdated" if path.is_file() else "missing"
             console.print_error(f"{path} is {state}: run `reconciler schema {directory}` and commit the file")
         return ExitCode.ERROR if outdated else ExitCode.DONE
-    directory.mkdir(parents=True, exist_ok=True)
-    for path, text in outdated.items():
-        path.write_text(text, encoding="utf-8")
+    with console.write_errors(str(directory)):
+        directory.mkdir(parents=True, exist_ok=True)
+        for path, text in outdated.items():
+            path.write_text(text, encoding="utf-8")
     console.write(f"{len(outdated)} of {len(texts)} schemas written to {directory}/\n")
     return ExitCode.DONE

@@ -87,6 +87,9 @@ def test_only_outdated_files_are_written(tmp_path: Path, capsys: pytest.CaptureF
     assert run(["schema", str(tmp_path / "schemas"), "--check"]) == 1
     assert "waiver.json is outdated" in capsys.readouterr().err
     assert written().startswith(f"1 of {total} ")
+    (tmp_path / "file").write_bytes(b"\xff")
+    assert run(["schema", str(tmp_path / "file")]) == 1
+    assert "file could not be written: File exists" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", sorted(schema.schemas()))
