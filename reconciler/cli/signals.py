@@ -1,4 +1,4 @@
-"""Handles SIGINT and SIGTERM during apply.
+"""Handles SIGINT, SIGTERM and, of a terminal that closes, SIGHUP during apply.
 
 The first signal stops new requests and waits for those in flight; the second ends the process. It
 then exits with 130 if no request was sent, else with 5, because the outcome is unknown.
@@ -15,7 +15,7 @@ from reconciler.cli.log_lines import JsonLines
 from reconciler.cli.progress import ERASE_LINE, shows_bar
 from reconciler.errors import ExitCode
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _STOPPING = "stopping: no new request is sent; waiting for requests in flight (press again to exit at once)\n"
 _WRITE_LIMIT_S = 0.5
 """How long the end waits for a terminal that stalls."""
@@ -39,7 +39,9 @@ class SignalState:
         """Count the signals whose numbers come through a pipe. The second one ends the process."""
         erase = ERASE_LINE if shows_bar() else ""  # a bar may be on the line
         while numbers := os.read(read_fd, 64):
-            for _signal in filter(_SIGNALS.__contains__, numbers):
+            for number in filter(_SIGNALS.__contains__, numbers):
+                if number == signal.SIGHUP and self._count:
+                    continue  # a shell sends that of its terminal once more
                 self._count += 1
                 # In its own thread: the next signal must be received even if the reader of stderr
                 # stalls. Not with print(): the main thread may hold the buffer's lock.
@@ -64,8 +66,9 @@ def handle_signals() -> Iterator[SignalState]:
     state = SignalState()
     read_fd, write_fd = os.pipe()
     os.set_blocking(write_fd, False)
-    # A handler that does nothing, because the default one would end the process.
-    previous_handlers = {number: signal.signal(number, lambda *_: None) for number in _SIGNALS}
+    # A handler that does nothing, because the default one would end the process. nohup ignores SIGHUP.
+    ours = (n for n in _SIGNALS if n != signal.SIGHUP or signal.getsignal(n) != signal.SIG_IGN)
+    previous_handlers = {number: signal.signal(number, lambda *_: None) for number in ours}
     previous_fd = signal.set_wakeup_fd(write_fd, warn_on_full_buffer=False)
     listener = threading.Thread(target=state.listen, args=(read_fd,), name="signals", daemon=True)
     listener.start()

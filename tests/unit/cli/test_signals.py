@@ -41,6 +41,28 @@ def test_signals_that_another_thread_receives(state: str, code: int) -> None:
     assert result.stderr.count("stopping: no new request is sent") == 1
 
 
+HANG_UP = """
+import os, signal, sys, time
+from reconciler.cli.signals import handle_signals
+
+signal.signal(signal.SIGHUP, getattr(signal, sys.argv[1]))
+with handle_signals() as interrupts:
+    for _ in range(2):
+        os.kill(os.getpid(), signal.SIGHUP)
+        time.sleep(0.2)
+    print(interrupts())
+"""
+
+
+@pytest.mark.parametrize(("before", "stops"), [("SIG_DFL", True), ("SIG_IGN", False)], ids=["terminal", "nohup"])
+def test_a_terminal_that_closes_stops_a_run_once(before: str, stops: bool) -> None:
+    """A connection that broke left requests without an outcome. A shell sends the signal twice."""
+    result = subprocess.run(
+        [sys.executable, "-c", HANG_UP, before], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (result.returncode, result.stdout) == (0, f"{stops}\n"), result.stderr
+
+
 def test_ctrl_c_during_the_imports_prints_no_traceback(tmp_path: Path) -> None:
     """The imports take a fifth of a second, in which Ctrl-C once printed 30 lines of them."""
     module = "import signal, time\nsignal.raise_signal(signal.SIGINT)\ntime.sleep(30)\n"
