@@ -242,7 +242,7 @@ class _Worker(Child):
         self.send(connection)
         if self.receive(_START_LIMIT_S) is None:
             self.end()
-            raise OSError(f"it was not ready after {_START_LIMIT_S:.0f} s")
+            raise OSError(f"it ended, or was not ready after {_START_LIMIT_S:.0f} s")
 
     def call(self, request: tuple[object, object, float]) -> Any:
         """The answer; None: the process crashed, or did not answer in time."""

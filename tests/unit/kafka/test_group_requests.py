@@ -261,11 +261,21 @@ def test_an_error_in_a_worker_process_has_its_name() -> None:
         session.close()
 
 
-def test_a_process_that_cannot_be_started_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As under a limit of processes: it was tried 80 times a second, with a warning each, as if a broker were silent."""
-    monkeypatch.setattr(sys, "executable", "/nonexistent")
+@pytest.mark.parametrize(
+    ("program", "reason"), [("/nonexistent", "No such file"), ("/bin/false", "it ended, or was not")]
+)
+def test_a_process_that_cannot_be_started_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, program: str, reason: str
+) -> None:
+    """As under a limit of processes: it was tried 80 times a second, with a warning each, as if a broker were silent.
+
+    Of a process that ended at once the message said that it was not ready after 60 s.
+    """
+    monkeypatch.setattr(sys, "executable", program)
     session = KafkaSession(Connection(("127.0.0.1:9",)))
-    with pytest.raises(ClusterUnreachable, match=r"no worker process could be started: .*this machine's limits"):
+    with pytest.raises(
+        ClusterUnreachable, match=rf"no worker process could be started: .*{reason}.*this machine's limits"
+    ):
         session.call_worker(divide, 1, timeout_s=30, tries=2)
     [result] = KafkaGateway(session).delete_groups(["billing"]).values()
     assert (result.code, result.sent) == ("_TRANSPORT", False)
