@@ -61,7 +61,7 @@ def snapshot(path: Path, request: ScanRequest) -> ClusterSnapshot:
     instants = sorted({instant for topic_request in request.topics for instant in topic_request.instants_ms})
     topics, partitions = {}, {}
     for name, row in document.get("topics", {}).items():
-        rows = [repeated_row for given in row.get("partitions", [{}]) for repeated_row in _repeat(given)]
+        rows = [repeated for partition_row in row.get("partitions", [{}]) for repeated in _repeat(partition_row)]
         topics[name] = _topic(name, _check_names(row, _TOPIC, name), rows)
         for number, partition_row in enumerate(rows):
             partition = _partition(number, partition_row, topics[name], instants)
@@ -134,8 +134,8 @@ def _topic(name: str, row: Mapping[str, Any], partitions: list[dict[str, Any]]) 
     policy = _fact(row.get("cleanup", ["delete"]))
     counts = [_records(partition) for partition in partitions]
     read = sum(count for count in counts if count is not None)
-    given = row.get("records", Unknown("a partition could not be read") if None in counts else read)
-    may_be_gaps = isinstance(policy, Unknown) or "compact" in policy
+    records = row.get("records", Unknown("a partition could not be read") if None in counts else read)
+    may_have_gaps = isinstance(policy, Unknown) or "compact" in policy
     readers = [partition.get("readers", {}) for partition in partitions]
     return TopicFacts(
         name=name,
@@ -144,9 +144,11 @@ def _topic(name: str, row: Mapping[str, Any], partitions: list[dict[str, Any]]) 
         partitions=len(partitions),
         cleanup_policy=policy if isinstance(policy, Unknown) else frozenset(policy),
         kept_forever=policy if isinstance(policy, Unknown) else None,
-        records=_fact(given),
-        records_min=0 if may_be_gaps else given if type(given) is int else read,
-        consumers=frozenset(row.get("consumers", (group for of in readers if "unread" not in of for group in of))),
+        records=_fact(records),
+        records_min=0 if may_have_gaps else records if type(records) is int else read,
+        consumers=frozenset(
+            row.get("consumers", (group for groups in readers if "unread" not in groups for group in groups))
+        ),
     )
 
 
@@ -154,7 +156,7 @@ def _partition(number: int, row: Mapping[str, Any], topic: TopicFacts, instants:
     _check_names(row, _PARTITION, f"{topic.name}[{number}]")
     end, replicas = _fact(row.get("end", 0)), tuple(row.get("replicas", (1, 2, 3)))
     defaults = {"log_start": 0, "last_stable_offset": end, "high_watermark": end, "leader": replicas[0]}
-    given = {name: _fact(row.get(name, default)) for name, default in defaults.items()}
+    offsets_and_leader = {name: _fact(row.get(name, default)) for name, default in defaults.items()}
     return facts.partition(
         number,
         topic=topic.name,
@@ -163,9 +165,9 @@ def _partition(number: int, row: Mapping[str, Any], topic: TopicFacts, instants:
         in_sync=tuple(row.get("in_sync", replicas)),
         offsets_at={instant: _answer(row.get("at", {}), instant) for instant in instants},
         readers=_readers(row.get("readers", {}), topic),
-        readers_below=_fact(row.get("readers_below", given["last_stable_offset"])),
+        readers_below=_fact(row.get("readers_below", offsets_and_leader["last_stable_offset"])),
         last_purge=None if "last_purge" not in row else NOW_MS - duration_ms(row["last_purge"]),
-        **given,
+        **offsets_and_leader,
     )
 
 
