@@ -18,7 +18,7 @@ def write_bytes(path: Path, pieces: Iterable[bytes], *, mode: int | None) -> Non
     `mode`: None leaves that of an earlier file, and a new one has that of `open`. Raises OSError, also
     for a pipe that nothing reads.
     """
-    # Before it is resolved: /dev/stdout leads to the name of a pipe, where no file is.
+    # Before it is resolved: /dev/stdout resolves to a name such as pipe:[12], and no file has this name.
     if path.exists() and not stat.S_ISREG(path.stat().st_mode):
         with open(path, "wb", opener=open_at_once) as stream:
             stream.writelines(pieces)

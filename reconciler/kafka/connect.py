@@ -156,8 +156,9 @@ def create(
     """Open a client. `settings` win over the connection's properties.
 
     Raises ClusterUnreachable where a property is refused, no token comes, or no thread can be started.
-    Futures of an admin client finish without `poll`; the library's log and errors need it. A producer asks brokers to create a missing topic,
-    whatever the configuration: check that the topic exists before writing.
+    Futures of an admin client finish without `poll`; the library's log and errors need it. A producer
+    asks brokers to create a missing topic, whatever the configuration: check that the topic exists
+    before writing.
     """
     add_references(connection.references)
     _LOG.debug("client_class=%s", client_class.__name__)

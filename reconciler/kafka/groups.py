@@ -65,11 +65,11 @@ def read_groups(
 
     `listed` False needs a provably complete listing and the group's coordinator: while a
     coordinator moves, no broker lists its groups and no error says so. The listing has the type and
-    state of a listed group, so its coordinator answers only for the commits; those that an open
-    transaction may replace are Unknown. Unless `cluster_id` is
-    None, every fact is Unknown where another cluster answers, or one that does not tell its id: the
-    same name there is another group. While the brokers list their groups, a worker process connects
-    to them. `removed`, `hidden`: as in `model.ports.Gateway`. Raises ClusterUnreachable.
+    state of a listed group, so its coordinator answers only for the commits. If an open transaction
+    may replace one of them, all commits of the group are Unknown. Unless `cluster_id` is None, every
+    fact is Unknown where another cluster answers, or one that does not tell its id: the same name
+    there is another group. While the brokers list their groups, a worker process connects to them.
+    `removed`, `hidden`: as in `model.ports.Gateway`. Raises ClusterUnreachable.
     """
     listing_deadline = Deadline.after(deadline.remaining_s * _LISTING_SHARE)
     asked = len(requested) - len(removed)

@@ -258,7 +258,7 @@ class DeleteGroup(Operation):
         return "it is not listed any more"
 
     def check(self, observation: Observation) -> None:
-        """Test that it is listed and EMPTY, with the same type and commits, and no newer record."""
+        """Test that it is listed and EMPTY, with the same type and commits, and no newer record or open transaction."""
         name = f"group {quoted(self.group)}"
         facts = observation.snapshot.groups.get(self.group)
         if facts is None or not known(facts.listed, f"whether {name} exists"):
