@@ -568,12 +568,14 @@ def test_a_leaderless_partition_waits_for_its_leader(cluster: FakeCluster, tmp_p
 
 
 def test_requests_are_split_by_leader(cluster: FakeCluster, tmp_path: Path) -> None:
-    """A leader moved since the plan: each DeleteRecords has partitions of one leader only."""
+    """A leader moved since the plan: each DeleteRecords has partitions of one leader only, and none waits for a retry."""
     cluster.partition(OTHER).leader = cluster.partition(AT).leader
     actions = [purge(cluster, AT, 60), purge(cluster, OTHER, 60)]
-    cluster.partition(OTHER).leader = 3
-    assert {outcome.status for outcome in run(cluster, actions, tmp_path).outcomes} == {Status.APPLIED}
+    cluster.partition(OTHER).leader, clock = 3, FakeClock()
+    outcomes = run(cluster, actions, tmp_path, clock=clock).outcomes
+    assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
     assert sorted(len(request.subjects) for request in cluster.requests) == [1, 1]
+    assert clock() == START_MS
 
 
 def test_the_order_is_elections_groups_records(cluster: FakeCluster, tmp_path: Path) -> None:
