@@ -187,7 +187,7 @@ class KafkaGateway:
     def _call_worker(
         self, work: Work[Argument, dict[Item, ItemResult]], request: Argument, items: Collection[Item]
     ) -> Mapping[Item, ItemResult]:
-        """Return the result of each item of a request from a worker process. It may be sent where that fails."""
+        """Return the result of each item of a request from a worker process. It may be sent where the process fails."""
         if not items:
             return {}
         try:

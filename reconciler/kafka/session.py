@@ -195,22 +195,23 @@ class KafkaSession:
                 break
             with self._lock:
                 worker = self._idle_workers.pop() if self._idle_workers else None
+            if worker is None:
+                remaining_s = deadline.remaining_s
+                try:
+                    worker = _Worker(self.connection)
+                except OSError as error:
+                    message = f"no worker process could be started: {error}; see this machine's limits"
+                    raise ClusterUnreachable(message) from None
+                # The start of a process says nothing about the brokers' patience.
+                deadline = Deadline.after(remaining_s)
             answer: Result | ReconcilerError | None = None
             try:
-                if worker is None:
-                    remaining_s = deadline.remaining_s
-                    worker = _Worker(self.connection)
-                    # The start of a process says nothing about the brokers' patience.
-                    deadline = Deadline.after(remaining_s)
                 answer = worker.call((work, argument, deadline.remaining_s))
-            except OSError as error:
-                message = f"no worker process could be started: {error}; see this machine's limits"
-                raise ClusterUnreachable(message) from None
             finally:
                 # A late answer would be taken for the answer to the next request.
-                if answer is None and worker is not None:
+                if answer is None:
                     worker.end()
-            if answer is not None and worker is not None:
+            if answer is not None:
                 with self._lock:
                     self._idle_workers.append(worker)
                 if isinstance(answer, ReconcilerError):

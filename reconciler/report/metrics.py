@@ -89,7 +89,7 @@ class Metrics(Collector):
 
     def write(self, path: Path) -> None:
         """Write the text format, for the textfile collector or a push: whole or not at all. Raises OSError."""
-        write_bytes(path, [generate_latest(self._registry)], mode=0o644)
+        write_bytes(path, [generate_latest(self._registry)], mode=None)
 
     @contextmanager
     def serve(self, host: str, port: int) -> Iterator[int]:
