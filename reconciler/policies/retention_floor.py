@@ -26,7 +26,7 @@ from reconciler.operations.touchable import check_not_kept_forever, check_record
 from reconciler.policies import fields
 from reconciler.policies.base import Guards, ManifestModel, Policy, Subjects, first_pattern, reviewed_only_schema
 from reconciler.policies.fields import optional, required, where
-from reconciler.policies.floor_consumers import FloorConsumers, names_of
+from reconciler.policies.floor_consumers import FloorConsumers, FloorTarget, names_of
 from reconciler.policies.timestamps import Hold, TimeRule, check_ages, find_hold
 from reconciler.policies.validation import FieldPath, ValidationIssue
 from reconciler.text.escape import quoted
@@ -310,56 +310,87 @@ class FloorEvaluator:
 
     def decide(self, address: Address, partition: TopicPartition) -> Decision:
         """Return what the rules, the consumers and the clock say of one partition. Raises BlockReason."""
-        keep, policy, facts = self.keep, self.policy, self.snapshot.partitions.get(partition)
+        declared_at, facts = self.policy.declared_at, self.snapshot.partitions.get(partition)
         observed = observe_partition(partition, facts)
         assert facts is not None
-        log_start, end = observed.log_start, observed.last_stable_offset
+        log_start, now_ms = observed.log_start, self.snapshot.observed_at_ms
+        if self._keeps_all(partition, observed):
+            end = observed.last_stable_offset
+            return Satisfied(address, f"the log starts at {log_start}, and what is committed ends at {end}")
+        rules = list(self._rules(facts, observed))
+        # Of two equal ones, a rule that no timestamp of the future holds back.
+        lowest = min(rules, key=lambda rule: (rule.offset, rule.time is not None))
+        hold = self._find_hold(lowest, rules, facts, observed)
+        if lowest.offset <= log_start and hold is None:
+            return Satisfied(address, f"{lowest.words}; the log starts at {log_start}")
+        if lowest.offset <= log_start and hold is not None:
+            if hold.overdue:
+                raise BlockReason("B217", hold.words, next_step=hold.next_step)
+            return Waiting(address=address, declared_at=declared_at, reason=hold.words)
+        target = self.consumers.respect(lowest.offset, facts, observed)
+        reason = "; ".join(self._reasons(rules, lowest, hold, target, partition.topic))
+        if target.before_offset <= log_start:
+            return self._held_back(address, rules, target, log_start, reason)
+        if wait := purge_wait(partition, facts.last_purge, self.guard.every_ms, now_ms):
+            return Waiting(address=address, declared_at=declared_at, reason=f"{reason}; {wait[0]}", until_ms=wait[1])
+        times = [rule.time for rule in rules if rule.time is not None]
+        check_ages(facts, observed, target.before_offset, times, now_ms)
+        return self._deletion(address, facts, observed, rules, target, reason)
+
+    def _keeps_all(self, partition: TopicPartition, observed: ObservedPartition) -> bool:
+        """Return whether nothing is there to lose, and nothing that holds the floor back. Raises BlockReason."""
+        keep, end = self.keep, observed.last_stable_offset
         if keep.topic_id is not None and keep.topic_id != observed.topic_id:
             pinned = f"the manifest's offsets are for {keep.topic_id}"
             raise BlockReason("B209", f"{partition.topic} has topic id {observed.topic_id}, {pinned}")
         from_offset = None if keep.from_offset is None else keep.from_offset[partition.partition]
         has_times = keep.newer_than is not None or keep.since is not None
         may_be_held = observed.high_watermark > end and has_times and keep.unread_by is None
-        if end <= log_start and not may_be_held and (from_offset is None or from_offset <= end):
-            return Satisfied(address, f"the log starts at {log_start}, and what is committed ends at {end}")
-        rules = list(self._rules(facts, observed))
-        # Of two equal ones, a rule that no timestamp of the future holds back.
-        lowest = min(rules, key=lambda rule: (rule.offset, rule.time is not None))
-        hold = self._find_hold(lowest, rules, facts, observed)
-        if lowest.offset <= log_start:
-            if hold is None:
-                return Satisfied(address, f"{lowest.words}; the log starts at {log_start}")
-            if hold.overdue:
-                raise BlockReason("B217", hold.words, next_step=hold.next_step)
-            return Waiting(address=address, declared_at=policy.declared_at, reason=hold.words)
-        target = self.consumers.respect(lowest.offset, facts, observed)
-        before_offset, accepted, lagging = target.before_offset, target.accepted, target.holding
-        words, next_step = self.consumers.advice(lagging) if lagging else ("", "")
-        needs = "still needs everything from"
-        clamp = (f"{name_consumer(lagging[0])} {needs} {before_offset}{words}",) if lagging else ()
-        higher = (f"{rule.name} alone: {rule.offset}" for rule in rules if rule is not lowest)
-        topic = self.snapshot.topics.get(partition.topic)
-        by_default = topic is not None and topic.kept_forever is KeptForever.BROKER
-        kept = ("the brokers' default keeps it for ever (the topic itself sets nothing)",) if by_default else ()
-        held = () if hold is None else (hold.words,)
-        reason = "; ".join((lowest.words, *higher, *clamp, *kept, *held))
-        if before_offset <= log_start:
-            # Only a clamp lowers the target: nothing may go until these groups have read more.
-            held_by = names_of(reader for reader in lagging if reader.committed <= log_start)
-            if log_start < min(rule.before for rule in rules):
-                raise BlockReason("B204", reason, next_step=next_step, held_by=held_by)
-            return Waiting(address=address, declared_at=policy.declared_at, reason=reason, held_by=held_by)
-        now_ms, every_ms = self.snapshot.observed_at_ms, self.guard.every_ms
-        if wait := purge_wait(partition, facts.last_purge, every_ms, now_ms):
-            reason = f"{reason}; {wait[0]}"
-            return Waiting(address=address, declared_at=policy.declared_at, reason=reason, until_ms=wait[1])
-        check_ages(facts, observed, before_offset, [rule.time for rule in rules if rule.time is not None], now_ms)
+        return end <= observed.log_start and not may_be_held and (from_offset is None or from_offset <= end)
+
+    def _reasons(
+        self, rules: Sequence[RuleOffset], lowest: RuleOffset, hold: Hold | None, target: FloorTarget, topic: str
+    ) -> Iterator[str]:
+        """Yield why the target is what it is: the lowest rule, the others, a clamp, and what else a reader should know."""
+        yield lowest.words
+        yield from (f"{rule.name} alone: {rule.offset}" for rule in rules if rule is not lowest)
+        if target.holding:
+            words, _next_step = self.consumers.advice(target.holding)
+            yield f"{name_consumer(target.holding[0])} still needs everything from {target.before_offset}{words}"
+        facts = self.snapshot.topics.get(topic)
+        if facts is not None and facts.kept_forever is KeptForever.BROKER:
+            yield "the brokers' default keeps it for ever (the topic itself sets nothing)"
+        if hold is not None:
+            yield hold.words
+
+    def _held_back(
+        self, address: Address, rules: Sequence[RuleOffset], target: FloorTarget, log_start: int, reason: str
+    ) -> Waiting:
+        """Return that nothing may go until the groups of a clamp have read more. Raises BlockReason once overdue."""
+        held_by = names_of(reader for reader in target.holding if reader.committed <= log_start)
+        if log_start < min(rule.before for rule in rules):
+            _words, next_step = self.consumers.advice(target.holding)
+            raise BlockReason("B204", reason, next_step=next_step, held_by=held_by)
+        return Waiting(address=address, declared_at=self.policy.declared_at, reason=reason, held_by=held_by)
+
+    def _deletion(
+        self,
+        address: Address,
+        facts: PartitionFacts,
+        observed: ObservedPartition,
+        rules: Sequence[RuleOffset],
+        target: FloorTarget,
+        reason: str,
+    ) -> DeleteRecords:
+        """Return the deletion of what lies below a target, with what bounds its effect. Raises LookupNeeded."""
+        before_offset, end = target.before_offset, observed.last_stable_offset
+        topic = self.snapshot.topics.get(facts.partition.topic)
         # An excepted group with an unknown position may miss records, so the rule answers for none.
         consumed_by_named = (
-            keep.unread_by is not None
+            self.keep.unread_by is not None
             and self.guard.consumers is LagPolicy.BLOCK
-            and not accepted
-            and self.unknown_with_excluded.of(partition.topic) is None
+            and not target.accepted
+            and self.unknown_with_excluded.of(facts.partition.topic) is None
         )
         is_compacted = topic is None or isinstance(topic.cleanup_policy, Unknown) or "compact" in topic.cleanup_policy
         # Without its topic of transactions a cluster has never had one. A finished one leaves no other trace.
@@ -369,18 +400,18 @@ class FloorEvaluator:
             gaps_above, words = count_gaps(facts, before_offset, end)
         return DeleteRecords(
             address=address,
-            declared_at=policy.declared_at,
+            declared_at=self.policy.declared_at,
             reason="; ".join((reason, words)) if words else reason,
-            mode=policy.mode,
-            partition=partition,
+            mode=self.policy.mode,
+            partition=facts.partition,
             before_offset=before_offset,
             seen=observed,
             empty_tail=target.empty_tail,
-            guard=replace(self.guard, accepted=accepted) if accepted else self.guard,
+            guard=replace(self.guard, accepted=target.accepted) if target.accepted else self.guard,
             consumed_by_named=consumed_by_named,
             # A fixed floor always counts as drift, a moving one once it was due `driftAfter` ago.
-            drift=log_start < min(before_offset, *(rule.before for rule in rules)),
-            caveat=self.consumers.caveat(partition.topic),
+            drift=observed.log_start < min(before_offset, *(rule.before for rule in rules)),
+            caveat=self.consumers.caveat(facts.partition.topic),
             may_have_gaps=is_compacted or may_have_aborted,
             gaps_above=gaps_above,
         )
