@@ -6,8 +6,10 @@ connects. Only the Connection holds the values; its repr hides them.
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from itertools import chain
 from urllib.parse import urlsplit
 
 from reconciler.errors import SecretMissing
@@ -42,84 +44,95 @@ def resolve(cluster: Cluster, *, timeout_s: float = 30.0, environment: Mapping[s
     Paths are relative to the folder of secrets. `environment`: by default that of the process. Raises
     SecretMissing (M501), which names everything that is missing or not allowed.
     """
-    identity = str(cluster.spec.tokens or cluster.spec.client.get("sasl.oauthbearer.metadata.authentication.type"))
+    spec = cluster.spec
+    identity = str(spec.tokens or spec.client.get("sasl.oauthbearer.metadata.authentication.type"))
     allowed = environment.get(ALLOW_SERVERS) or _IDENTITY_SERVERS.get(identity, "*")
-    servers_allowed = [pattern.strip() for pattern in allowed.split(",")]
-    problems: list[str] = []
-    references: dict[str, str] = {}
+    resolution = _Resolution(environment, [pattern.strip() for pattern in allowed.split(",")])
+    servers = [resolution.servers(f"bootstrapServers[{n}]", entry) for n, entry in enumerate(spec.bootstrap_servers)]
+    properties = {name: resolution.property(name, value) for name, value in spec.client.items()}
+    if url := properties.get(_TOKEN_ENDPOINT):
+        address = urlsplit(url).netloc
+        address = address if re.search(r":\d+$", address) else f"{address}:443"
+        resolution.check_address(f"client.{_TOKEN_ENDPOINT}", url, address)
+    if resolution.problems:
+        problems = "; ".join(resolution.problems)
+        raise SecretMissing(
+            f"M501 {cluster.address} ({cluster.declared_at}): {problems}: set it where this command runs"
+        )
+    return Connection(
+        bootstrap_servers=tuple(chain.from_iterable(servers)),
+        properties=properties,
+        timeout_s=timeout_s,
+        references=resolution.references,
+        tokens=spec.tokens or "",
+        unresolved={
+            name: value for name, value in spec.client.items() if isinstance(value, str) and REFERENCE.search(value)
+        },
+    )
 
-    def resolve_text(text: str, field_name: str) -> str:
+
+@dataclass(frozen=True, slots=True)
+class _Resolution:
+    """What the references of one Cluster stand for. `servers_allowed`: patterns of host:port.
+
+    `problems`: what is missing or not allowed. `references`: values, and the reference of each.
+    """
+
+    environment: Mapping[str, str]
+    servers_allowed: Sequence[str]
+    problems: list[str] = field(default_factory=list)
+    references: dict[str, str] = field(default_factory=dict)
+
+    def text(self, field_name: str, text: str) -> str:
+        """Return a text with the values of its references; one that has none leaves nothing."""
+
         def value(match: re.Match[str]) -> str:
             try:
-                resolved = value_of(match, environment)
+                resolved = value_of(match, self.environment)
             except UnresolvedReference as reason:
-                problems.append(f"spec.{field_name}: {reason}")
+                self.problems.append(f"spec.{field_name}: {reason}")
                 return ""
-            references[resolved] = match[0]
+            self.references[resolved] = match[0]
             return resolved
 
         return REFERENCE.sub(value, text)
 
-    def resolve_servers(entry: str, index: int) -> list[str]:
+    def servers(self, field_name: str, entry: str) -> Sequence[str]:
+        """Return the addresses of an entry. One variable may hold several, as for most tools."""
         if not REFERENCE.fullmatch(entry):
-            check_address(f"bootstrapServers[{index}]", entry, entry)
+            self.check_address(field_name, entry, entry)
             return [entry]
-        text = resolve_text(entry, f"bootstrapServers[{index}]")
-        # One variable may hold several servers, as for most tools.
+        text = self.text(field_name, entry)
         servers = [server.strip() for server in text.split(",") if server.strip()]
         if text and not (servers and all(map(is_server, servers))):
-            problems.append(
-                f"spec.bootstrapServers[{index}]: {entry} holds no host:port, or several with commas between"
-            )
+            self.problems.append(f"spec.{field_name}: {entry} holds no host:port, or several with commas between")
         for number, server in enumerate(servers):
             name = entry if len(servers) == 1 else f"{entry}[{number}]"
-            check_address(f"bootstrapServers[{index}]", name, server)
-            references[server] = name
-            references.setdefault(server.rpartition(":")[0].strip("[]"), name)
+            self.check_address(field_name, name, server)
+            self.references[server] = name
+            self.references.setdefault(server.rpartition(":")[0].strip("[]"), name)
         return servers
 
-    def resolve_property(name: str, value: str | int | bool) -> str:
-        if not isinstance(value, str) or PROPERTIES.get(name) is PropertyKind.BOOLEAN:
-            return str(value).lower()
+    def property(self, name: str, value: str | int | bool) -> str:
+        """Return the value of a property as the client library takes it."""
         kind = PROPERTIES.get(name)
+        if not isinstance(value, str) or kind is PropertyKind.BOOLEAN:
+            return str(value).lower()
         if kind not in (PropertyKind.FILE, PropertyKind.SENT_FILE):
-            text = resolve_text(value, f"client.{name}")
+            text = self.text(f"client.{name}", value)
             if text and not fits(name, text):
-                problems.append(f"spec.client.{name}: {value} holds characters that this property does not accept")
+                self.problems.append(f"spec.client.{name}: {value} holds characters that this property does not accept")
             return text
         try:
-            return str(find_file(value, environment, CERTIFICATE_DIRS if kind is PropertyKind.FILE else ()))
+            return str(find_file(value, self.environment, CERTIFICATE_DIRS if kind is PropertyKind.FILE else ()))
         except UnresolvedReference as reason:
-            problems.append(f"spec.client.{name}: {reason}")
+            self.problems.append(f"spec.client.{name}: {reason}")
             return ""
 
-    def check_address(field_name: str, text: str, address: str) -> None:
-        if not any(_matches(address.lower(), pattern.lower()) for pattern in servers_allowed):
-            problems.append(
-                f"spec.{field_name}: {text} is not one of {', '.join(filter(None, servers_allowed)) or 'none'}, which {ALLOW_SERVERS} allows: nothing "
-                "is sent there"
+    def check_address(self, field_name: str, text: str, address: str) -> None:
+        """Note an address that nothing may be sent to. `text`: what the manifest writes for it."""
+        if not any(_matches(address.lower(), pattern.lower()) for pattern in self.servers_allowed):
+            allowed = ", ".join(filter(None, self.servers_allowed)) or "none"
+            self.problems.append(
+                f"spec.{field_name}: {text} is not one of {allowed}, which {ALLOW_SERVERS} allows: nothing is sent there"
             )
-
-    bootstrap = tuple(
-        server for index, entry in enumerate(cluster.spec.bootstrap_servers) for server in resolve_servers(entry, index)
-    )
-    properties = {name: resolve_property(name, value) for name, value in cluster.spec.client.items()}
-    if url := properties.get(_TOKEN_ENDPOINT):
-        address = urlsplit(url).netloc
-        check_address(f"client.{_TOKEN_ENDPOINT}", url, address if re.search(r":\d+$", address) else f"{address}:443")
-    if problems:
-        raise SecretMissing(
-            f"M501 {cluster.address} ({cluster.declared_at}): {'; '.join(problems)}: set it where this command runs"
-        )
-    return Connection(
-        bootstrap_servers=bootstrap,
-        properties=properties,
-        timeout_s=timeout_s,
-        references=references,
-        tokens=cluster.spec.tokens or "",
-        unresolved={
-            name: value
-            for name, value in cluster.spec.client.items()
-            if isinstance(value, str) and REFERENCE.search(value)
-        },
-    )
