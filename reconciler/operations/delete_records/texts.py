@@ -182,10 +182,10 @@ class DeletionTexts(Deletion):
         if moved:
             details = (f"request.before_offset: {old.before_offset} → {self.before_offset}",)
             offsets = f"from {old.before_offset} to {self.before_offset}"
-            summary = (f"first offset kept {offsets}, {count(abs(moved), 'record')}",)
+            summary = (f"first offset kept {offsets}, {count(abs(moved), self.noun)}",)
         if start < old_start:
             details += (f"seen.log_start: {old_start} → {start}",)
-            records = f"at most {count(self.records_max, 'record')}, before {old.records_max:,}"
+            records = f"at most {count(self.records_max, self.noun)}, before {old.records_max:,}"
             summary += (f"the log starts at {start}, it started at {old_start}", records)
         if not summary:
             return None

@@ -309,6 +309,9 @@ def test_a_log_with_a_lower_start_is_larger() -> None:
     (entry,) = compare(plan(old), plan(replace(new, before_offset=98_000))).entries()
     assert (entry.change, len(entry.details)) == (DecisionChange.LARGER, 2)
     assert compare(plan(new), plan(old)).tally[DecisionChange.SMALLER] == 0
+    gaps = replace(new, before_offset=98_000, may_have_gaps=True)
+    line = lines_of_comparison(plan(replace(old, may_have_gaps=True)), plan(gaps))[2]
+    assert mentions(line, "213 offsets", "98,000 offsets"), "an offset is not a record"
 
 
 def explained(address: str, *decisions: object) -> str:
