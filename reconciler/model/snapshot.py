@@ -302,7 +302,8 @@ class GroupFacts:
     topics of its members were read. `may_read`: the topics that a share group may read; None: any.
     `offsets`: its commits, sorted; only before a request. `commit_records`: the newest commit of each
     partition in `__consumer_offsets`; only of a scan. `observations`: those of the journal in their order,
-    then one of this scan; None: `__consumer_offsets` shows whether the group is idle.
+    then one of this scan; None: `__consumer_offsets` shows whether the group is idle. `commits_only`: it
+    holds commits of the group and no record of a member.
     """
 
     group: str
@@ -319,6 +320,7 @@ class GroupFacts:
     offsets: tuple[CommittedOffset, ...] | Unknown = NOT_ASKED
     commit_records: Mapping[TopicPartition, CommittedOffset] = field(default_factory=dict)
     observations: tuple[GroupObservation, ...] | Unknown | None = None
+    commits_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,6 +118,19 @@ def topics_of_streams(topics: Iterable[str], groups: Collection[str]) -> Mapping
     return owned
 
 
+def standalone_doubt(facts: GroupFacts | None) -> tuple[str, str] | None:
+    """Return why a group that looks idle may be in use, and what to do; None: it has had members, or nothing tells.
+
+    Such a group has no member whose absence shows, and librdkafka commits no offset that has not moved.
+    """
+    if facts is None or not facts.commits_only:
+        return None
+    why = (
+        "no record shows that it ever had a member: it may be of a running consumer that assigns its partitions itself"
+    )
+    return f"{why}, and commits nothing while its topics are quiet", "ask its owner"
+
+
 def state_elsewhere(group: str, type_: GroupType | Unknown, topic: str | None) -> tuple[str, str] | None:
     """Return whose group it is and what to do there, where another system holds the rest of the state.
 

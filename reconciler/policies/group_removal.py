@@ -15,7 +15,7 @@ from reconciler.model.scan_request import GroupRequest, ScanRequest
 from reconciler.model.snapshot import ClusterSnapshot, GroupState
 from reconciler.operations import Operation
 from reconciler.operations.delete_group import DeleteGroup, ObservedGroup, check_absence, check_type
-from reconciler.operations.idle_groups import idle_evidence, state_elsewhere, topics_of_streams
+from reconciler.operations.idle_groups import idle_evidence, standalone_doubt, state_elsewhere, topics_of_streams
 from reconciler.policies import fields
 from reconciler.policies.base import ManifestModel, Policy, Subjects, first_pattern, reviewed_only_schema
 from reconciler.policies.fields import optional, required, where
@@ -139,5 +139,5 @@ class GroupRemoval(Policy):
                 newest_record=newest_record,
                 observations=observations,
             ),
-            caveat="; ".join(state_elsewhere(group, type_, topic) or ()),
+            caveat="; ".join(state_elsewhere(group, type_, topic) or standalone_doubt(facts) or ()),
         )

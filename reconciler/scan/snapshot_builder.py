@@ -279,7 +279,8 @@ def group_facts(
                 unread = NO_COMMIT_YET
             facts = replace(facts, consumption_unread=unread)
         if name in with_activity:
-            facts = replace(facts, commit_records=rows.commits.get(name, {}))
+            commits_only = facts.type is GroupType.CLASSIC and row.get("may_read") == []
+            facts = replace(facts, commit_records=rows.commits.get(name, {}), commits_only=commits_only)
             facts = _with_activity(facts, row, _HIDDEN if log.hidden else log.reason_for(name), log)
         groups[name] = _with_commits(facts, row) if name in requested else facts
     return groups

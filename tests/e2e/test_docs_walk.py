@@ -107,7 +107,7 @@ def test_five_minutes_to_the_first_plan(docs_cluster: SandboxCluster, tmp_path: 
     client.produce(servers, "clicks", {0: [*[old_record] * 40, *[new_record] * 60]})
     client.produce(servers, "orders", {partition: [new_record] * 100 for partition in range(3)})
     for group in ("billing", "old-etl", "search"):
-        client.commit(servers, group, {("orders", partition): 100 for partition in range(3)})
+        client.commit(servers, group, {("orders", partition): 100 for partition in range(3)}, had_members=True)
     committed_s = time.monotonic()
     page, new_user = DOCS / "getting-started.md", NewUser(tmp_path, docs_cluster)
     outputs, github_samples = dict[str, str](), dict[str, str]()

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
@@ -91,6 +91,37 @@ def test_a_streams_group_is_removed_once_it_is_empty_and_comes_back(cluster: San
         assert purge["request"]["before_offset"] == 30, "the application continues where it was"
     finally:
         raw_groups.delete(cluster.bootstrap_servers, group)
+
+
+def test_a_running_consumer_of_a_quiet_topic_is_named(cluster: SandboxCluster, tmp_path: Path) -> None:
+    """It assigns its partitions itself, and librdkafka commits no offset that has not moved: it looks dead.
+
+    A group that had a member has a record of it, also once the member has left.
+    """
+    topic = create_topic(cluster, f"quiet-{uuid4().hex[:8]}")
+    settings = {"bootstrap.servers": cluster.bootstrap_servers, "auto.offset.reset": "earliest"}
+    settings |= {"auto.commit.interval.ms": 200}
+    groups = [f"{topic}-{part}" for part in ("alone", "left")]
+    alone, left = (Consumer({**settings, "group.id": group}) for group in groups)
+    alone.assign([TopicPartition(topic, 0, 0)])
+    left.subscribe([topic])
+    for consumer in (alone, left):
+        client.wait_until(lambda of=consumer: read_to(of, topic) == 100, 60, f"{topic} is read")
+    left.close()
+    write_manifests(tmp_path, cluster, (REMOVAL % ", ".join(groups)).replace("streams", "classic"))
+    try:
+        actions = plan_once_idle(tmp_path)["actions"]
+        assert read_to(alone, topic) == 100, "it still runs"
+    finally:
+        alone.close()
+    caveats = [action.get("caveat", "") for action in actions]
+    assert ["assigns its partitions itself" in caveat for caveat in caveats] == [True, False]
+
+
+def read_to(consumer: Consumer, topic: str) -> int:
+    """Let a consumer read on, and return its position."""
+    consumer.consume(100, 0.2)
+    return int(consumer.position([TopicPartition(topic, 0)])[0].offset)
 
 
 def test_a_topic_without_known_consumers_is_named(cluster: SandboxCluster, tmp_path: Path) -> None:

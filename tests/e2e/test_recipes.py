@@ -76,7 +76,7 @@ def topic(servers: str, name: str, old: int, new: int, *, partitions: int = 2, *
 
 
 def commit(servers: str, group: str, name: str, offset: int, partitions: int = 2) -> None:
-    client.commit(servers, group, {(name, partition): offset for partition in range(partitions)})
+    client.commit(servers, group, {(name, partition): offset for partition in range(partitions)}, had_members=True)
 
 
 def dead_groups(cluster: SandboxCluster) -> None:

@@ -49,6 +49,7 @@ _PARTITION = {
 }  # fmt: skip
 _GROUP = {
     "listed", "type", "state", "commits", "topics", "fingerprint", "idle", "newest_record", "consumption", "observed",
+    "commits_only",
 }  # fmt: skip
 
 
@@ -214,6 +215,7 @@ def _group(name: str, row: Mapping[str, Any]) -> GroupFacts:
         newest_record=newest if isinstance(newest, Unknown) else (newest[0], newest[1]),
         consumption_unread=_fact(row.get("consumption")),
         observations=tuple(_observation(name, *seen) for seen in row["observed"]) if "observed" in row else None,
+        commits_only=row.get("commits_only", False),
     )
 
 

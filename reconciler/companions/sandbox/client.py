@@ -126,11 +126,8 @@ def create_topics(bootstrap: str, topics: Iterable[Topic], *, deadline_s: float 
     for topic in topics:
         _create_topic(admin, topic, deadline_s)
     for server in bootstrap.split(","):
-        observer = admin if server == bootstrap else admin_client(server)  # a client takes 20 ms of CPU
-        for topic in topics:
-            count = topic.partitions if topic.assignment is None else len(topic.assignment)
-            what = f"{count} partitions of {topic.name} with leaders in the metadata of {server}"
-            wait_until(partial(_has_leaders, observer, topic.name, count), deadline_s, what)
+        what = f"all partitions of {', '.join(topic.name for topic in topics)} with leaders in the metadata of {server}"
+        wait_until(partial(_have_leaders, server, topics), deadline_s, what)
 
 
 def partition_states(bootstrap: str, topic: str) -> dict[int, PartitionState]:
@@ -203,11 +200,23 @@ def produce(
     return ends
 
 
-def commit(bootstrap: str, group: str, offsets: Mapping[tuple[str, int], int], *, deadline_s: float = 30) -> None:
+def commit(
+    bootstrap: str,
+    group: str,
+    offsets: Mapping[tuple[str, int], int],
+    *,
+    had_members: bool = False,
+    deadline_s: float = 30,
+) -> None:
     """Commit offsets like a consumer that assigns partitions itself: the group stays EMPTY.
 
-    Raises KafkaException for a refused partition, for example if the group has members.
+    `had_members`: after a member has joined the group and left it. Raises KafkaException for a refused
+    partition, for example if the group has members.
     """
+    if had_members:
+        topics = sorted({topic for topic, _partition in offsets})
+        with member(bootstrap, group, topics, properties={"enable.auto.commit": "false"}):
+            pass
     consumer = Consumer(consumer_properties(bootstrap, group), logger=DebugLogger())
     try:
         _retry(lambda: _commit(consumer, offsets), deadline_s)
@@ -325,9 +334,15 @@ def _create_topic(admin: AdminClient, topic: Topic, deadline_s: float) -> None:
     _retry(create, deadline_s)
 
 
-def _has_leaders(admin: AdminClient, name: str, count: int) -> bool:
-    partitions = _partition_states(admin, name)
-    return len(partitions) == count and all(partition.leader >= 0 for partition in partitions.values())
+def _have_leaders(server: str, topics: Iterable[Topic]) -> bool:
+    # A new client asks the server that it is given; later on any broker answers it.
+    present = admin_client(server).list_topics(timeout=10).topics
+    for topic in topics:
+        partitions = present[topic.name].partitions.values() if topic.name in present else ()
+        count = topic.partitions if topic.assignment is None else len(topic.assignment)
+        if len(partitions) != count or any(partition.leader < 0 for partition in partitions):
+            return False
+    return True
 
 
 def _commit(consumer: Consumer, offsets: Mapping[tuple[str, int], int]) -> None:

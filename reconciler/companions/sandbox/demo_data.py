@@ -87,7 +87,7 @@ def create_demo_data(cluster: SandboxCluster, progress: Progress = no_progress) 
     progress("creating demo data: old records, and records that all groups have read")
     produce(servers, "orders", {partition: _records(500, "order") for partition in range(12)})
     # First, because the group must be idle for some time.
-    commit(servers, "old-etl", {("orders", partition): 120 for partition in range(12)})
+    commit(servers, "old-etl", {("orders", partition): 120 for partition in range(12)}, had_members=True)
     idle_since_s = time.monotonic()
     _write_clicks(servers)
     for compacted in (topic for topic in _TOPICS if topic.configs):

@@ -36,6 +36,7 @@ from reconciler.operations.delete_group import GROUPS, GROUPS_PERCENT, DeleteGro
 from reconciler.operations.delete_records import DeleteRecords, LagPolicy
 from reconciler.operations.delete_records.deletion import TOPICS
 from reconciler.operations.elect_leader import ELECTIONS, ElectLeader
+from reconciler.operations.idle_groups import standalone_doubt
 from reconciler.policies import GroupRemoval, LeaderPolicy, Policy, RetentionFloor
 from reconciler.policies.cluster import Cluster
 from reconciler.policies.external_reader import ExternalReader
@@ -252,13 +253,15 @@ class _Analysis:
         ]
         if alone := self.facts.only_readers.get(removal.group):
             counter_evidence.append(f"it is the only group that reads {first_few(alone)}")
-        elsewhere = self.facts.state_elsewhere(removal.group)
-        counter_evidence += elsewhere
+        # What it holds back it could have read, and did not.
+        of_standalone = None if held else standalone_doubt(self.facts.snapshot.groups.get(removal.group))
+        doubts = self.facts.state_elsewhere(removal.group) or of_standalone or ()
+        counter_evidence += doubts
         confidence = Confidence.HIGH if idle_ms >= _LONG_IDLE_MS else Confidence.MEDIUM
         return collector.add(
             removal.group,
             title="remove the group",
-            confidence=confidence if idle_ms >= DEFAULT_IDLE_FOR_MS and not elsewhere else Confidence.LOW,
+            confidence=confidence if idle_ms >= DEFAULT_IDLE_FOR_MS and not doubts else Confidence.LOW,
             evidence=tuple(evidence),
             counter_evidence=tuple(counter_evidence),
             records=held.total() if self.facts.all_read else None,

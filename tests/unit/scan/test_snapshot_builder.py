@@ -260,6 +260,12 @@ def streams(members: int = 0, **columns: Any) -> Row:
             {},
             {"listed": True, "type": GroupType.CLASSIC, "state": GroupState.EMPTY, "last_activity_ms": 1_000, **KNOWN},
         ),
+        # A group without a record of a member may be that of a consumer that assigns its partitions itself.
+        *(
+            (group_row(live=True, seems="classic", may_read=topics), {}, {"commits_only": commits_only})
+            for topics, commits_only in (([], True), (None, False))
+        ),
+        (group_row(live=True, seems="consumer", may_read=None), {}, {"commits_only": False}),
         # Silence is not idleness: without records in the log, or without times.
         (group_row(log_offset=None), {}, {"last_activity_ms": "…no record", "newest_record": "…no record"}),
         (group_row(last_activity_ms=None), {}, {"last_activity_ms": "…carries a time", "newest_record": (3, 9)}),

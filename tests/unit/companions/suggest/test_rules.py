@@ -238,6 +238,19 @@ def test_idle_is_not_dead_where_another_system_holds_the_rest(
     assert not any(next_step in sentence for sentence in findings["old-etl"].counter_evidence)
 
 
+@pytest.mark.parametrize(("committed", "confidence"), [(100, Confidence.LOW), (20, Confidence.HIGH)])
+def test_a_standalone_consumer_that_has_read_everything_is_in_doubt(committed: int, confidence: Confidence) -> None:
+    """It commits nothing on a quiet topic. One that leaves records unread would have moved."""
+    of_topic = partition("orders", readers=(reader("billing", 100), reader("alone", committed)))
+    snap = snapshot(
+        of_topic, group("billing", state=GroupState.STABLE), group("alone", idle=40 * DAY, commits_only=True)
+    )
+    finding = found(suggest(snap), FindingKind.IDLE_GROUP)["alone"]
+    assert finding.confidence is confidence
+    doubts = [sentence for sentence in finding.counter_evidence if "assigns its partitions itself" in sentence]
+    assert len(doubts) == (confidence is Confidence.LOW)
+
+
 def test_the_topics_of_a_stopped_streams_application_are_no_question() -> None:
     """Nothing reads its repartition topic while it is stopped, also once its group has expired."""
     snap = snapshot(partition("app-by-user-repartition"), partition("app-store-changelog"), partition("orders"))
