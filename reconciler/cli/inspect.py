@@ -68,6 +68,8 @@ def doctor(
     Exits with 1 where something that is required is missing or could not be read. With --github,
     what the token may not see is not a reason to fail, except with --environment.
     """
+    if list_clusters and (show_acls or github is not None):
+        raise UsageError("--list connects to no cluster and checks nothing: leave it out, or --acls and --github")
     if list_clusters:
         show_clusters(loading.load_clusters(paths, settings), settings)
         return ExitCode.DONE
