@@ -222,8 +222,6 @@ WRONG = [
     "drift --previous",
     "doctor --for x",
     "doctor --environment x",
-    "doctor --list --acls",
-    "doctor --list --github a/b",
     "init",
     "init --bootstrap-server x --no-workflows",
     "scan",

@@ -413,6 +413,16 @@ def test_an_environment_without_a_repository_is_wrong_usage() -> None:
     assert run(["doctor", "--github", "acme"]) == ExitCode.USAGE
 
 
+@pytest.mark.parametrize("other", [["--acls"], ["--github", "acme/kafka"]])
+def test_a_list_of_clusters_is_no_check(other: list[str], tmp_path: Path) -> None:
+    """The other option was left out without a word."""
+    cluster = {"clusterId": "x", "bootstrapServers": ["127.0.0.1:1"]}
+    text = json.dumps({"apiVersion": "reconciler/v1", "kind": "Cluster", "metadata": {"name": "a"}, "spec": cluster})
+    (tmp_path / "cluster.yaml").write_text(text)
+    assert run(["doctor", "--list", str(tmp_path)]) == ExitCode.DONE
+    assert run(["doctor", "--list", *other, str(tmp_path)]) == ExitCode.USAGE
+
+
 @pytest.mark.parametrize("repository", ["", "acme", "acme/", "acme/..", "a/b/c", "acme/kafka?x=1", "../acme", "acme/ka fka", "acme/kafka\n"])  # fmt: skip
 def test_a_repository_cannot_name_another_path(repository: str) -> None:
     with pytest.raises(UsageError, match="expected OWNER/NAME"):
