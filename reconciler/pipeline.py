@@ -142,7 +142,8 @@ def apply(
 
     Other actions are left to another run of the same plan. `release`: release the manifests to later
     runs before the first request. `needs_stamps`: as in `ApplyContext`. Raises WrongCluster, and
-    PlanUnusable for a release of manifests that the plan was not calculated from.
+    PlanUnusable for a plan of another time, also where it expires before its release, and for a release
+    of manifests that the plan was not calculated from.
     """
     cluster, own = run.manifests.cluster, tuple(operations)
     check_usable(planned, wall_clock_ms(), {f"{cluster.address} is": cluster.spec.cluster_id})
@@ -179,6 +180,7 @@ def apply(
     )
     context.note_effects(checked.done)
     if release and not run.stop():
+        check_usable(planned, wall_clock_ms(), {})  # the scan took time, and no request checks this one
         run.journal.record_release(manifests_hash(run.manifests.files), run_id=run.run_id, at_ms=wall_clock_ms())
     # What an interrupted run began has ended: its intents would stay open for ever.
     closed = [outcome for outcome in unsent if outcome.action.address in interrupted]

@@ -1,21 +1,31 @@
-"""What errors of the cluster and of the journal topic say; no broker is needed."""
+"""What the steps make of one another, and what errors of the cluster and of the journal topic say.
 
+No broker is needed: the facts come from a golden case, or there are none.
+"""
+
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from reconciler.errors import WrongCluster
+from reconciler import pipeline
+from reconciler.errors import PlanUnusable, WrongCluster
 from reconciler.journal.file import JournalFile
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.journal_topic import JournalTopic
+from reconciler.manifest import files
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.names import SourceLocation
+from reconciler.plan import planner
 from reconciler.policies.cluster import Cluster
 from reconciler.run import Run
 from reconciler.scan.engine_choice import Engine
+from tests.golden import codec
+from tests.golden.test_golden_cases import HERE as GOLDEN
 from tests.golden.wording import mentions
-from tests.strategies.facts import cluster
+from tests.strategies import examples
+from tests.strategies.facts import cluster, snapshot
 
 
 def run_of(cluster: Cluster) -> Run:
@@ -52,3 +62,51 @@ def test_a_link_to_a_cluster_manifest_has_its_journal(tmp_path: Path) -> None:
         store = run_of(declared).journal.store
         assert isinstance(store, JournalFile)
         assert store.path == tmp_path / "base" / ".reconciler" / "prod-eu.jsonl"
+
+
+def connect_to_nothing(monkeypatch: pytest.MonkeyPatch, cluster_id: str) -> None:
+    """Open sessions of this cluster id that answer no call."""
+    session = SimpleNamespace(cluster_id=cluster_id, connection=Connection(("none:9092",)), close=lambda: None)
+    monkeypatch.setattr("reconciler.run.KafkaSession.open", lambda _connection: session)
+
+
+def test_limits_count_what_a_reviewed_plan_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`plan --within` shows what a review and the manifests both hold: what it took away counts towards no limit."""
+    monkeypatch.chdir(GOLDEN / "43-a-limit-refuses")
+    manifests = files.load([Path("manifests")], now_ms=codec.NOW_MS).for_cluster()
+    facts = codec.snapshot(Path("snapshot.json"), planner.scan_request(manifests.policies, codec.NOW_MS))
+    monkeypatch.setattr(pipeline, "scan", lambda *_arguments: facts)
+    connect_to_nothing(monkeypatch, manifests.cluster.spec.cluster_id)
+    run = replace(run_of(manifests.cluster), manifests=manifests)
+    whole = pipeline.plan(run)
+    assert (len(whole.actions), len(whole.refused)) == (2, 1)
+    bounded = pipeline.plan(run, reviewed=replace(whole, decisions=()))
+    assert (bounded.actions, bounded.refused) == ((), ())
+
+
+@pytest.mark.parametrize("has_expired", [True, False])
+def test_a_plan_that_expires_during_the_scan_releases_nothing(
+    has_expired: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`apply --release` of such a plan released its manifests to later runs, and said that the plan had expired."""
+    declared = cluster().with_location(SourceLocation(str(tmp_path / "cluster.yaml"), 1, 1))
+    planned = examples.plan(cluster_id=declared.spec.cluster_id)
+    at_start, after_scan = planned.expires_at_ms - 1, planned.expires_at_ms + (1 if has_expired else -1)
+    now_ms = at_start
+
+    def scan(*_arguments: object, **_options: object) -> object:
+        nonlocal now_ms
+        now_ms = after_scan
+        return snapshot(observed_at_ms=at_start, cluster_id=planned.cluster_id)
+
+    monkeypatch.setattr(pipeline, "scan", scan)
+    monkeypatch.setattr(pipeline, "wall_clock_ms", lambda: now_ms)
+    connect_to_nothing(monkeypatch, planned.cluster_id)
+    monkeypatch.setattr(pipeline, "manifests_hash", lambda _files: f"sha256:{0:064x}")
+    run = run_of(declared)
+    if has_expired:
+        with pytest.raises(PlanUnusable, match="the plan expired"):
+            pipeline.apply(planned, run, release=True)
+    else:
+        pipeline.apply(planned, run, release=True)
+    assert len(list(run.journal.history())) == (0 if has_expired else 1)
