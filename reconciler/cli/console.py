@@ -136,16 +136,18 @@ _WRITERS: Mapping[str, Callable[[Document, View], Rendered]] = {
 
 
 def emit(settings: Settings, document: Document) -> None:
-    """Write a document to each `--output-file`, and to stdout in the format of `-o`.
+    """Write a document to each `--output-file`, and to stdout in the format of `-o`, also where a file cannot be written.
 
     Raises UsageError for a format that the document does not have, OutputUnwritten and BrokenPipeError.
     """
     check_formats(settings, document.kind)
     if os.environ.get(STEP_OUTPUTS):
         step_outputs.take(document.outputs())
-    write_files(settings, document)
-    for text in texts(_render(settings, document, settings.output), color=use_color(settings, sys.stdout)):
-        write(text)
+    try:
+        write_files(settings, document)
+    finally:
+        for text in texts(_render(settings, document, settings.output), color=use_color(settings, sys.stdout)):
+            write(text)
 
 
 def write_step_outputs(exit_code: int) -> None:

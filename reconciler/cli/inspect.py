@@ -174,9 +174,12 @@ def drift(
     wrong_cluster = False
     for manifests in loading.load_clusters(paths, settings):
         common.note_missing_policies(manifests, settings)
+        name, cluster_id = manifests.cluster.metadata.name, manifests.cluster.spec.cluster_id
+        if previous_reports and all(before.cluster_id != cluster_id for before in previous_reports):
+            state = f"has no report of {display_name(name)} ({display_name(cluster_id)})"
+            console.print_stderr(f"warning: --previous {previous} {state}: its drift is dated from this run on")
         with common.collect_errors(manifests, codes) as failed, common.open_run(settings, manifests) as run:
             reports.append(drift_reports.report(pipeline.plan(run), previous=previous_reports))
-        name, cluster_id = manifests.cluster.metadata.name, manifests.cluster.spec.cluster_id
         now_ms = wall_clock_ms()
         reports += [
             drift_reports.unreachable_report(
@@ -187,10 +190,12 @@ def drift(
         # The wrong cluster stays wrong until the manifest changes, and its facts mean nothing.
         wrong_cluster |= any(isinstance(error, WrongCluster) for error in failed)
     document = drift_document(reports, paths=paths or (), quiet=settings.quiet, dated=previous is not None)
-    console.emit(settings, document)
-    if metrics:
-        with console.write_errors(f"--metrics {metrics}"):
-            drift_metrics(reports, dated=previous is not None).write(metrics)
+    try:
+        console.emit(settings, document)
+    finally:  # an alert on the metrics must not depend on the report
+        if metrics:
+            with console.write_errors(f"--metrics {metrics}"):
+                drift_metrics(reports, dated=previous is not None).write(metrics)
     if wrong_cluster:
         return WrongCluster.exit_code
     return drift_reports.exit_code(reports) or common.worst_exit_code(codes)  # of a cluster without a report

@@ -26,6 +26,7 @@ from reconciler.report.document import RESULTS, Format
 from reconciler.report.results import results_document
 from tests import rendering
 from tests.command import environment
+from tests.golden.wording import mentions
 from tests.strategies.examples import blocked, plan, purge, removal
 from tests.unit.apply.test_results import HEADER
 from tests.unit.cli.loops import CLUSTER_OF
@@ -205,6 +206,44 @@ def test_drift_distinguishes_a_wrong_from_an_unavailable_cluster(
     captured = capsys.readouterr()
     assert captured.err.count(str(failure)) == 2
     assert captured.out.count("too little could be ") == 2
+
+
+@pytest.mark.parametrize("option", ["--output-file", "--metrics"])
+def test_drift_says_what_it_found_where_one_output_cannot_be_written(
+    option: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A full disk below the report took the metrics away, and what a person would have read."""
+    words = {"--metrics": folder / "metrics.txt", "--output-file": f"json={folder / 'drift.json'}"}
+
+    def planned(run: object) -> object:
+        (folder / str(words[option]).removeprefix("json=")).mkdir()  # after the check before the scan
+        return plan(purge())
+
+    monkeypatch.setattr(pipeline, "plan", planned)
+    arguments = [str(word) for pair in words.items() for word in pair]
+    assert run(["drift", str(folder), "--cluster", "one", *arguments]) == ExitCode.ERROR
+    captured = capsys.readouterr()
+    assert mentions(captured.err, option, "could not be written")
+    assert "Drift on" in captured.out
+    assert [path.is_file() for path in (folder / "metrics.txt", folder / "drift.json")] == [
+        option != "--metrics",
+        option != "--output-file",
+    ]
+
+
+def test_a_previous_report_of_another_cluster_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a wrong file, each schedule called old drift new, without a word."""
+    previous = folder / "drift.json"
+    monkeypatch.setattr(pipeline, "plan", lambda run: plan(purge(), cluster_id=run.manifests.cluster.spec.cluster_id))
+    words = ["drift", str(folder), "-q", "--previous", str(previous), "--cluster"]
+    assert run([*words, "one", "--output-file", f"json={previous}"]) == ExitCode.ACTIONS
+    assert "warning" not in capsys.readouterr().err, "the first run of a schedule"
+    assert run([*words, "one"]) == ExitCode.ACTIONS
+    assert "warning" not in capsys.readouterr().err
+    assert run([*words, "two"]) == ExitCode.ACTIONS
+    assert mentions(capsys.readouterr().err, "warning", str(previous), "two", "id-of-two-0000000000")
 
 
 def test_a_cluster_without_a_report_is_not_in_sync(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
