@@ -1,7 +1,7 @@
 """`reconciler apply`: carry out a saved plan, or plan and ask for confirmation."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -118,7 +118,7 @@ def apply(
                             console.print_error(
                                 f"{place} was changed since the run began: its results are in {written}"
                             )
-                show_applied(applied, settings, codes)
+                show_applied(applied, settings, codes, paths)
             measured.count(plan, applied.outcomes, applied.refused)
             measured.exit_code = applied.header.exit_code
     finally:
@@ -159,8 +159,12 @@ def _check_plan(plan: Plan, expect_digest: str | None, places: Sequence[Path]) -
         results_file.read_earlier(place, plan_file.digest(plan))
 
 
-def show_applied(applied: ApplyResult, settings: Settings, unwritten: set[int]) -> None:
-    """Write the outcomes of a plan in the selected formats, or an error line with its code in `unwritten`."""
+def show_applied(applied: ApplyResult, settings: Settings, unwritten: set[int], paths: Iterable[Path]) -> None:
+    """Write the outcomes of a plan in the selected formats, or an error line with its code in `unwritten`.
+
+    `paths`: of the manifests.
+    """
     header, outcomes = applied.header, applied.outcomes
     with console.report_write_errors(unwritten):
-        console.emit(settings, results_document(header, outcomes, lambda: results_file.lines(outcomes, header)))
+        document = results_document(header, outcomes, lambda: results_file.lines(outcomes, header), paths=paths)
+        console.emit(settings, document)

@@ -225,7 +225,7 @@ class _Cluster(ManifestsInForce):
         for verdict in applied.refused:
             console.print_error(verdict.message, code=verdict.id, exit_code=ExitCode.REFUSED)
         if applied.outcomes:
-            show_applied(applied, self.settings, unwritten)
+            show_applied(applied, self.settings, unwritten, self.paths)
         codes.add(applied.header.exit_code or max(unwritten, default=ExitCode.DONE))
         measured.count(applied.plan, applied.outcomes, applied.refused)
         self.last_purge = _describe_purge(applied) or self.last_purge

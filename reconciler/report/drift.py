@@ -3,7 +3,6 @@
 The text changes only with the subjects that drift: offsets, ages and counts are in the JSON.
 """
 
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from reconciler.model.block_reason import BLOCK_CODES, SILENT
 from reconciler.model.names import format_address
 from reconciler.plan.drift import BLOCKED, UNREAD, DriftReport, Subject, dumps
 from reconciler.report.document import DRIFT, Document, View
-from reconciler.report.plan import count_subjects
+from reconciler.report.plan import count_subjects, plan_command
 from reconciler.report.tree import (
     NO_PAGES,
     Item,
@@ -24,13 +23,10 @@ from reconciler.report.tree import (
     unmatched_item,
 )
 from reconciler.text import formatting
-from reconciler.text.escape import escape_name, truncate
 from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
 
 ROWS_MAX = 40
 """Items of one list; the others are counted. An issue is read on a phone."""
-_COMMAND_MAX = 500
-"""Characters of the names in a command: a name from a report of someone else may be of any length."""
 
 
 def drift_document(
@@ -86,8 +82,7 @@ def drift_report(
     numbers = [f"{sort}: {count_subjects(s.address for s in same)}" for sort, same in sorts.items() if same]
     oldest = min((subject.since_ms for subject in report.subjects), default=0)
     drifts = "; ".join([*numbers, f"the oldest since {formatting.format_time(oldest)}"] if dated else numbers)
-    words = " ".join(map(shlex.quote, ("--cluster", report.cluster, *paths)))
-    command = escaped_name(f"reconciler plan --full {truncate(words, escape_name(words), _COMMAND_MAX)}")
+    command = plan_command("--full", "--cluster", report.cluster, *paths)
     warnings = [Item(label="Incomplete", text=(sentence(r),), severity=Severity.WARNING) for r in report.incomplete]
     if report.refused:
         limits = join(", ", *((name(limit, link=unlinked.pop(limit, "")),) for limit in report.refused))

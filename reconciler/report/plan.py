@@ -53,10 +53,12 @@ from reconciler.report.tree import (
     unmatched_item,
 )
 from reconciler.text import formatting
-from reconciler.text.escape import display_name, escape_name, quoted
-from reconciler.text.phrase import Phrase, escaped_name, join, name, plain, sentence, strong
+from reconciler.text.escape import display_name, escape_name, quoted, truncate
+from reconciler.text.phrase import Phrase, Span, escaped_name, join, name, plain, sentence, strong
 from reconciler.text.suggest import suggestion
 
+_COMMAND_MAX = 500
+"""Characters of the words of a command: a name from a report of someone else may be of any length."""
 OPEN_ITEMS = 25
 """Items of one section that a page shows before the reader opens the rest."""
 
@@ -214,6 +216,12 @@ def format_counts(numbers: Mapping[str, int]) -> str:
     """Return numbers of nouns, such as those of `count_by_sort`, as words."""
     nouns = {"policy": ("whole policy", "whole policies")}
     return ", ".join(formatting.count(n, *nouns.get(noun, (noun,))) for noun, n in numbers.items() if n)
+
+
+def plan_command(*words: str) -> Span:
+    """Return `reconciler plan` with these words, as a shell takes it; cut if they are very long."""
+    text = shlex.join(words)
+    return escaped_name(f"reconciler plan {truncate(text, escape_name(text), _COMMAND_MAX)}")
 
 
 def _by_section(decisions: Iterable[Decision]) -> defaultdict[str, list[Any]]:

@@ -1,9 +1,9 @@
 """Builds the reports of the outcomes of one apply, the worst first, and of the journal."""
 
 import re
-import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from reconciler import operations
 from reconciler.apply.results import ResultRow, ResultsHeader, as_row, may_have_written
@@ -17,7 +17,7 @@ from reconciler.operations.base import Operation
 from reconciler.operations.restore_offset import RestoreOffset
 from reconciler.policies.cluster import Cluster
 from reconciler.report.document import JOURNAL, RESULTS, Document, Outputs, Rendered
-from reconciler.report.plan import count_subjects, format_counts
+from reconciler.report.plan import count_subjects, format_counts, plan_command
 from reconciler.report.tree import (
     Item,
     Items,
@@ -31,7 +31,6 @@ from reconciler.report.tree import (
     group_equal,
 )
 from reconciler.text import formatting
-from reconciler.text.escape import escape_name
 from reconciler.text.phrase import Phrase, Span, escaped_name, join, name, sentence, strong
 
 _CAUSES_MAX = 20
@@ -67,13 +66,24 @@ _RANK = {status: rank for rank, status in enumerate(_STATUSES)}
 
 
 def results_document(
-    header: ResultsHeader, outcomes: Sequence[Outcome | ResultRow], json: Callable[[], Rendered]
+    header: ResultsHeader,
+    outcomes: Sequence[Outcome | ResultRow],
+    json: Callable[[], Rendered],
+    *,
+    paths: Iterable[Path] = (),
 ) -> Document:
-    """Return the document of a run or of its results file. `json`: writes the file."""
-    rows = list(map(as_row, outcomes))
+    """Return the document of a run or of its results file. `json`: writes the file.
+
+    `paths`: of the manifests, for the command that a person types at a terminal.
+    """
+    rows, typed = list(map(as_row, outcomes)), tuple(map(str, paths))
     return Document(
         kind=RESULTS,
-        trees=lambda view: [results_report(header, rows, with_run=not view.at_terminal)],
+        trees=lambda view: [
+            results_report(header, rows, paths=typed)
+            if view.at_terminal
+            else results_report(header, rows, with_run=True)
+        ],
         values=rows,
         writers={"json": json},
         outputs=lambda: _outputs(header, rows),
@@ -93,10 +103,17 @@ def _outputs(header: ResultsHeader, rows: Sequence[ResultRow]) -> Outputs:
     }
 
 
-def results_report(header: ResultsHeader, outcomes: Sequence[Outcome | ResultRow], *, with_run: bool = False) -> Report:
+def results_report(
+    header: ResultsHeader,
+    outcomes: Sequence[Outcome | ResultRow],
+    *,
+    with_run: bool = False,
+    paths: Iterable[str] = (),
+) -> Report:
     """The report of what became of a plan: what was not done by cause, the rest as counts.
 
-    `with_run`: it says which run this was, and by whom, as a page in an archive has to.
+    `with_run`: it says which run this was, and by whom, as a page in an archive has to. `paths`: as in
+    `results_document`; empty: the default folder.
     """
     rows = list(map(as_row, outcomes))
     tally: Counter[Status | None] = Counter(row.status for row in rows)
@@ -108,7 +125,7 @@ def results_report(header: ResultsHeader, outcomes: Sequence[Outcome | ResultRow
     headline = ", ".join(undone) or (
         "every action is done" if present else "no actions" if blocked else "nothing to do"
     )
-    command = escape_name(f"reconciler plan --cluster {shlex.quote(header.cluster)}")
+    command = plan_command("--cluster", header.cluster, *paths)
     duration_ms = header.finished_at_ms - header.started_at_ms  # at most 0 where the clock was set back
     took = f"; took {formatting.approximate_duration(duration_ms)}" if duration_ms > 0 else ""
     return Report(
@@ -126,7 +143,7 @@ def results_report(header: ResultsHeader, outcomes: Sequence[Outcome | ResultRow
                 for status, (label, _, step) in present.items()
                 if step
             ),
-            *([("blocked in the plan: ", escaped_name(command), " says why, and what to do")] * bool(blocked)),
+            *([("blocked in the plan: ", command, " says why, and what to do")] * bool(blocked)),
         ),
         footer=(_run_line(header),) if with_run else (),
         remainder=("in the results file of the run's artifact",),

@@ -158,7 +158,7 @@ def test_a_pipe_that_nothing_reads_is_an_error(tmp_path: Path) -> None:
         raise BrokenPipeError
     assert unwritten == {1}
     unwritten.clear()
-    show_applied(pipeline.ApplyResult(plan=plan(), outcomes=[], header=HEADER), settings, unwritten)
+    show_applied(pipeline.ApplyResult(plan=plan(), outcomes=[], header=HEADER), settings, unwritten, [])
     assert unwritten == {1}
 
 
@@ -171,7 +171,7 @@ def test_results_that_are_not_written_have_an_exit_code(
     target = tmp_path / "results.md" if is_writable else tmp_path  # a folder cannot be replaced by a file
     settings = Settings(output_file=[OutputFile(Format.MD, target)])
     unwritten: set[int] = set()
-    show_applied(pipeline.ApplyResult(plan=plan(purge()), outcomes=outcomes, header=HEADER), settings, unwritten)
+    show_applied(pipeline.ApplyResult(plan=plan(purge()), outcomes=outcomes, header=HEADER), settings, unwritten, [])
     assert unwritten == (set() if is_writable else {ExitCode.ERROR})
     assert ("reconciler journal" in capsys.readouterr().err) is not is_writable
 

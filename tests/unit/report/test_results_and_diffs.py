@@ -89,6 +89,13 @@ def test_results_of_a_plan_that_blocks_are_never_everything() -> None:
     assert headline == "prod-eu: every action is done; blocked in the plan: 16 partitions, 1 group"
     assert any(line.endswith("removed; blocked in the plan: 16 partitions, 1 group.") for line in lines)
     assert lines[-1].startswith("Next: blocked in the plan: reconciler plan --cluster prod-eu says why")
+    header = report.header_of(plan(*stuck, unread))
+    for view, words in (
+        (View(at_terminal=True), " --cluster prod-eu 'my folder' says"),
+        (View(), " --cluster prod-eu says"),
+    ):
+        (page,) = results_document(header, [outcome_of()], lambda: "", paths=[Path("my folder")]).trees(view)
+        assert any(words in plain(step) for step in page.next_steps), "a person typed the folder, a page has no folder"
     assert _texts(plan(blocked()), [])[0] == "prod-eu: no actions; blocked in the plan: 1 partition"
     assert _texts(HEADER, [outcome_of()])[0] == "prod-eu: every action is done"
 
