@@ -100,5 +100,7 @@ def check_not_kept_forever(facts: TopicFacts) -> None:
     What reads such a topic, as Debezium its schema history and ksqlDB its commands, has no group.
     """
     if known(facts.kept_forever, "the retention of", facts.name) is KeptForever.TOPIC:
-        reason = f"{facts.name} has retention.ms of five years or more in its own configuration, and only a pattern selects it"
+        reason = (
+            f"{facts.name} keeps records for five years or more by its own retention.ms, and only a pattern selects it"
+        )
         raise BlockReason("B215", reason)

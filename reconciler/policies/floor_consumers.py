@@ -94,7 +94,7 @@ class FloorConsumers:
         words, next_step = self.advice(lagging)
         kind = "more group" if all(reader.written_at_ms is None for reader in lagging) else "more consumer"
         more = f"; {count(more_groups, kind)} {'is' if more_groups == 1 else 'are'} behind" if more_groups else ""
-        skipped = f"would skip {floor - next_record:,} records below {floor}"
+        skipped = f"would skip at most {floor - next_record:,} records below {floor}"
         reason = f"{consumers.name_consumer(last)} {at} and {skipped}{words}{more}{note}"
         return BlockReason("B204", reason, next_step=next_step, held_by=names_of(lagging))
 
