@@ -313,13 +313,11 @@ class FloorEvaluator:
         declared_at, facts = self.policy.declared_at, self.snapshot.partitions.get(partition)
         observed = observe_partition(partition, facts)
         assert facts is not None
-        log_start, now_ms = observed.log_start, self.snapshot.observed_at_ms
-        if self._keeps_all(partition, observed):
-            end = observed.last_stable_offset
-            return Satisfied(address, f"the log starts at {log_start}, and what is committed ends at {end}")
-        rules = list(self._rules(facts, observed))
+        log_start, end, now_ms = observed.log_start, observed.last_stable_offset, self.snapshot.observed_at_ms
+        rules = [] if self._keeps_all(partition, observed) else list(self._rules(facts, observed))
         # Of two equal ones, a rule that no timestamp of the future holds back.
-        lowest = min(rules, key=lambda rule: (rule.offset, rule.time is not None))
+        nothing_to_lose = RuleOffset(end, end, "the floor", f"what is committed ends at {end}")
+        lowest = min(rules, key=lambda rule: (rule.offset, rule.time is not None), default=nothing_to_lose)
         hold = self._find_hold(lowest, rules, facts, observed)
         if lowest.offset <= log_start and hold is None:
             return Satisfied(address, f"{lowest.words}; the log starts at {log_start}")
@@ -335,18 +333,17 @@ class FloorEvaluator:
             return Waiting(address=address, declared_at=declared_at, reason=f"{reason}; {wait[0]}", until_ms=wait[1])
         times = [rule.time for rule in rules if rule.time is not None]
         check_ages(facts, observed, target.before_offset, times, now_ms)
-        return self._deletion(address, facts, observed, rules, target, reason)
+        return self._deletion(address, facts, observed, rules, target, reason, hold)
 
     def _keeps_all(self, partition: TopicPartition, observed: ObservedPartition) -> bool:
-        """Return whether nothing is there to lose, and nothing that holds the floor back. Raises BlockReason."""
+        """Return whether nothing is there to lose, whatever the rules say. Raises BlockReason."""
         keep, end = self.keep, observed.last_stable_offset
         if keep.topic_id is not None and keep.topic_id != observed.topic_id:
             pinned = f"the manifest's offsets are for {keep.topic_id}"
             raise BlockReason("B209", f"{partition.topic} has topic id {observed.topic_id}, {pinned}")
         from_offset = None if keep.from_offset is None else keep.from_offset[partition.partition]
-        has_times = keep.newer_than is not None or keep.since is not None
-        may_be_held = observed.high_watermark > end and has_times and keep.unread_by is None
-        return end <= observed.log_start and not may_be_held and (from_offset is None or from_offset <= end)
+        is_settled = keep.unread_by is not None or observed.high_watermark <= end
+        return end <= observed.log_start and is_settled and (from_offset is None or from_offset <= end)
 
     def _reasons(
         self, rules: Sequence[RuleOffset], lowest: RuleOffset, hold: Hold | None, target: FloorTarget, topic: str
@@ -381,6 +378,7 @@ class FloorEvaluator:
         rules: Sequence[RuleOffset],
         target: FloorTarget,
         reason: str,
+        hold: Hold | None,
     ) -> DeleteRecords:
         """Return the deletion of what lies below a target, with what bounds its effect. Raises LookupNeeded."""
         before_offset, end = target.before_offset, observed.last_stable_offset
@@ -411,7 +409,7 @@ class FloorEvaluator:
             consumed_by_named=consumed_by_named,
             # A fixed floor always counts as drift, a moving one once it was due `driftAfter` ago.
             drift=observed.log_start < min(before_offset, *(rule.before for rule in rules)),
-            caveat=self.consumers.caveat(facts.partition.topic),
+            caveat="; ".join(filter(None, (self.consumers.caveat(facts.partition.topic), hold.caveat if hold else ""))),
             may_have_gaps=is_compacted or may_have_aborted,
             gaps_above=gaps_above,
         )
@@ -421,18 +419,28 @@ class FloorEvaluator:
     ) -> Hold | None:
         """Return what else than a group keeps the floor from rising; None: nothing does.
 
-        An open transaction holds `last` and `unreadBy`, too, which count from the last stable offset.
+        An open transaction holds `last` and `unreadBy`, too, which count from the last stable offset. Without
+        a time rule, only one that is open since before `driftAfter` does: busy topics always have one.
         """
         last, end, high_watermark = self.keep.last, observed.last_stable_offset, observed.high_watermark
-        times = [rule.time for rule in rules if rule.time is not None]
-        if lowest.time is None and (high_watermark <= end or not times):
-            return None
-        if lowest.time is None and last is not None and high_watermark - last <= observed.log_start:
+        now_ms, times = self.snapshot.observed_at_ms, [rule.time for rule in rules if rule.time is not None]
+        if lowest.time is not None:
+            return find_hold(facts, observed, lowest.time, now_ms)
+        if high_watermark <= end or (last is not None and high_watermark - last <= observed.log_start):
             return None  # it keeps everything anyway
-        if lowest.time is None and lowest.offset < end and (last is None or lowest.offset != max(0, end - last)):
+        if lowest.offset < end and (last is None or lowest.offset != max(0, end - last)):
             return None  # a group of unreadBy, or fromOffset
-        hold = find_hold(facts, observed, lowest.time or times[0], self.snapshot.observed_at_ms)
-        return hold if lowest.time is not None or (hold is not None and hold.is_transaction) else None
+        if times:
+            hold = find_hold(facts, observed, times[0], now_ms)
+            return hold if hold is not None and hold.is_transaction else None
+        if last is None and self.keep.unread_by is None:
+            return None
+        lagging_ms = self.policy.spec.lagging_ms(now_ms)
+        committed = _offset_at(facts, lagging_ms, end)
+        if committed is not None and committed < end:
+            return None
+        hold = find_hold(facts, observed, TimeRule(lowest.name, now_ms, lagging_ms), now_ms)
+        return hold if hold is not None and hold.overdue else None
 
     def _rules(self, facts: PartitionFacts, observed: ObservedPartition) -> Iterator[RuleOffset]:
         """Yield each rule's offset, in the manifest's order, up to the end. Raises BlockReason."""
@@ -467,7 +475,12 @@ class FloorEvaluator:
             offset = keep.from_offset[facts.partition.partition]
             if offset > end:
                 reason = f"fromOffset {offset} is above the end {end}: it was meant for another topic or another time"
-                raise BlockReason("B208", reason)
+                if offset > observed.high_watermark:
+                    raise BlockReason("B208", reason)
+                reason = f"fromOffset {offset} is above offset {end}, since which a transaction is open"
+                raise BlockReason(
+                    "B208", reason, next_step="wait for its end, or correct the offset, which is never lowered"
+                )
             yield RuleOffset(offset, offset, f"fromOffset {offset}", f"fromOffset says {offset}")
         if keep.unread_by is not None:
             known_readers = known(facts.readers, "the groups that read", facts.partition)

@@ -32,18 +32,25 @@ class TimeRule:
     words: str
     instant_ms: int
     before_ms: int
-    answer: int | None
-    age_ms: int | None
+    answer: int | None = None
+    age_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """What keeps a floor from rising, in a sentence. `overdue`: since before `driftAfter`."""
+    """What keeps a floor from rising, in a sentence. `overdue`: since before `driftAfter`.
+
+    `caveat`: it without offsets, alike for many partitions.
+    """
 
     words: str
     next_step: str
     overdue: bool
     is_transaction: bool = False
+
+    @property
+    def caveat(self) -> str:
+        return f"{'an open transaction' if self.is_transaction else 'a timestamp later than the scan'} holds the floor back"
 
 
 def check_ages(
@@ -140,7 +147,7 @@ def find_hold(facts: PartitionFacts, seen: ObservedPartition, rule: TimeRule, no
         return None
     waiting = (seen.high_watermark if now is None or now.offset <= end else now.offset) - end
     return Hold(
-        f"a transaction that is open since offset {end} holds {count(waiting, 'offset')} back that {rule.words} lets go",
+        f"a transaction that is open since offset {end} holds {rule.words} back: {count(waiting, 'offset')} wait for its end",
         f"wait for its end; only if its producer is gone: kafka-transactions.sh abort --topic {facts.partition.topic} "
         f"--partition {facts.partition.partition} --start-offset {end}",
         overdue=before is None or isinstance(before, Unknown) or before.offset > end,

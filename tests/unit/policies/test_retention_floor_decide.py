@@ -211,7 +211,10 @@ RULES: Iterable[Any] = [
     case(TEN, old(high_watermark=95), gives=90, says=("last 10", "100", "90")),
     case({"since": "1969-12-31T23:59:59Z"}, partition(at={NOW_MS: 3}), gives="B216"),
     # The offset was meant for another topic or another time: it is never lowered. The end is valid.
-    case({"fromOffset": {"0": 101}}, partition(high_watermark=200), gives="B208", says=("fromOffset", "101", "100")),
+    case(
+        {"fromOffset": {"0": 101}}, partition(high_watermark=100), gives="B208", says=("fromOffset", "101", "another")
+    ),
+    case({"fromOffset": {"0": 101}}, partition(high_watermark=200), gives="B208", says=("101", "100", "a transaction")),
     case({"fromOffset": {"0": 100}}, partition(high_watermark=200), gives=100),
     # Offsets of a topic that was created again mean nothing for the new topic.
     case(STORED, partition(), gives=40),

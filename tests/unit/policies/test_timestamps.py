@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.model.plan import Blocked, Undecided, Waiting
+from reconciler.model.plan import Blocked, Satisfied, Undecided, Waiting
 from reconciler.model.snapshot import Cause, LookupKind, PartitionFacts, RecordLookup, RecordStamp, Unknown
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.plan.planner import asked_lookups
@@ -142,6 +142,54 @@ def test_ignore_looks_up_no_lag() -> None:
     facts = partition(at={DAY: 100}, readers=(reader("billing", 80),), lookups={})
     (skip,) = decide(facts, {"last": 10}, consumers="ignore").skips
     assert skip == ("billing", 10)
+
+
+DAY_AGO = RecordLookup(LookupKind.UNCOMMITTED, NOW_MS - DAY)
+NOW = RecordLookup(LookupKind.UNCOMMITTED, NOW_MS)
+
+
+@pytest.mark.parametrize("keep", [{"last": 10}, {"unreadBy": ["billing"]}], ids=str)
+@pytest.mark.parametrize("log_start", [100, 90], ids=["nothing below the transaction", "the floor"])
+@pytest.mark.parametrize(
+    ("committed", "before", "is_held"),
+    [
+        (None, RecordStamp(400, NOW_MS - DAY), True),
+        (None, None, True),
+        (None, RecordStamp(100, NOW_MS - DAY), False),
+        (99, RecordStamp(400, NOW_MS - DAY), False),
+        (None, NO_RIGHT, True),
+    ],
+    ids=["old records", "only old records", "young", "the stable offset rises", "unread"],
+)
+def test_a_transaction_that_hangs_is_named_without_a_rule_by_time(
+    keep: dict[str, Any], log_start: int, committed: int | None, before: RecordStamp | Unknown | None, is_held: bool
+) -> None:
+    """`last: 10` of a partition with 400 offsets behind a producer that is gone was in sync for ever."""
+    lookups = OldRecords({DAY_AGO: before, NOW: None})
+    position = reader("billing", 100 if log_start == 100 else log_start)
+    facts = partition(
+        at={DAY: committed}, log_start=log_start, high_watermark=500, readers=(position,), lookups=lookups
+    )
+    decision = decide(facts, keep)
+    if log_start == 90 and "unreadBy" in keep:  # the group is behind, and would not read more without the transaction
+        assert isinstance(decision, Satisfied)
+    elif is_held:
+        assert (decision.code, "400 offsets" in decision.reason) == ("B217", True)
+        assert "--start-offset 100" in decision.next_step
+    else:
+        assert isinstance(decision, Satisfied)
+
+
+def test_what_stays_above_a_transaction_that_hangs_waits_for_nothing() -> None:
+    """The floor would keep all of it anyway. Records that may go do, and the plan says what holds the floor back."""
+    lookups = OldRecords({DAY_AGO: RecordStamp(400, NOW_MS - DAY), NOW: None})
+    facts = partition(at={DAY: None}, high_watermark=500, lookups=lookups)
+    assert isinstance(decide(facts, {"last": 500}), Satisfied)
+    assert isinstance(decide(facts, {"fromOffset": {"0": 0}}), Satisfied)
+    action = decide(facts, {"last": 10})
+    assert isinstance(action, DeleteRecords)
+    assert "400 offsets" in action.reason
+    assert action.caveat.endswith("an open transaction holds the floor back")
 
 
 @pytest.mark.parametrize(
