@@ -110,10 +110,10 @@ def _may_hold_back(policy: Policy, continuous: Policy) -> bool:
 
 def _difference(present: _Manifest | None, before: _Manifest | None) -> Rule | None:
     if present is not None and before is not None:
-        changes = _changes(present.spec.settings(), before.spec.settings())
+        changes = _changes(_fields(present), _fields(before))
         return _rule(present, Change.CHANGED, changes) if changes else None
     manifest = present or before
-    settings = {} if manifest is None else manifest.spec.settings()
+    settings = {} if manifest is None else _fields(manifest)
     return _rule(manifest, Change.REMOVED if present is None else Change.NEW, _select(settings, settings))
 
 
@@ -130,7 +130,13 @@ def _settings_of(policy: Policy, rules: RuleSet) -> _Settings:
         for waiver in rules.waivers
         if (spec := waiver.spec).policy == str(policy.address)
     }
-    return {**policy.spec.settings(), **every, **limits, **waivers}
+    return {**_fields(policy), **every, **limits, **waivers}
+
+
+def _fields(manifest: _Manifest) -> _Settings:
+    """Return the fields that decide, and `expectNone`, which takes warnings away."""
+    expected = manifest.metadata.expect_none
+    return {**manifest.spec.settings(), **({"expectNone": expected} if expected else {})}
 
 
 def _select(settings: _Settings, names: Collection[str]) -> tuple[Setting, ...]:
