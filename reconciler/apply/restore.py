@@ -58,6 +58,7 @@ class Removal:
                 mode=Mode.MERGE,
                 group=self.group,
                 commit=commit,
+                removal=self.offsets,
             )
             for commit in self.offsets
         )

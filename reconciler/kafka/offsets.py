@@ -19,6 +19,7 @@ from reconciler.kafka.futures import FINAL, GONE, Deadline, batched, error_colum
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import NOT_ASKED, Cause, LookupKind, PartitionFacts, RecordLookup, RecordStamp, Unknown
+from reconciler.text.formatting import broker_ids
 
 NO_RECORD = -1
 """The answer to a query by timestamp if every record is older. DeleteRecords takes it for "all"."""
@@ -160,10 +161,11 @@ def with_watermarks(
     """The same facts with current log start and high watermark. A leaderless partition has none."""
     requests = requests_by_leader(facts.values(), LOG_START, HIGH_WATERMARK)
     watermarks = read_watermarks(session, requests, deadline=deadline)
-    no_leader = Unknown("the partition has no leader")
     completed = dict(facts)
     for partition, known in facts.items():
         if known is not None and not isinstance(known.leader, Unknown):
+            replicas = "unknown" if isinstance(known.replicas, Unknown) else broker_ids(known.replicas)
+            no_leader = Unknown(f"the partition has no leader; brokers with a replica: {replicas}")
             ends = watermarks.get(partition, Watermarks(no_leader, no_leader))
             completed[partition] = replace(known, **ends._asdict())
     return completed

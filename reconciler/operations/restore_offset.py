@@ -13,7 +13,7 @@ from reconciler.model.block_reason import known
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
-from reconciler.model.snapshot import NOT_ASKED, CommittedOffset, GroupFacts, Unknown
+from reconciler.model.snapshot import NOT_ASKED, CommittedOffset, GroupFacts, GroupState, Unknown
 from reconciler.operations.attempt import Attempt, StepResult
 from reconciler.operations.error_meanings import ErrorMeaning, ErrorTable, Response, Right
 from reconciler.operations.observation import Observation, RecheckFailure
@@ -31,6 +31,8 @@ class RestoreOffset(Sendable):
 
     A group that exists in any state or type is never touched, nor one whose absence is not proven. Once
     this run has sent a request the group may exist, so from then on a commit on the partition counts.
+    The same holds for an EMPTY group that has a part of `removal`, the offsets that were removed together,
+    and no other offset of these partitions: an earlier run wrote that part.
     """
 
     OPERATION: ClassVar[str] = "restore_group"
@@ -39,7 +41,7 @@ class RestoreOffset(Sendable):
     BATCH_WEIGHT: ClassVar[int] = 400_000
     """Bytes: one request becomes one batch of `__consumer_offsets`, which takes a megabyte."""
     APPLIED: ClassVar[str] = "written back"
-    SATISFIED: ClassVar[str] = "the group has committed this offset since"
+    SATISFIED: ClassVar[str] = "the group has this offset"
     ERRORS: ClassVar[ErrorTable] = {
         ErrorMeaning.READ_BACK: frozenset({"REQUEST_TIMED_OUT"}),
         ErrorMeaning.NOT_READY: frozenset({"COORDINATOR_LOAD_IN_PROGRESS"}),
@@ -52,6 +54,7 @@ class RestoreOffset(Sendable):
 
     group: str
     commit: CommittedOffset
+    removal: tuple[CommittedOffset, ...] = ()
 
     @property
     def subject(self) -> TopicPartition:
@@ -153,15 +156,24 @@ def observe_restore(
     """Read partitions and group. `has_sent`: this run may have created it, so only its commits count."""
     read_at_ms, group, partitions = clock(), actions[0].group, [action.subject for action in actions]
     groups: Mapping[str, GroupFacts] | Unknown = {}
-    if not has_sent:
+    positions: Mapping[tuple[str, TopicPartition], int | Unknown | None] = {}
+    if has_sent:
+        positions = gateway.read_positions({group: partitions})
+    else:
         groups = gateway.list_groups()
         if not isinstance(groups, Unknown) and group not in groups:
             # No list shows a group that its coordinator is loading.
             groups = {name: facts for name, facts in gateway.read_groups([group]).items() if facts.listed is not False}
+        if not isinstance(groups, Unknown) and group in groups and groups[group].state is GroupState.EMPTY:
+            wanted = {commit.at: commit.offset for commit in actions[0].removal}
+            positions = gateway.read_positions({group: list(wanted)})
+            found = {at: position for (_group, at), position in positions.items() if position is not None}
+            if found and found.items() <= wanted.items():
+                groups = {}
     return Observation.before_request(
         read_at_ms=read_at_ms,
         partitions=gateway.read_partitions(partitions, offsets=True),
         groups={} if isinstance(groups, Unknown) else groups,
         groups_incomplete=groups if isinstance(groups, Unknown) else None,
-        positions=gateway.read_positions({group: partitions}) if has_sent else {},
+        positions=positions,
     )

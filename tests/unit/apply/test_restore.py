@@ -115,6 +115,36 @@ def test_an_offset_of_other_records_is_not_written(
     assert FIRST not in [commit.at for commit in cluster.restored]
 
 
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        (lambda _c: None, Status.APPLIED),
+        (lambda c: c.commit(GROUP, {FIRST: 51}), Status.BLOCKED),
+        (lambda c: c.commit(GROUP, {SECOND: 61}), Status.BLOCKED),
+        (lambda c: c.join(GROUP, "orders"), Status.BLOCKED),
+        (lambda c: c.groups[GROUP].commits.clear(), Status.BLOCKED),
+    ],
+    ids=["as it was left", "gone on", "gone on elsewhere", "with a member", "without commits"],
+)
+def test_what_a_broker_that_was_down_left_out_is_written_later(
+    cluster: FakeCluster, restored: Restored, change: Any, status: Status
+) -> None:
+    """The first run made the group, and no later one wrote the offset of the partition without a leader."""
+    leader = cluster.partition(FIRST).leader
+    cluster.partition(FIRST).leader = None
+    first, second = restored(restore.plan(removal_of(cluster), cluster))
+    assert (first.status, second.status) == (Status.NOT_ATTEMPTED, Status.APPLIED)
+    cluster.partition(FIRST).leader = leader
+    change(cluster)
+    first, second = restored(restore.plan(removal_of(cluster), cluster))
+    assert first.status is status
+    if status is Status.APPLIED:
+        assert second.status is Status.SATISFIED
+        assert cluster.groups[GROUP].commits == {FIRST: 50, SECOND: 60}
+    else:
+        assert [commit.at for commit in cluster.restored] == [SECOND]
+
+
 def test_an_unknown_topic_id_is_never_written(cluster: FakeCluster, restored: Restored) -> None:
     etl_removal = removal_of(cluster)
     etl_removal = replace(etl_removal, offsets=(replace(etl_removal.offsets[0], topic_id=None), etl_removal.offsets[1]))
