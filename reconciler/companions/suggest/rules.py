@@ -389,7 +389,7 @@ class _Analysis:
             if is_read or collector.is_ignored(topic):
                 continue
             by_idle = f"no group reads it but those to be removed: {_groups(sorted(read.readers))}"
-            size = f"it holds {count(read.records, 'record')} on {count(len(read.partitions), 'partition')}"
+            size = f"it holds at most {count(read.records, 'record')} on {count(len(read.partitions), 'partition')}"
             collector.add(
                 topic,
                 title="ask the owner who reads it, and how long its records have to stay",
