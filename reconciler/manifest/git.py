@@ -36,8 +36,9 @@ def run_git(folder: Path, *arguments: str | Path) -> str | None:
 
 def _ask_git(folder: Path, *arguments: str | Path) -> tuple[str | None, str]:
     """Return the output of git as `run_git` does, and the first line of what it says about a failure."""
-    # `git status` would take the lock of the index, and get in the way of whoever works in the checkout.
-    command = ["git", "--no-optional-locks", "-C", folder, *arguments]
+    # `git status` would take the lock of the index, and get in the way of whoever works in the checkout. It would
+    # also run the watcher that the checkout configures, and believe it.
+    command = ["git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-C", folder, *arguments]
     # A hook runs with variables that win over -C, and lead to the repository that the hook is of.
     environment = {name: value for name, value in os.environ.items() if name not in _OF_A_REPOSITORY}
     try:

@@ -90,6 +90,17 @@ def _edit_unseen(folder: Path) -> None:
     _edit(folder)
 
 
+def _edit_unwatched(folder: Path) -> None:
+    """Let a program that git asks for changes miss one."""
+    watcher = folder.parent / ".git" / "watcher"
+    watcher.write_text("#!/bin/sh\nprintf 'token\\0'\n")
+    watcher.chmod(0o755)
+    git(folder, "config", "core.fsmonitor", str(watcher))
+    git(folder, "update-index", "--fsmonitor")
+    git(folder, "status")  # from now on, git asks
+    _edit(folder)
+
+
 def _leave_out(folder: Path) -> None:
     """Let a sparse checkout leave a file out that the commit has."""
     _remove(folder)
@@ -102,7 +113,9 @@ def _ignored_glob(folder: Path) -> None:
     (folder / "c*.yaml").write_text(OTHER)
 
 
-@pytest.mark.parametrize("change", [_edit, _add, _ignored, _ignored_glob, _remove, _edit_unseen, _leave_out])
+@pytest.mark.parametrize(
+    "change", [_edit, _add, _ignored, _ignored_glob, _remove, _edit_unseen, _edit_unwatched, _leave_out]
+)
 @pytest.mark.parametrize("name", ["checkout", "check[out]*\\?"])
 def test_differences_to_the_commit_are_dirty(checkout: Path, name: str, change: Callable[[Path], None]) -> None:
     """Changed, new, ignored or removed files, and those that `git status` is told not to look at.
