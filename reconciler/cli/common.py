@@ -74,10 +74,10 @@ def write_metrics(metrics: Metrics, path: Path | None, codes: set[int]) -> None:
 def split_plan_and_paths(words: list[Path] | None) -> tuple[Plan | None, list[Path]]:
     """Split the words of PlanAndPaths, and read the plan, if any. Raises PlanUnusable, UsageError."""
     words = words or []
-    if words and words[0].suffix == ".json":
+    if words and (words[0].suffix == ".json" or read_kind(words[0]) == "Plan"):
         return plan_file.read(words[0]), words[1:]
     for plan in words[1:]:
-        if plan.suffix == ".json" and read_kind(plan) == "Plan":
+        if read_kind(plan) == "Plan":
             in_order = " ".join(display_name(str(word)) for word in (plan, *(word for word in words if word != plan)))
             raise UsageError(f"{plan} is a saved plan, which comes before manifests: write {in_order}")
     return None, words

@@ -231,6 +231,18 @@ def test_drift_says_what_it_found_where_one_output_cannot_be_written(
     ]
 
 
+@pytest.mark.parametrize("name", ["plan.json", "plan.txt", "plan"])
+def test_a_saved_plan_has_any_name(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`apply plan.txt` took it for manifests, and said to run `apply plan.txt`."""
+    path = tmp_path / name
+    plan_file.write(plan(), path)
+    for words in ([str(path)], [str(path), str(tmp_path)]):
+        assert run(["apply", *words]) == ExitCode.PLAN_UNUSABLE
+        assert "the plan expired" in capsys.readouterr().err
+    assert run(["apply", str(tmp_path), str(path)]) == ExitCode.USAGE
+    assert mentions(capsys.readouterr().err, "a saved plan, which comes before manifests", f"{path} {tmp_path}")
+
+
 def test_a_previous_report_of_another_cluster_is_named(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
