@@ -168,7 +168,7 @@ def observe_restore(
             wanted = {commit.at: commit.offset for commit in actions[0].removal}
             positions = gateway.read_positions({group: list(wanted)})
             found = {at: position for (_group, at), position in positions.items() if position is not None}
-            if found and found.items() <= wanted.items():
+            if found and found.items() < wanted.items():
                 groups = {}
     return Observation.before_request(
         read_at_ms=read_at_ms,

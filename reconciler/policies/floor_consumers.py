@@ -90,7 +90,7 @@ class FloorConsumers:
         last, more_groups = lagging[0], len(lagging) - 1
         at = "has no position here, but reads the topic," if last.without_commit else f"is at {last.committed}"
         if last.foreign_commit is not None:
-            at = f"has committed {last.foreign_commit}, which is not an offset of this log, so it restarts at {last.committed}"
+            at = f"has committed {last.foreign_commit}, which is not an offset of this log, so it counts from {last.committed}"
         words, next_step = self.advice(lagging)
         kind = "more group" if all(reader.written_at_ms is None for reader in lagging) else "more consumer"
         more = f"; {count(more_groups, kind)} {'is' if more_groups == 1 else 'are'} behind" if more_groups else ""

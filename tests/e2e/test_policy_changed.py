@@ -82,7 +82,7 @@ IGNORING = ", consumers: ignore"
         (lambda topic: FLOOR % (topic, "last: 95", IGNORING), 0, 5, "before_offset 5, 90 in the plan"),
         (lambda topic: FLOOR % (topic, "last: 100", IGNORING), 0, 0, "nothing is due any more"),
         (lambda topic: FLOOR % (topic, "last: 10, newerThan: 1d", IGNORING), 0, 0, "nothing is due any more"),
-        (lambda topic: FLOOR % (topic, "last: 10", ""), 4, 0, "would skip 70 records"),
+        (lambda topic: FLOOR % (topic, "last: 10", ""), 4, 0, "at most 70 records"),
         (lambda topic: FLOOR % (topic, "last: 10", ", consumers: clamp"), 4, 0, "consumers is clamp, it was ignore"),
         (lambda topic: FLOOR % (topic, "last: 10", f"{IGNORING}, expectAtMost: 0"), 3, 0, "expectAtMost is 0"),
         (lambda topic: FLOOR % (topic, "last: 5", IGNORING), 0, 90, "1 applied"),

@@ -180,7 +180,7 @@ def test_a_lag_of_one_record_counts(cluster: SandboxCluster, tmp_path: Path, top
     if consumers == "block":
         (blocked,) = plan["blocked"]
         assert blocked["code"] == "B204"
-        assert "would skip 6 records below 78" in blocked["reason"]
+        assert "at most 6 records below 78" in blocked["reason"]
     else:
         assert apply_and_read(cluster, tmp_path, topic) == 72
 
@@ -224,10 +224,12 @@ def test_a_hanging_transaction_is_drift_once_overdue(
     with hanging(cluster, topic):
         produce(cluster, topic, 500, age_ms=30 * DAY_MS)
         produce(cluster, topic, 5)
+        write_floor(tmp_path, cluster, topic, f"keep: {{last: 10}}, driftAfter: {drift_after}")
+        assert [row["code"] for row in read_plan(tmp_path)["blocked"]] == ["B217"] * is_overdue
         write_floor(tmp_path, cluster, topic, f"keep: {{newerThan: 7d}}, driftAfter: {drift_after}")
         plan = read_plan(tmp_path)
         (decision,) = plan["blocked"] if is_overdue else plan["waiting"]
-        assert "since offset 0 holds 501 offsets back" in decision["reason"]
+        assert "since offset 0 holds newerThan 7d back: 501 offsets wait" in decision["reason"]
         assert reconciler(tmp_path, "drift").returncode == (2 if is_overdue else 0)
     assert len(read_plan(tmp_path)["actions"]) == 1
 

@@ -141,6 +141,7 @@ def test_what_a_broker_that_was_down_left_out_is_written_later(
     if status is Status.APPLIED:
         assert second.status is Status.SATISFIED
         assert cluster.groups[GROUP].commits == {FIRST: 50, SECOND: 60}
+        assert "exists" in restore.plan(removal_of(cluster), cluster).unwritten[FIRST].detail, "all is there"
     else:
         assert [commit.at for commit in cluster.restored] == [SECOND]
 
