@@ -109,7 +109,12 @@ class Metrics(Collector):
         """
         if not path.is_file():  # none yet, or a device
             return
-        for family in text_string_to_metric_families(path.read_text(encoding="utf-8")):
+        text = path.read_text(encoding="utf-8")
+        try:
+            families = list(text_string_to_metric_families(text))
+        except ValueError:  # the library's words are about Python
+            raise ValueError("it is not in the Prometheus text format") from None
+        for family in families:
             for sample in family.samples:
                 name = sample.name.removeprefix("reconciler_")
                 if name in _OF_RUNS and set(sample.labels) == set(_METRICS[name].labels):

@@ -15,6 +15,7 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import LimitVerdict, PolicyInfo
 from reconciler.plan import plan_file
 from reconciler.report.metrics import Metrics, drift_metrics
+from tests.golden.wording import mentions
 from tests.strategies.examples import election, plan, purge, removal
 from tests.unit.cli.loops import CLUSTER, loop
 
@@ -99,11 +100,23 @@ def test_counters_go_on_from_the_file_and_the_last_success_stays(tmp_path: Path)
     assert found["reconciler_last_run_exit_code"] == {("converge",): 1}
 
 
-@pytest.mark.parametrize("text", ["", "node_load1 3\n", "no metrics at all {"], ids=["drift", "other", "text"])
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "no run writes"),
+        ("node_load1 3\n", "node_load1"),
+        ("no metrics at all {", "text format"),
+        ("hi", "text format"),
+    ],
+    ids=["drift", "other", "text", "a word"],
+)
 def test_a_file_of_something_else_is_refused_before_anything_is_done(
-    tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, text: str, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`converge` on the file of `drift` would replace the metrics that the alerts on drift need."""
+    """`converge` on the file of `drift` would replace the metrics that the alerts on drift need.
+
+    Of other text, the error was `could not convert string to float`.
+    """
     path = tmp_path / "m.prom"
     if text:
         path.write_text(text)
@@ -114,7 +127,7 @@ def test_a_file_of_something_else_is_refused_before_anything_is_done(
     before = path.read_text()
     plan_file.write(plan(purge()), tmp_path / "plan.json")
     assert run(["apply", str(tmp_path / "plan.json"), str(tmp_path), "--metrics", str(path)]) == ExitCode.USAGE
-    assert "name a file of its own" in capsys.readouterr().err
+    assert mentions(capsys.readouterr().err, reason, "name a file of its own")
     assert path.read_text() == before
 
 
