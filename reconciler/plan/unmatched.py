@@ -86,9 +86,10 @@ def _guards(manifest: Cluster | Policy | ExternalReader, snapshot: ClusterSnapsh
         ]
         if empty:
             cited = first_few([_cite_similar(guard.text, _similar_selector(guard, names)) for guard in empty])
+            part = "" if len(empty) == len(selectors) else "a part of "
             yield _warning(
                 manifest,
-                f"{field} guards nothing: of {count(len(names), subjects.removesuffix('s'))}, none matches {cited}",
+                f"{part}{field} guards nothing: of {count(len(names), subjects.removesuffix('s'))}, none matches {cited}",
                 f"correct {field}, or write the same text under metadata.expectNone while none is expected",
             )
 
