@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -177,13 +177,18 @@ def check_formats(settings: Settings, kind: Kind) -> None:
 
 
 def write_files(settings: Settings, document: Document) -> None:
-    """Write a document to each `--output-file` whose format it has. Raises OutputUnwritten."""
-    for output, path in settings.output_file or ():
-        if output in document.kind.formats:
-            with write_errors(f"--output-file {path}"):
-                _check_no_manifest(path)
-                lines = texts(_render(settings, document, output), color=False)
-                write_bytes(path, (line.encode() for line in lines), mode=None)
+    """Write a document to each `--output-file` whose format it has. Raises OutputUnwritten, after the others."""
+    with ExitStack() as unwritten:
+        for output, path in settings.output_file or ():
+            if output in document.kind.formats:
+                unwritten.callback(_write_file, settings, document, output, path)
+
+
+def _write_file(settings: Settings, document: Document, output: Format, path: Path) -> None:
+    with write_errors(f"--output-file {path}"):
+        _check_no_manifest(path)
+        lines = texts(_render(settings, document, output), color=False)
+        write_bytes(path, (line.encode() for line in lines), mode=None)
 
 
 def texts(rendered: Rendered, *, color: bool) -> Iterator[str]:

@@ -147,7 +147,7 @@ def find_hold(facts: PartitionFacts, seen: ObservedPartition, rule: TimeRule, no
         return None
     waiting = (seen.high_watermark if now is None or now.offset <= end else now.offset) - end
     return Hold(
-        f"a transaction that is open since offset {end} holds {rule.words} back: {count(waiting, 'offset')} wait for its end",
+        f"a transaction that is open since offset {end} holds the floor back ({rule.words}): {count(waiting, 'offset')} wait for its end",
         f"wait for its end; only if its producer is gone: kafka-transactions.sh abort --topic {facts.partition.topic} "
         f"--partition {facts.partition.partition} --start-offset {end}",
         overdue=before is None or isinstance(before, Unknown) or before.offset > end,

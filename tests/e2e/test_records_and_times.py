@@ -229,7 +229,7 @@ def test_a_hanging_transaction_is_drift_once_overdue(
         write_floor(tmp_path, cluster, topic, f"keep: {{newerThan: 7d}}, driftAfter: {drift_after}")
         plan = read_plan(tmp_path)
         (decision,) = plan["blocked"] if is_overdue else plan["waiting"]
-        assert "since offset 0 holds newerThan 7d back: 501 offsets wait" in decision["reason"]
+        assert "since offset 0 holds the floor back (newerThan 7d): 501 offsets wait" in decision["reason"]
         assert reconciler(tmp_path, "drift").returncode == (2 if is_overdue else 0)
     assert len(read_plan(tmp_path)["actions"]) == 1
 

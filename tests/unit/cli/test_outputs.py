@@ -220,11 +220,14 @@ def test_drift_says_what_it_found_where_one_output_cannot_be_written(
         return plan(purge())
 
     monkeypatch.setattr(pipeline, "plan", planned)
+    pages = [folder / "first.md", folder / "last.md"]
+    first, last = (("--output-file", f"md={page}") for page in pages)
     arguments = [str(word) for pair in words.items() for word in pair]
-    assert run(["drift", str(folder), "--cluster", "one", *arguments]) == ExitCode.ERROR
+    assert run(["drift", str(folder), "--cluster", "one", *first, *arguments, *last]) == ExitCode.ERROR
     captured = capsys.readouterr()
     assert mentions(captured.err, option, "could not be written")
     assert "Drift on" in captured.out
+    assert all("Drift on" in page.read_text() for page in pages)
     assert [path.is_file() for path in (folder / "metrics.txt", folder / "drift.json")] == [
         option != "--metrics",
         option != "--output-file",
