@@ -18,6 +18,7 @@ ApiVersions = Mapping[int, tuple[int, int]]
 """Key of a request → its first and last version on a broker."""
 
 FETCH = 1
+LIST_OFFSETS = 2
 METADATA = 3
 DESCRIBE_GROUPS = 15
 LIST_GROUPS = 16
@@ -74,14 +75,17 @@ def is_kafka_4(versions: ApiVersions) -> bool:
     return versions.get(FETCH, (0, 0))[0] >= 4
 
 
-def untold_rights(versions: Mapping[int, ApiVersions | Unknown], name: str, key: int, first: int) -> Unknown | None:
-    """Why answers lack the caller's rights; None: no broker is known to leave them out.
+def find_untold(
+    versions: Mapping[int, ApiVersions | Unknown], what: str, name: str, key: int, first: int
+) -> Unknown | None:
+    """Why answers lack `what`; None: no broker is known to leave it out.
 
-    `first`: the version of the request from which on its answer has them (KIP-430).
+    `first`: the version of the request from which on its answer has it: rights (KIP-430), the newest
+    timestamp (KIP-734).
     """
     for of_broker in versions.values():
         if not isinstance(of_broker, Unknown) and of_broker.get(key, (0, 0))[1] < first:
-            return Unknown(f"the brokers do not tell rights ({name} before version {first})")
+            return Unknown(f"the brokers do not tell {what} ({name} before version {first})")
     return None
 
 

@@ -159,5 +159,6 @@ def _clock_skew(session: KafkaSession, partitions: Sequence[TopicPartition]) -> 
     found = find_by_time(session, ((partition, RecordLookup(LookupKind.NEWEST)) for partition in partitions))
     newest_ms = max((stamp.timestamp_ms for stamp in found.values() if isinstance(stamp, RecordStamp)), default=-1)
     if newest_ms < 0:
-        return ClockSkew(age_ms=Unknown(f"{CONSUMER_OFFSETS_TOPIC} holds no record with a broker's timestamp"))
+        none = Unknown(f"{CONSUMER_OFFSETS_TOPIC} holds no record with a broker's timestamp")
+        return ClockSkew(age_ms=next((stamp for stamp in found.values() if isinstance(stamp, Unknown)), none))
     return ClockSkew(age_ms=time.time_ns() // 1_000_000 - newest_ms)

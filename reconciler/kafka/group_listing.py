@@ -14,7 +14,7 @@ from typing import Any
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaException
 from confluent_kafka.admin import AclOperation, AdminClient
 
-from reconciler.kafka.api_versions import METADATA, know_classic_only, tell_no_types, untold_rights
+from reconciler.kafka.api_versions import METADATA, find_untold, know_classic_only, tell_no_types
 from reconciler.kafka.futures import Deadline, cause_of, failure_of, is_final, reason_of, submit
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.snapshot import NOT_ASKED, Cause, GroupFacts, GroupState, GroupType, Unknown
@@ -174,7 +174,7 @@ def _listed(
     incomplete = failure_of(cluster, prefix=f"{may_lack}the caller's rights are unknown, ")
     rights = None if incomplete is not None else cluster.result().authorized_operations
     if incomplete is None and not {AclOperation.DESCRIBE, AclOperation.ALL}.intersection(rights or ()):
-        untold = None if rights else untold_rights(session.api_versions(), *CLUSTER_RIGHTS)
+        untold = None if rights else find_untold(session.api_versions(), "rights", *CLUSTER_RIGHTS)
         why = f"the right {_RIGHT} is missing" if untold is None else untold.reason
         incomplete = Unknown(f"{may_lack}{why}")
     return groups, incomplete

@@ -15,6 +15,7 @@ from confluent_kafka import IsolationLevel, KafkaError
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from reconciler.kafka.api_versions import LIST_OFFSETS, find_untold
 from reconciler.kafka.futures import FINAL, GONE, Deadline, batched, error_columns, failed_with, failure_of
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
@@ -77,11 +78,14 @@ class OffsetQuery(NamedTuple):
     leader: int
 
 
+_NEWEST = RecordLookup(LookupKind.NEWEST)
+_NEWEST_STAMPS = ("the newest timestamp", "ListOffsets", LIST_OFFSETS, 7)
+"""The request whose answer has the newest timestamp, and from which version on (KIP-734, Kafka 3.0)."""
 _SPECS: Mapping[Moment, tuple[OffsetSpec, IsolationLevel]] = {
     LOG_START: (OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED),
     HIGH_WATERMARK: (OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED),
     STABLE_END: (OffsetSpec.latest(), IsolationLevel.READ_COMMITTED),
-    RecordLookup(LookupKind.NEWEST): (OffsetSpec.max_timestamp(), IsolationLevel.READ_UNCOMMITTED),
+    _NEWEST: (OffsetSpec.max_timestamp(), IsolationLevel.READ_UNCOMMITTED),
 }
 
 
@@ -207,8 +211,13 @@ def find_by_time(
         leader = facts[partition].leader if partition in facts else None
         at = leader if isinstance(leader, int) else UNKNOWN_LEADER
         queries[partition, lookup] = OffsetQuery(lookup, partition.topic, partition.partition, at)
-    answers = _stamps(session, list(queries.values()), lowest=NO_RECORD)
-    found = {pair: answers[query] for pair, query in queries.items()}
+    # Older brokers take the question for a timestamp that every record has, and answer with the first record.
+    newest = {query.leader for query in queries.values() if query.what == _NEWEST}
+    versions = {leader: session.api_versions(None if leader == UNKNOWN_LEADER else {leader}) for leader in newest}
+    untold = {leader: find_untold(versions[leader], *_NEWEST_STAMPS) for leader in newest}
+    told = [query for query in queries.values() if query.what != _NEWEST or untold[query.leader] is None]
+    answers = _stamps(session, told, lowest=NO_RECORD)
+    found = {pair: answers[query] if query in answers else untold[query.leader] for pair, query in queries.items()}
     return {
         pair: None if isinstance(answer, RecordStamp) and answer.offset == NO_RECORD else answer
         for pair, answer in found.items()

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from confluent_kafka.admin import AdminClient
 
 from reconciler.errors import ClusterUnreachable, ProgramFailed
-from reconciler.kafka.api_versions import DESCRIBE_GROUPS, untold_rights
+from reconciler.kafka.api_versions import DESCRIBE_GROUPS, find_untold
 from reconciler.kafka.coordinators import NO_ANSWER
 from reconciler.kafka.futures import DENIED, GONE, Deadline, failed_with, failure_of
 from reconciler.kafka.group_listing import CLUSTER_RIGHTS
@@ -214,7 +214,7 @@ def check(
     names: dict[str, set[str]] = {resource: set() for resource in visible}
     for permission, selected in rows:
         names[permission.resource].update(selected)
-    untold = untold_rights(session.api_versions(), *CLUSTER_RIGHTS)
+    untold = find_untold(session.api_versions(), "rights", *CLUSTER_RIGHTS)
     describe_topics = partial(send_descriptions, permissions=True)
     by_resource = {
         "cluster": _operations(session.read(sorted(names["cluster"]), _send_cluster), untold),
@@ -257,7 +257,7 @@ def _send_cluster(client: AdminClient, names: Sequence[str], limit_s: float) -> 
 
 
 def _read_groups(session: KafkaSession, names: Sequence[str]) -> Operations:
-    untold = untold_rights(session.api_versions(), "DescribeGroups", DESCRIBE_GROUPS, 3)
+    untold = find_untold(session.api_versions(), "rights", "DescribeGroups", DESCRIBE_GROUPS, 3)
     request = (names, untold)
     try:
         answer = (

@@ -8,7 +8,7 @@ DescribeGroups and DeleteGroups may crash while a coordinator moves (its issues 
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import partial
@@ -81,11 +81,12 @@ class KafkaSession:
         address = self.addresses.get(number)
         return f"broker {number}" if address is None else f"broker {number} ({address})"
 
-    def api_versions(self) -> Mapping[int, ApiVersions | Unknown]:
-        """The versions of each broker that metadata has named, read once per session."""
-        missing = {broker: address for broker, address in self.addresses.items() if broker not in self._api_versions}
+    def api_versions(self, brokers: Collection[int] | None = None) -> Mapping[int, ApiVersions | Unknown]:
+        """The versions of these brokers that metadata has named, read once per session; None: of all."""
+        named = self.addresses.keys() if brokers is None else self.addresses.keys() & brokers
+        missing = {broker: self.addresses[broker] for broker in named - self._api_versions.keys()}
         self._api_versions |= read_api_versions(self.connection, missing, self.deadline())
-        return {broker: self._api_versions[broker] for broker in self.addresses}
+        return {broker: self._api_versions[broker] for broker in named}
 
     def deadline(self) -> Deadline:
         """The deadline of a step that starts now."""

@@ -113,7 +113,8 @@ class GroupRemoval(Policy):
         if state is GroupState.UNKNOWN:
             # ASSIGNING and RECONCILING of the new protocol (KIP-848) are UNKNOWN to the client library.
             reason = (
-                f"the state of group {name} is UNKNOWN to the client library: its members may be getting partitions"
+                f"the state of group {name} is UNKNOWN to the client library: its members may be getting partitions, or "
+                "the brokers are older than Kafka 2.6 and tell no states"
             )
             next_step = "stop its members, or remove it from groups if it is in use; then plan again"
             raise BlockReason("B103", reason, next_step=next_step, unread=True)

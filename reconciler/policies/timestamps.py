@@ -73,11 +73,13 @@ def check_ages(
         *(RecordLookup(LookupKind.UNCOMMITTED, rule.instant_ms) for rule in unbounded),
     ]
     found = list(find_records(facts, *lookups))
-    for answer in found:
+    for lookup, answer in zip(lookups, found, strict=True):
         if isinstance(answer, Unknown):
             if answer.silent:
                 raise unknown_fact("", answer)
             reason = f"how old the records below {before_offset} are is not known: {answer.reason}"
+            if lookup == _NEWEST and not answer.unanswered:
+                raise _unproven(reason)  # brokers before Kafka 3.0 never tell it
             raise BlockReason("B216", reason, next_step=_AGAIN if answer.unanswered else _READ, unread=True)
     first, last, newest, *passed = (answer for answer in (*found, None) if not isinstance(answer, Unknown))
     if first is None:

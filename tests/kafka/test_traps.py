@@ -8,6 +8,7 @@ EMPTY and quiet groups (5, 18), open transactions (8), commits that outlive topi
 that create (16) in tests/spark/test_scan.py.
 """
 
+import struct
 import threading
 import time
 from uuid import uuid4
@@ -22,11 +23,12 @@ from reconciler.errors import SandboxError
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.group_listing import list_groups
-from reconciler.kafka.offsets import OffsetsRequest, read_offsets
+from reconciler.kafka.offsets import OffsetsRequest, find_by_time, read_offsets
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import list_topics
 from reconciler.model.selector import Selector, select
-from reconciler.model.snapshot import GroupType
+from reconciler.model.snapshot import GroupType, LookupKind, RecordLookup, RecordStamp, Unknown
+from tests.unit.kafka.test_api_versions import server
 
 pytestmark = pytest.mark.brokers
 
@@ -126,3 +128,32 @@ def test_trap_13_no_pattern_selects_a_system_topic_without_a_reserved_name(
     assert system not in selected
     assert ordinary in selected
     assert select(topics, [Selector(system)], patterns_skip_underscore=True) == {system: True}
+
+
+def test_brokers_before_kafka_3_tell_no_newest_timestamp(cluster: SandboxCluster, connection: Connection) -> None:
+    """They take the question for a timestamp of -3, and answer with the first record, however old it is.
+
+    A server that answers ApiVersions as Kafka 2.8 does stands for the leader's versions only.
+    """
+    topic = f"newest-{uuid4().hex[:8]}"
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
+    client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x", timestamp_ms=DAY_MS)]})
+    session = KafkaSession.open(connection)
+    listing = list_topics(session)
+    (facts,) = listing.partitions[topic]
+    newest, uncommitted = (RecordLookup(kind) for kind in (LookupKind.NEWEST, LookupKind.UNCOMMITTED))
+    pairs = [(facts.partition, newest), (facts.partition, uncommitted)]
+    stamp = RecordStamp(0, DAY_MS)
+    assert set(find_by_time(session, pairs, {facts.partition: facts}).values()) == {stamp}
+    body = struct.pack(">ihi", 1, 0, 2) + struct.pack(">hhh", 2, 0, 6) + struct.pack(">hhh", 18, 0, 3)
+    assert isinstance(facts.leader, int)
+    with server(struct.pack(">i", len(body)) + body) as address:
+        session.refresh()
+        session.addresses[facts.leader] = address
+        for known in ({facts.partition: facts}, {}):  # with and without the leader
+            answers = find_by_time(session, pairs, known)
+            untold = answers[facts.partition, newest]
+            assert isinstance(untold, Unknown)
+            assert "ListOffsets before version 7" in untold.reason
+            assert answers[facts.partition, uncommitted] == stamp
+    session.close()

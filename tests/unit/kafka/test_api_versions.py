@@ -12,10 +12,10 @@ import pytest
 from reconciler.doctor import apply_request
 from reconciler.kafka.api_versions import (
     find_controllers,
+    find_untold,
     know_classic_only,
     read_api_versions,
     tell_no_types,
-    untold_rights,
 )
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.doctor import broker_version
@@ -138,7 +138,7 @@ def test_what_planning_lacks_is_named_with_what_fails() -> None:
 )
 def test_brokers_that_do_not_tell_rights_refuse_none(versions: dict[int, Any], expected: str | None) -> None:
     """An answer without rights read as "no right", and the advice was to grant what was granted."""
-    untold = untold_rights(versions, *CLUSTER_RIGHTS)
+    untold = find_untold(versions, "rights", *CLUSTER_RIGHTS)
     assert (untold is None) if expected is None else (untold is not None and expected in untold.reason)
 
 

@@ -75,6 +75,15 @@ def test_the_newest_timestamp_contradicts_an_answer_of_none() -> None:
     assert "say last" in decision.next_step
 
 
+def test_brokers_that_tell_no_newest_timestamp_do_not_let_a_time_rule_empty_a_partition() -> None:
+    """Kafka 2.8 answered with the first record, which is old, and a record of a minute ago was to go."""
+    none = {7 * DAY: None, 8 * DAY: None}
+    decision = decide(partition(at=none, lookups=OldRecords({NEWEST: Unknown("ListOffsets before version 7")})))
+    assert (decision.code, decision.unread) == ("B216", False)
+    assert "ListOffsets before version 7" in decision.reason
+    assert "say last" in decision.next_step
+
+
 @pytest.mark.parametrize(
     ("found", "may_go"),
     [(RecordStamp(100, NOW_MS - DAY), True), (None, False), (RecordStamp(60, NOW_MS - DAY), False)],
