@@ -262,6 +262,11 @@ class TopicFacts:
     records_min: int = 0
     consumers: frozenset[str] | Unknown = NOT_ASKED
 
+    @property
+    def is_system(self) -> bool:
+        """Whether it is Kafka's own: brokers call `__remote_log_metadata`, and tools their metrics, not internal."""
+        return self.internal or self.name.startswith("__")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedCommit:

@@ -72,7 +72,7 @@ def missing_partition(partition: TopicPartition, partitions: int) -> BlockReason
 
 def system_topic_block(facts: TopicFacts) -> BlockReason | None:
     """Return the block of Kafka's own topics: no name and no pattern makes them lose records."""
-    if not facts.internal and not facts.name.startswith("__"):
+    if not facts.is_system:
         return None
     reason = f"{facts.name} belongs to Kafka itself: losing records of it can destroy a cluster's state"
     return BlockReason("B201", reason)

@@ -94,7 +94,12 @@ def check_ages(
         if last.timestamp_ms >= rule.instant_ms:
             raise _contradicts(last, rule, before_offset)
     for rule, young in zip(unbounded, passed, strict=False):
-        if newest is None or newest.timestamp_ms < rule.instant_ms:
+        if newest is None:  # brokers look among local segments only (KIP-405)
+            records = f"the records below {before_offset} are not all known to be old"
+            raise _unproven(
+                f"{records}: the brokers tell no newest timestamp, as where all of them are in remote storage"
+            )
+        if newest.timestamp_ms < rule.instant_ms:
             continue
         if young is None or min(young.offset, newest.offset) < seen.last_stable_offset:
             raise _contradicts(newest, rule, before_offset)

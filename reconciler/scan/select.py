@@ -93,8 +93,8 @@ def topics_with_offsets(topics: RequestsByTopic) -> frozenset[str]:
 
 
 def topics_to_count(request: ScanRequest, topics: RequestsByTopic, listing: TopicListing) -> frozenset[str]:
-    """Topics whose records are counted. The broker's own topics do not count for the cluster."""
-    of_cluster = (name for name, topic in listing.topics.items() if request.cluster_records and not topic.internal)
+    """Topics whose records are counted. Kafka's own topics do not count for the cluster."""
+    of_cluster = (name for name, topic in listing.topics.items() if request.cluster_records and not topic.is_system)
     return (topics_with_offsets(topics) if request.topic_records else frozenset()).union(of_cluster)
 
 

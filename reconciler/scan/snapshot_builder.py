@@ -395,11 +395,11 @@ def _records(topic: TopicFacts, row: Row | None) -> int | Unknown:
 
 
 def cluster_records(request: ScanRequest, topics: Iterable[TopicFacts]) -> int | Unknown:
-    """Records of all topics except the broker's own.
+    """Records of all topics except Kafka's own.
 
     Only a share is taken of it. What is not known counts as none, so the share looks larger.
     """
-    return sum(topic.records_min for topic in topics if not topic.internal) if request.cluster_records else NOT_ASKED
+    return sum(topic.records_min for topic in topics if not topic.is_system) if request.cluster_records else NOT_ASKED
 
 
 def lacks_answers(snapshot: ClusterSnapshot) -> bool:

@@ -494,11 +494,12 @@ def test_topic_records_need_the_answers_of_all_chunks() -> None:
 
 
 def test_cluster_records() -> None:
-    """The broker's own topics and compacted ones do not count, and neither does what was not read."""
-    internal, one, two = topic("__consumer_offsets"), topic("a"), topic("b")
-    rows = Rows({}, {}, {"a": {"records": 5, "read": 1}, "b": {"records": 6, "read": 0}}, [])
+    """Kafka's own topics and compacted ones do not count, and neither does what was not read."""
+    internal, one, two = topic("__remote_log_metadata", internal=False), topic("a"), topic("b")
+    of_kafka = {"__remote_log_metadata": {"records": 7, "read": 1}}
+    rows = Rows({}, {}, {"a": {"records": 5, "read": 1}, "b": {"records": 6, "read": 0}, **of_kafka}, [])
     counted = frozenset({"a", "b"})
-    delete = {"a": retained(), "b": retained()}
+    delete = {"a": retained(), "b": retained(), "__remote_log_metadata": retained()}
     result = list(snapshot_builder.topic_facts(topics(internal, one, two), delete, rows, counted, ()).values())
     assert snapshot_builder.cluster_records(ScanRequest(cluster_records=True), result) == 11
     for policy in (frozenset({"compact"}), frozenset({"compact", "delete"}), Unknown("no right")):
