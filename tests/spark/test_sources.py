@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, redirect_stdout
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -381,7 +382,11 @@ def test_the_recipe_of_a_history_runs(session: SparkSession, tmp_path: Path) -> 
 
 
 def write_history(cluster: SandboxCluster, history: Folder) -> None:
-    """Write a scan for each of three days, and one of a fourth that was cut short."""
+    """Write a scan for each of three days, two for the first one, and one of a fourth that was cut short.
+
+    An hour before each scan is one of another cluster, with one group: it seemed to be gone. The two scans of
+    a day doubled the lag.
+    """
     servers = cluster.bootstrap_servers
     admin = AdminClient({"bootstrap.servers": servers})
     topics = {"orders": 100, "clicks": 50, "archive": 20}
@@ -424,4 +429,10 @@ def write_history(cluster: SandboxCluster, history: Folder) -> None:
                 progress=lambda *_step: None,
             )
         *_files, last = export.append(snapshot, history)
+        group = replace(snapshot.groups["billing"], group="elsewhere")
+        earlier_ms = snapshot.observed_at_ms - 3_600_000
+        elsewhere = replace(snapshot, cluster_id="elsewhere", observed_at_ms=earlier_ms, topics={}, partitions={})
+        export.append(replace(elsewhere, groups={group.group: group}), history)
+        if number == 0:
+            export.append(replace(snapshot, observed_at_ms=snapshot.observed_at_ms + 3_600_000), history)
     history.remove(last)
