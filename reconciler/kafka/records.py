@@ -4,12 +4,13 @@ Decided here: when a range of offsets counts as read: up to its end, or not at a
 records are found without reading what lies between them.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import groupby
 from operator import methodcaller
 
-from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import Consumer, KafkaError, Message, ThrottleEvent
 from confluent_kafka import TopicPartition as ClientPartition
 
 from reconciler.errors import ClusterUnreachable
@@ -180,7 +181,13 @@ def _read_ranges(
     idle = session.deadline()
     limit = Deadline.after(float("inf") if limit_s is None else limit_s)
     finished: list[ClientPartition] = []
-    client = create(Consumer, session.connection, {**read_timeouts(session.connection), **settings})
+    throttled: Counter[str] = Counter()
+
+    def add_throttle(event: ThrottleEvent) -> None:
+        throttled[event.broker_name] += event.throttle_time
+
+    callbacks: Settings = {"throttle_cb": add_throttle}
+    client = create(Consumer, session.connection, {**read_timeouts(session.connection), **settings, **callbacks})
     try:
         client.assign([ClientPartition(p.topic, p.partition, start) for p, (start, _end) in ranges.items()])
         while unfinished and not idle.passed and not limit.passed:
@@ -213,10 +220,13 @@ def _read_ranges(
         # In a thread: the library ends thousands of partitions one by one.
         with suppress(ClusterUnreachable):
             submit(client.close)
-    unread = Unknown(f"no data for {session.timeout_s:.0f} s", Cause.NO_ANSWER)
+    reason = f"no data for {session.timeout_s:.0f} s"
     if limit_s is not None and not idle.passed:
-        unread = Unknown(f"not done after {limit_s:.0f} s", Cause.NO_ANSWER)
-    return errors | dict.fromkeys(unfinished, unread)
+        reason = f"not done after {limit_s:.0f} s"
+    if throttled.total() >= 1:
+        [(broker, seconds)] = throttled.most_common(1)
+        reason += f"; a quota of {broker} held the reading back for {seconds:.0f} s in all: raise it, or --timeout"
+    return errors | dict.fromkeys(unfinished, Unknown(reason, Cause.NO_ANSWER))
 
 
 def _runs(messages: Iterable[Message]) -> Iterator[tuple[TopicPartition, list[Message]]]:

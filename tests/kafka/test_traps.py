@@ -11,6 +11,7 @@ that create (16) in tests/spark/test_scan.py.
 import struct
 import threading
 import time
+from dataclasses import replace
 from uuid import uuid4
 
 import pytest
@@ -23,7 +24,8 @@ from reconciler.errors import SandboxError
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.group_listing import list_groups
-from reconciler.kafka.offsets import OffsetsRequest, find_by_time, read_offsets
+from reconciler.kafka.offsets import OffsetsRequest, Watermarks, find_by_time, read_offsets
+from reconciler.kafka.records import read_records
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import list_topics
 from reconciler.model.selector import Selector, select
@@ -156,4 +158,29 @@ def test_brokers_before_kafka_3_tell_no_newest_timestamp(cluster: SandboxCluster
             assert isinstance(untold, Unknown)
             assert "ListOffsets before version 7" in untold.reason
             assert answers[facts.partition, uncommitted] == stamp
+    session.close()
+
+
+def test_a_quota_that_holds_a_reading_back_is_named(cluster: SandboxCluster, connection: Connection) -> None:
+    """It looked like a broker that does not answer, and the advice was to check brokers and rights.
+
+    A fetch has up to 8 MB of a partition, and then a broker keeps the client waiting (KIP-219).
+    """
+    name = f"throttled-{uuid4().hex[:8]}"
+    client.create_topics(cluster.bootstrap_servers, [Topic(name)])
+    client.produce(cluster.bootstrap_servers, name, {0: [Record(b"x" * 900_000)] * 12})
+    quota = ("--alter", "--entity-type", "clients", "--entity-name", name)
+    run_tool(cluster, "kafka-configs", *quota, "--add-config", "consumer_byte_rate=1000000")
+    session = KafkaSession(replace(connection, properties={"client.id": name}, timeout_s=3.0))
+    ends = {0: Watermarks(0, 12)}
+    reasons: list[str] = []
+
+    def is_throttled() -> bool:
+        errors = read_records(session, name, ends, lambda _number, _messages: None)
+        reasons[:] = [error.reason for error in errors.values()]
+        return bool(reasons)
+
+    client.wait_until(is_throttled, 60, "the quota on the brokers")
+    assert "no data for 3 s; a quota of 127.0.0.1:" in reasons[0]
+    run_tool(cluster, "kafka-configs", *quota, "--delete-config", "consumer_byte_rate")
     session.close()
