@@ -247,7 +247,8 @@ def _read(
                 fetched |= answer[1]
             for group in part:
                 _state, topics, is_settled = described.get(group, _NO_MEMBERS)
-                may_settle = not is_settled and not (topics == REBALANCING and rebalance_deadline.passed)
+                is_rebalancing = topics == REBALANCING or not isinstance(topics, Unknown)
+                may_settle = not is_settled and not (is_rebalancing and rebalance_deadline.passed)
                 if may_settle or not fetched[group][1]:
                     by_coordinator.setdefault(log_partition(group, LOG_PARTITIONS), []).append(group)
         parts = list(by_coordinator.values())
@@ -299,12 +300,16 @@ def _parse_members(future: Future[Any]) -> Members:
         return state, topics, future.done() and is_final(future)
     description = future.result()
     present = STATES.get(description.state, GroupState.UNKNOWN)
-    if description.state not in _SETTLED_STATES:
+    is_settled = description.state in _SETTLED_STATES
+    # A member of the new protocol (KIP-848) also has partitions that it is to get, and has them until all have
+    # given up what they lose. That takes as long as the slowest member, or the session of a static one that is away.
+    members = [[getattr(member, name, None) for name in _ASSIGNMENTS] for member in description.members]
+    has_targets = bool(members) and all(target and target.topic_partitions for _assignment, target in members)
+    if not is_settled and not (description.state is ConsumerGroupState.UNKNOWN and has_targets):
         return present, REBALANCING, False
-    # A member of the new protocol (KIP-848) also has partitions that it is to get.
-    assignments = (getattr(member, name, None) for member in description.members for name in _ASSIGNMENTS)
-    partitions = (partition for assignment in assignments if assignment for partition in assignment.topic_partitions)
-    return present, frozenset(partition.topic for partition in partitions), True
+    assignments = (assignment for of_member in members for assignment in of_member if assignment)
+    partitions = (partition for assignment in assignments for partition in assignment.topic_partitions)
+    return present, frozenset(partition.topic for partition in partitions), is_settled
 
 
 def _parse_positions(future: Future[Any]) -> Positions | Unknown:

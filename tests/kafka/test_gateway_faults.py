@@ -24,12 +24,13 @@ from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.coordinators import NAMELESS, REBALANCING, Consumption, fetch, read_consumption
 from reconciler.kafka.gateway import KafkaGateway
+from reconciler.kafka.group_listing import list_groups
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.silence import silent_brokers
 from reconciler.kafka.topics import list_topics
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election
-from reconciler.model.snapshot import Cause, Unknown
+from reconciler.model.snapshot import Cause, GroupState, Unknown
 from reconciler.operations.error_meanings import Response, ResponseAction
 from tests.e2e.raw_groups import join_group
 from tests.fakes.error_table import InterpretingGateway
@@ -326,6 +327,26 @@ def test_the_topics_of_a_rebalancing_group_are_unknown(cluster: SandboxCluster, 
     with closing(KafkaSession(connection)) as session:
         (read,) = read_consumption(session, [group], with_members=[group], isolated=isolated)
     assert read == {group: Consumption([(name, 0, 0, None)], REBALANCING)}
+
+
+def test_a_static_member_that_is_away_reads_its_topics_and_blocks_no_others(cluster: SandboxCluster) -> None:
+    """With KIP-848 its group is RECONCILING until its session ends: each floor of the cluster was blocked until then.
+
+    So was it for minutes where a member was slow to give up a partition. In the classic protocol the group is STABLE.
+    """
+    group = f"static-{uuid.uuid4().hex[:12]}"
+    name = topic_on(cluster, (1, 2, 3))
+    properties: dict[str, str | None] = {"enable.auto.commit": "false", "group.instance.id": "a"}
+    if kafka_version(cluster) >= (4,):
+        properties |= {"group.protocol": "consumer", "session.timeout.ms": None}
+    with client.member(cluster.bootstrap_servers, group, [name], properties=properties):
+        pass
+    connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10)
+    with closing(KafkaSession(connection)) as session:
+        state = list_groups(session, hidden=False).groups[group].state
+        (read,) = read_consumption(session, [group], with_members=[group], isolated=True)
+    assert state is (GroupState.UNKNOWN if "group.protocol" in properties else GroupState.STABLE)
+    assert read == {group: Consumption([], frozenset({name}))}
 
 
 def test_answers_of_a_worker_are_read_above_descriptor_1023(cluster: SandboxCluster) -> None:

@@ -25,6 +25,7 @@ class StubClient:
 
     def __init__(self, state: ConsumerGroupState, assigned: Sequence[Any], *, leaves: bool = False) -> None:
         self.state, self.assigned, self.leaves = state, assigned, leaves
+        self.targets: Sequence[Any] = [None]
         self.pending: list[Callable[[], None]] = []
 
     def poll(self, _timeout_s: float) -> None:
@@ -43,7 +44,8 @@ class StubClient:
 
     def _description(self) -> Any:
         assignment = SimpleNamespace(topic_partitions=self.assigned)
-        return SimpleNamespace(state=self.state, members=[SimpleNamespace(assignment=assignment)])
+        members = [SimpleNamespace(assignment=assignment, target_assignment=target) for target in self.targets]
+        return SimpleNamespace(state=self.state, members=members)
 
     def _answer(self, group: str, content: Callable[[], Any]) -> dict[str, Future[Any]]:
         future = Future[Any]()
@@ -137,6 +139,28 @@ def test_members_without_partitions_consume_nothing_only_in_a_settled_group(
     """A group of the new protocol that had not assigned yet counted as one that reads nothing."""
     monkeypatch.setattr(coordinators, "_REBALANCE_S", 0)
     assert read(StubClient(state, []), isolated=True).unread == unread
+
+
+@pytest.mark.parametrize(
+    ("state", "targets", "expected"),
+    [
+        (ConsumerGroupState.UNKNOWN, [["new"]], {"orders", "new"}),
+        (ConsumerGroupState.UNKNOWN, [["new"], []], REBALANCING),  # a new member, or one without work
+        (ConsumerGroupState.UNKNOWN, [], REBALANCING),
+        (ConsumerGroupState.PREPARING_REBALANCING, [["new"]], REBALANCING),
+    ],
+)
+def test_a_group_that_hands_partitions_over_reads_those_that_its_members_have_and_get(
+    monkeypatch: pytest.MonkeyPatch, state: ConsumerGroupState, targets: Sequence[Sequence[str]], expected: object
+) -> None:
+    """RECONCILING lasts as long as its slowest member, and each floor of the cluster was blocked until then."""
+    monkeypatch.setattr(coordinators, "_REBALANCE_S", 0)
+    client = StubClient(state, [ORDERS])
+    client.targets = [
+        SimpleNamespace(topic_partitions=[SimpleNamespace(topic=topic, partition=0) for topic in target])
+        for target in targets
+    ]
+    assert read(client, isolated=True).member_topics == expected
 
 
 @pytest.mark.parametrize(
