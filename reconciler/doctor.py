@@ -186,7 +186,7 @@ def _clock(clock: ClockSkew) -> Item:
         behind = approximate_duration(-age_ms)
         return _item("MISSING", f"this machine's clock is at least {behind} behind a broker's: set it")
     stale = "no group has committed since, or this machine's clock is ahead, which makes groups look idle: compare it"
-    verdict = "the clocks agree" if age_ms <= _STALE_MS else stale
+    verdict = "its clock agrees with this machine's, others are not compared" if age_ms <= _STALE_MS else stale
     return _item("clock", f"a broker's newest timestamp is {approximate_duration(max(0, age_ms))} old: {verdict}")
 
 

@@ -5,6 +5,7 @@ transaction is activity, and must not make the groups behind it look idle. Malfo
 """
 
 import base64
+import time
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -211,15 +212,23 @@ class Reduction:
     skipped: int = 0
     malformed: int = 0
     _states: dict[bytes | None, KeyState] = field(default_factory=dict)
+    _written_ms: int = -1
+    """The newest timestamp so far, without those of the future."""
+    _read_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
 
     def add_records(self, records: Iterable[tuple[bytes | None, bytes | None, tuple[int, int], int]]) -> None:
         """Add records: key, value, type and milliseconds of the timestamp, offset.
 
         A tombstone has no value; without a time the timestamp is negative.
         """
-        states = self._states
+        states, written_ms, read_ms = self._states, self._written_ms, self._read_ms
         for key, value, (_, timestamp_ms), offset in records:
             self.records += 1
+            # It was written after all records before it, also where the clock of its broker is behind theirs.
+            if timestamp_ms > written_ms:
+                written_ms = timestamp_ms if timestamp_ms <= read_ms else written_ms
+            elif timestamp_ms >= 0:
+                timestamp_ms = written_ms
             state = states.get(key)
             if state is None:
                 try:
@@ -263,6 +272,7 @@ class Reduction:
                     state.committed.clear()
                     state.metadata.clear()
                     self.malformed += 1
+        self._written_ms = written_ms
 
     def activities(self) -> Iterator[dict[str, Any]]:
         """One row per group of a known key. Records of its unknown key types are activity, too."""

@@ -86,8 +86,8 @@ def test_the_json_shows_names_as_written() -> None:
 @pytest.mark.parametrize(
     ("age_ms", "words"),
     [
-        (3_000, "the clocks agree"),
-        (-4_000, "the clocks agree"),
+        (3_000, "its clock agrees"),
+        (-4_000, "its clock agrees"),
         (-6_000, "behind a broker's"),
         (61_000, "compare it"),
         (Unknown("no log"), "not compared: no log"),

@@ -77,6 +77,22 @@ def test_reduce_newest_activity_is_the_newest_of_all_times(records: list[tuple[C
 Record = tuple[bytes | None, bytes | None, int]
 
 
+FUTURE_MS = 2**48
+
+
+@pytest.mark.parametrize(
+    ("before_ms", "at_ms", "expected"),
+    [(9_000, 1_000, 9_000), (1_000, 9_000, 9_000), (FUTURE_MS, 1_000, 1_000), (9_000, -1, None)],
+    ids=["behind", "as it should be", "a stamp of the future proves nothing", "no stamp stays none"],
+)
+def test_a_record_was_written_after_those_before_it(before_ms: int, at_ms: int, expected: int | None) -> None:
+    """A group looked idle for ten days whose coordinator had moved to a broker with a clock ten days behind."""
+    earlier, late = (commit_key(replace(COMMIT, group=group)) for group in ("earlier", "g"))
+    value = commit_value(replace(COMMIT, commit_ms=-1), 4)
+    activities = reduce((earlier, value, before_ms), (late, value, at_ms)).activities()
+    assert {row["group"]: row["last_activity_ms"] for row in activities} == {"earlier": before_ms, "g": expected}
+
+
 def written(at: int = 1, version: int = 4, **changes: Any) -> Record:
     """Return the record of a commit."""
     commit = replace(COMMIT, **changes)
