@@ -37,11 +37,11 @@ from reconciler.model.snapshot import (
     ClusterSnapshot,
     GroupObservation,
     GroupState,
-    GroupType,
     Lookups,
     Unknown,
 )
 from reconciler.operations import OPERATIONS, Operation
+from reconciler.operations.idle_groups import UNREAD
 from reconciler.plan import limits, plan_file, planner, recheck, rules
 from reconciler.plan.expiry_and_cluster import check_cluster_id, check_usable
 from reconciler.plan.plan_file import SavedPlan
@@ -459,7 +459,7 @@ def observe(run: Run) -> Mapping[str, GroupObservation | Unknown] | None:
     at_ms = wall_clock_ms()
     run.journal.record_observations(
         (
-            GroupObservation(at_ms=at_ms, group=group, type=GroupType.HIDDEN, state=GroupState.UNKNOWN)
+            GroupObservation(at_ms=at_ms, group=group, type=UNREAD[0], state=UNREAD[1])
             if isinstance(of, Unknown)
             else of
             for group, of in seen.items()

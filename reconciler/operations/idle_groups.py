@@ -24,6 +24,8 @@ END_TRANSACTION = (
     "wait for the end of the transaction; kafka-transactions.sh find-hanging --topic __consumer_offsets shows one that "
     "hangs, and abort ends it; or name the group in exceptGroups"
 )
+UNREAD = GroupType.HIDDEN, GroupState.UNKNOWN
+"""Type and state in the observation of a group that could not be read."""
 _GAPS = 4
 """Least number of parts of `idleFor` between observations."""
 _CLOCK_TOLERANCE_MS = 60_000
@@ -71,7 +73,8 @@ def _idle_window(group: str, observations: Sequence[GroupObservation], idle_for_
     def unproven(why: str) -> BlockReason:
         return BlockReason("B307", f"whether group {group} is idle is not proven: {why}")
 
-    complete = [seen for seen in observations if seen.state is not GroupState.UNKNOWN]
+    # A group of a known type and no known state was read: its members get partitions (KIP-848).
+    complete = [seen for seen in observations if (seen.type, seen.state) != UNREAD]
     now, length = complete[-1], format_duration(idle_for_ms)
     old = [index for index, seen in enumerate(complete) if now.at_ms - seen.at_ms >= idle_for_ms]
     window = complete[old[-1] if old else 0 :]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from reconciler.model.plan import Blocked, Decision
 from reconciler.model.snapshot import GroupObservation, GroupState, GroupType, ObservedCommit, Unknown
 from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.idle_groups import UNREAD
 from tests.golden.wording import mentions
 from tests.strategies.facts import DAY, HOUR, NOW_MS, group, planned, removal, snapshot
 
@@ -109,6 +110,11 @@ def history(*ends: int, offset: int = 5, partition: int = 0) -> list[GroupObserv
 
 
 IDLE = history(6, 7, 8, 9, 10)
+RECONCILING = sorted(
+    [*IDLE, replace(IDLE[1], at_ms=IDLE[1].at_ms + HOUR // 2, state=GroupState.UNKNOWN, commits=())],
+    key=lambda seen: seen.at_ms,
+)
+"""One more observation, of the present type: the library has no name for ASSIGNING and RECONCILING (KIP-848)."""
 
 
 @pytest.mark.parametrize(
@@ -121,10 +127,11 @@ IDLE = history(6, 7, 8, 9, 10)
         (IDLE[1:], "B307", "it is observed since 2026-11-21T04:00:00Z"),
         ([*IDLE[:2], *IDLE[3:]], "B307", "between 2026-11-21T04:00:00Z and 2026-11-21T08:00:00Z"),
         ([replace(seen, commits=()) for seen in IDLE], "B307", "no commit"),
-        ([*IDLE[:2], replace(IDLE[2], state=GroupState.UNKNOWN, commits=()), *IDLE[3:]], "B307", "between"),
+        ([*IDLE[:2], replace(IDLE[2], type=UNREAD[0], state=UNREAD[1], commits=()), *IDLE[3:]], "B307", "between"),
         ([IDLE[0], replace(IDLE[1], at_ms=NOW_MS + DAY), *IDLE[2:]], "B307", "between"),
         ([*IDLE[:2], replace(IDLE[2], state=GroupState.STABLE, commits=()), *IDLE[3:]], "B304", "2026-11-21T06:00:00Z"),
         ([*IDLE[:2], replace(IDLE[2], state=GroupState.DEAD, commits=()), *IDLE[3:]], "B304", "2026-11-21T06:00:00Z"),
+        (RECONCILING, "B304", "2026-11-21T04:30:00Z"),
         ([*IDLE[:2], replace(IDLE[2], type=GroupType.CONSUMER), *IDLE[3:]], "B304", "2026-11-21T06:00:00Z"),
         ([*history(6, 7, 8, 9, 10, offset=4)[:4], IDLE[-1]], "B304", "2026-11-21T08:00:00Z"),
         ([*IDLE[:2], *history(6, 6, 6, partition=1)], "B304", "2026-11-21T04:00:00Z"),
@@ -141,6 +148,7 @@ IDLE = history(6, 7, 8, 9, 10)
         "a clock that was set back",
         "it had members",
         "it was gone in between",
+        "its members got partitions",
         "it was of another type",
         "it has committed",
         "it has a commit on another partition",

@@ -186,9 +186,9 @@ class ClusterFacts:
         return sorted((of for of in held if of.records), key=lambda of: (-of.records, of.partition))
 
     def works(self, group: str) -> bool:
-        """Whether the group has members now, as far as that is known."""
+        """Whether the group has members now, as far as that is known. UNKNOWN: they may get partitions (KIP-848)."""
         facts = self.snapshot.groups.get(group)
-        without = (GroupState.EMPTY, GroupState.DEAD, GroupState.UNKNOWN)
+        without = (GroupState.EMPTY, GroupState.DEAD)
         return facts is not None and isinstance(facts.state, GroupState) and facts.state not in without
 
 

@@ -102,12 +102,19 @@ def test_an_ignored_idle_group_stays_a_reader() -> None:
     assert found(suggestions, FindingKind.READ_RECORDS)["orders"].records == 120
 
 
-def test_a_group_that_a_present_policy_removes_is_awaited_by_no_floor() -> None:
-    """A floor that names it would block the removal for ever (B306)."""
-    suggestions = suggest(SHARED, policies=[facts.removal("old-etl")])
+@pytest.mark.parametrize(
+    ("state", "awaited"),
+    [(GroupState.EMPTY, ("billing",)), (GroupState.UNKNOWN, ("billing", "old-etl"))],
+)
+def test_a_group_that_a_present_policy_removes_is_awaited_by_no_floor(
+    state: GroupState, awaited: tuple[str, ...]
+) -> None:
+    """A floor that names it would block the removal for ever (B306). One whose members get partitions stays."""
+    groups = {**SHARED.groups, "old-etl": replace(SHARED.groups["old-etl"], state=state)}
+    suggestions = suggest(replace(SHARED, groups=groups), policies=[facts.removal("old-etl")])
     assert suggestions.of(FindingKind.IDLE_GROUP).findings == ()
     (floor,) = (draft.policy for draft in suggestions.drafts if isinstance(draft.policy, RetentionFloor))
-    assert floor.awaited_groups == ("billing",)
+    assert floor.awaited_groups == awaited
 
 
 def test_only_repartition_topics_are_certain() -> None:
