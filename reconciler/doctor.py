@@ -184,7 +184,9 @@ def _clock(clock: ClockSkew) -> Item:
         return _item("clock", f"not compared: {escape_sentence(age_ms.reason)}")
     if age_ms < -_AHEAD_MS:
         behind = approximate_duration(-age_ms)
-        return _item("MISSING", f"this machine's clock is at least {behind} behind a broker's: set it")
+        return _item(
+            "MISSING", f"this machine's clock is at least {behind} behind a broker's: set the one that is wrong"
+        )
     stale = "no group has committed since, or this machine's clock is ahead, which makes groups look idle: compare it"
     verdict = "its clock agrees with this machine's, others are not compared" if age_ms <= _STALE_MS else stale
     return _item("clock", f"a broker's newest timestamp is {approximate_duration(max(0, age_ms))} old: {verdict}")

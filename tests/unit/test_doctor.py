@@ -88,13 +88,13 @@ def test_the_json_shows_names_as_written() -> None:
     [
         (3_000, "its clock agrees"),
         (-4_000, "its clock agrees"),
-        (-6_000, "behind a broker's"),
+        (-6_000, "behind a broker's: set the one that is wrong"),
         (61_000, "compare it"),
         (Unknown("no log"), "not compared: no log"),
     ],
 )
 def test_clocks_agree_only_with_a_fresh_timestamp(age_ms: int | Unknown, words: str) -> None:
-    """One of the future means that our clock is behind; an old one, or none, proves nothing."""
+    """One of the future means that our clock is behind, or the broker's ahead; an old one, or none, proves nothing."""
     report = replace(HEALTHY, clock=ClockSkew(age_ms=age_ms))
     [line] = [line.plain for line in write_lines(doctor_report(check(report), Role.PLAN)) if "clock" in line.plain]
     assert words in line
