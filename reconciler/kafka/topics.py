@@ -253,7 +253,11 @@ def topic_id_text(topic_id: Any) -> str | Unknown:
     All zeros means that there is no id (KIP-516): two topics without an id are not the same topic.
     """
     text = str(topic_id).replace("+", "-").replace("/", "_").rstrip("=")
-    return Unknown("the brokers give topics no id") if text.strip("A") == "" else text
+    if text.strip("A") == "":
+        return Unknown(
+            "the brokers give topics no id: they, or their inter.broker.protocol.version, are before Kafka 2.8"
+        )
+    return text
 
 
 def _leaderless(error: KafkaError | None) -> Unknown | None:
