@@ -195,7 +195,10 @@ def _clock(clock: ClockSkew) -> Item:
 def _right(right: Permission, purpose: Role) -> Iterator[Item]:
     needed = right.purpose in (Role.PLAN, purpose)
     if not right.missing and not right.unread:
-        resources = "the cluster" if right.resource == "cluster" else count(right.total, right.resource)
+        # Several purposes need READ on one topic each: three lines with the same number would not say which.
+        exact = right.exact_names
+        named = right.resource == "cluster" or (right.total == 1 and len(exact) == 1)
+        resources = _resources(right, exact) if named else count(right.total, right.resource)
         yield _item("ok", f"{right.operation} on {resources}")
     if right.missing:
         label = "MISSING" if needed else "absent"

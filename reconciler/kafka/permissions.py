@@ -82,6 +82,13 @@ class Permission:
     missing: tuple[str, ...] = ()
     unread: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def exact_names(self) -> tuple[str, ...]:
+        """The selected names, sorted, if no selector is a pattern; empty: one is."""
+        if any(selector.is_pattern for selection in self.selections for selector in selection.selectors):
+            return ()
+        return self.names(())
+
     def names(self, visible: Sequence[str]) -> tuple[str, ...]:
         """The selected of the visible names, sorted, and of `EVERY` only the first ones."""
         names: set[str] = set()

@@ -36,6 +36,10 @@ def right(purpose: Role, **fields: object) -> DoctorReport:
     return replace(HEALTHY, rights=(replace(permission, **fields),))
 
 
+def selected(*texts: str) -> NameSelection:
+    return NameSelection(selectors=tuple(map(Selector, texts)))
+
+
 def check(report: DoctorReport) -> ClusterCheck:
     required = RequiredAccess(needs=ScanRequest(), journal_topic="journal")
     return ClusterCheck(cluster="prod", bootstrap_servers=("b:1",), required=required, report=report)
@@ -57,6 +61,9 @@ def check(report: DoctorReport) -> ClusterCheck:
         (replace(HEALTHY, clock=ClockSkew(age_ms=-60_000)), set(), "MISSING  this machine's clock"),
         (replace(HEALTHY, clock=ClockSkew(age_ms=Unknown("no record"))), set(Role), "clock    not compared: no record"),
         (right(Role.PLAN), set(Role), "ok       DELETE on 1 topic"),
+        (right(Role.PLAN, selections=(selected("a"),)), set(Role), "ok       DELETE on topic a"),
+        (right(Role.PLAN, selections=(selected("a", "b"),)), set(Role), "ok       DELETE on 1 topic"),
+        (right(Role.PLAN, selections=(selected("a*"),)), set(Role), "ok       DELETE on 1 topic"),
         (right(Role.PLAN, missing=("a",)), set(), "MISSING  DELETE on topic a: nothing is deleted"),
         (right(Role.APPLY, missing=("a",)), {Role.PLAN, Role.ELECTIONS}, "absent   DELETE on topic a"),
         (right(Role.APPLY, unread=(("a", "no answer"),)), {Role.PLAN, Role.ELECTIONS}, "unknown  DELETE on topic a"),

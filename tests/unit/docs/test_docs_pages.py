@@ -53,9 +53,18 @@ CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 DAY_MS = 86_400_000
 
 
+def exactly(name: str) -> tuple[NameSelection, ...]:
+    return (NameSelection(selectors=(Selector.literal(name),)),)
+
+
 def a_checkup() -> ClusterCheck:
     topics = TopicRequest(
-        topics=(Selector("clicks"),), offsets=True, readers=True, instants_ms=(NOW_MS - 7 * DAY_MS,), every_ms=30_000
+        topics=(Selector("clicks"),),
+        offsets=True,
+        records=True,
+        readers=True,
+        instants_ms=(NOW_MS - 7 * DAY_MS,),
+        every_ms=30_000,
     )
     required = RequiredAccess(
         needs=ScanRequest(
@@ -77,9 +86,14 @@ def a_checkup() -> ClusterCheck:
     rights = [
         Permission(purpose=Role.PLAN, operation="DESCRIBE", resource="cluster", total=1, breaks=""),
         Permission(purpose=Role.PLAN, operation="DESCRIBE", resource="topic", total=41, breaks=""),
-        Permission(purpose=Role.PLAN, operation="DESCRIBE_CONFIGS", resource="topic", total=1, breaks=""),
+        Permission(
+            purpose=Role.PLAN, operation="DESCRIBE_CONFIGS", resource="topic", selections=exactly("clicks"), total=1
+        ),
         Permission(purpose=Role.PLAN, operation="DESCRIBE", resource="group", total=12, breaks=""),
-        Permission(purpose=Role.PLAN, operation="READ", resource="topic", total=2, breaks=""),
+        *(
+            Permission(purpose=Role.PLAN, operation="READ", resource="topic", selections=exactly(name), total=1)
+            for name in ("__consumer_offsets", "_reconciler.journal", "clicks")
+        ),
         Permission(
             purpose=Role.APPLY,
             operation="DELETE",
@@ -88,7 +102,10 @@ def a_checkup() -> ClusterCheck:
             missing=("clicks",),
             breaks="apply cannot carry out any record deletion",
         ),
-        Permission(purpose=Role.APPLY, operation="DELETE", resource="group", total=1, breaks=""),
+        Permission(purpose=Role.APPLY, operation="DELETE", resource="group", selections=exactly("old-etl"), total=1),
+        Permission(
+            purpose=Role.APPLY, operation="WRITE", resource="topic", selections=exactly("_reconciler.journal"), total=1
+        ),
         Permission(
             purpose=Role.ELECTIONS,
             operation="ALTER",
