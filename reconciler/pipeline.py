@@ -351,7 +351,8 @@ def _refuse_unknown(address: str, manifests: ClusterManifests, recorded: Iterabl
         candidates = find_candidates(address, manifests.policies) or ()
         if any(not candidate.name or candidate.name in names | exact for candidate in candidates):
             return
-    hint = suggestion(address.rpartition("/")[2].partition("[")[0], names | exact, before="; ")
+    next_step = "; `reconciler journal --full` prints the addresses"
+    hint = suggestion(address.rpartition("/")[2].partition("[")[0], names | exact, before="; ", otherwise=next_step)
     raise UsageError(f"--address {display_name(address)}: the journal has no entry about it{hint}")
 
 

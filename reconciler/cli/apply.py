@@ -1,6 +1,5 @@
 """`reconciler apply`: carry out a saved plan, or plan and ask for confirmation."""
 
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -80,9 +79,9 @@ def apply(
     places = [*filter(None, [results]), *(path for output, path in outputs if output is Format.JSON)]
     settings = replace(settings, output_file=[file for file in outputs if file.output is not Format.JSON])
     plan, paths = common.split_plan_and_paths(words)
-    if plan is None and (settings.no_input or not sys.stdin.isatty()):
+    if plan is None and (obstacle := common.why_no_question(settings)):
         raise UsageError(
-            "apply without a saved plan asks for confirmation, and standard input is not a terminal: save a plan with "
+            f"apply without a saved plan asks for confirmation, and {obstacle}: save a plan with "
             "`plan --out plan.json` and apply that file"
         )
     counted = common.open_metrics(metrics)

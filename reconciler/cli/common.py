@@ -1,6 +1,7 @@
 """What several commands share: arguments, manifests, the run on a cluster, exit codes."""
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -96,6 +97,13 @@ def note_missing_continuous(manifests: ClusterManifests, settings: Settings) -> 
     if not settings.quiet and not any(policy.mode is Mode.CONTINUOUS for policy in manifests.policies):
         what = "no policy has `mode: continuous`, so nothing is done; `reconciler plan` plans the others"
         console.print_stderr(f"{display_name(manifests.cluster.metadata.name)}: {what}")
+
+
+def why_no_question(settings: Settings) -> str:
+    """Return why this run cannot ask for confirmation; empty: it can."""
+    if settings.no_input:
+        return "--no-input, or the variable RECONCILER_NO_INPUT, forbids the question"
+    return "" if sys.stdin.isatty() else "standard input is not a terminal"
 
 
 @contextmanager

@@ -249,7 +249,7 @@ def journal(
         str | None,
         typer.Option(
             autocompletion=complete.addresses,
-            help="Only this subject, such as orders[3], this address, or this prefix of one.",
+            help="Only this subject, such as orders[3], this address, or its first parts, such as KIND/POLICY.",
         ),
     ] = None,
     run_id: Annotated[str | None, typer.Option("--run", metavar="ID", help="Only this run.")] = None,

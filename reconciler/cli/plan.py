@@ -14,7 +14,7 @@ from reconciler.cli.settings import SPARK, Settings, accepts_settings, parse_dur
 from reconciler.cli.show import FINDINGS, DetailedExitcode, Full, exit_code
 from reconciler.clock import wall_clock_ms
 from reconciler.codec import read_kind
-from reconciler.errors import Refused, UsageError
+from reconciler.errors import ExitCode, Refused, UsageError
 from reconciler.manifest.files import ClusterManifests
 from reconciler.plan import limits, plan_file
 from reconciler.plan.planner import LONGEST_EXPIRY_MS
@@ -154,8 +154,8 @@ def explain(
         )
     elif re.fullmatch("[A-Za-z]?[0-9]+|exit-[0-9]+", subject):
         raise UsageError(
-            f"no such code: {subject}; codes of manifests begin with M, codes of blocked subjects with B,"
-            " and a number is an exit code"
+            f"no such code: {subject}; docs/errors.md lists the M codes, docs/block-codes.md the B codes, and the "
+            f"exit codes are {', '.join(str(int(code)) for code in ExitCode)}"
         )
     else:
         text = _explain_decision(subject, words, settings)

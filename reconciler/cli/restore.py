@@ -1,6 +1,5 @@
 """`reconciler restore-group`: undo the removal of a group."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -45,10 +44,10 @@ def restore_group(
     console.prepare(settings, RESTORE)
     if confirm is not None and confirm != group:
         raise UsageError(f"--confirm {quoted(confirm)} is not the group {quoted(group)}: nothing was done")
-    if not dry_run and confirm is None and (settings.no_input or not sys.stdin.isatty()):
+    if not dry_run and confirm is None and (obstacle := common.why_no_question(settings)):
         raise UsageError(
-            "restore-group asks for confirmation, and standard input is not a terminal: repeat the name of the group with "
-            "--confirm, or look at the plan with --dry-run"
+            f"restore-group asks for confirmation, and {obstacle}: repeat the name of the group with --confirm, or "
+            "look at the plan with --dry-run"
         )
     removal = restore.find_removal(_read(source), group, name=str(source))
     manifests = loading.load_cluster(paths, settings, cluster_id=removal.cluster_id)

@@ -12,10 +12,10 @@ from reconciler.errors import UsageError
 from reconciler.model.names import TOPIC, Address, format_address, format_subject
 from reconciler.model.plan import Plan
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.snapshot import ClusterSnapshot
+from reconciler.model.snapshot import ClusterSnapshot, Unknown
 from reconciler.policies import POLICIES, Policy
 from reconciler.text.escape import display_name, unescape_name
-from reconciler.text.formatting import first_few
+from reconciler.text.formatting import count, first_few
 from reconciler.text.suggest import suggestion
 
 _CANDIDATES_MAX = 10
@@ -48,12 +48,20 @@ def check_targets(targets: Mapping[str, frozenset[Address]], plan: Plan, snapsho
         matched = {target for target in addresses if target in touched or not decided.isdisjoint(with_parents(target))}
         if not matched:
             target = min(addresses)
-            names: Collection[str] = snapshot.groups if target.is_of_group else snapshot.topics
-            hint = "" if target.name in names else suggestion(target.name, names, before="; ")
             subject = format_address(target) if len(addresses) == 1 else text
-            raise UsageError(f"--target {subject}: nothing is decided about it{hint}")
+            raise UsageError(f"--target {subject}: nothing is decided about it{_hint(target, snapshot)}")
         with_decision |= matched
     return replace(plan, targets=tuple(sorted(map(str, with_decision))))
+
+
+def _hint(target: Address, snapshot: ClusterSnapshot) -> str:
+    """Return what explains a target without a decision, after a semicolon; empty: nothing does."""
+    topic = None if target.is_of_group else snapshot.topics.get(target.name)
+    if topic is not None and not isinstance(topic.partitions, Unknown) and target.partition >= topic.partitions:
+        return f"; topic {display_name(topic.name)} has {count(topic.partitions, 'partition')}, numbered from 0"
+    names: Collection[str] = snapshot.groups if target.is_of_group else snapshot.topics
+    absent = f"; the cluster lists no {'group' if target.is_of_group else 'topic'} of this name"
+    return "" if target.name in names else suggestion(target.name, names, before="; ", otherwise=absent)
 
 
 def find_candidates(text: str, policies: Iterable[Policy]) -> frozenset[Address] | None:

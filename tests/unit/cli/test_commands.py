@@ -329,6 +329,12 @@ UNDECIDED = "LeaderPolicy/al/orders[0]: nothing is decided about it"
         ("restore-group results.json g -o json", 64, "-o json: restore-group has the formats text, md, html"),
         ("plan --out", 64, "'--out' requires an argument (see reconciler plan --help)"),
         *((f"explain {word}", 64, f"no such code: {word}") for word in ("exit-9", "B999", "M000", "9")),
+        ("explain 9", 64, "the exit codes are 0, 1, 2, 3, 4, 5, 64, 130\n"),
+        # On a terminal, too: the reason once was that standard input is no terminal.
+        *(
+            (f"{words} --no-input", 64, "RECONCILER_NO_INPUT, forbids the question")
+            for words in ("apply two --cluster one", "restore-group results.json g")
+        ),
         ("explain recordPercent plan.json", 64, "or the code recordsPercent"),
         # An output file holds one cluster: the second one once overwrote the first.
         *((f"{verb} two --output-file md=shown.md", 64, "--output-file") for verb in ("plan", "converge")),

@@ -71,7 +71,7 @@ def test_runs_are_selected(words: str, runs: list[str], folder: Path, capsys: py
         ("--address ordesr", "the journal has no entry about it; did you mean orders?"),
         ("--address ordesr[0]", "did you mean orders?"),
         ("--address RetentionFloor/gpdr", "the journal has no entry about it"),
-        ("--address nothing-like-it", "the journal has no entry about it"),
+        ("--address nothing-like-it", "no entry about it; `reconciler journal --full` prints the addresses"),
     ],
 )
 def test_what_the_journal_does_not_know_is_an_error(

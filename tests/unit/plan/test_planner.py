@@ -429,7 +429,12 @@ def test_a_block_of_the_policy_or_topic_answers_for_a_target(
         # A mistyped target must not look like a subject in sync.
         (last(), ["RetentionFloor/gdrp"], "nothing is decided about it; did you mean RetentionFloor/gdpr"),
         (last(), ["RetentionFloor/gdrp/orders[0]"], "nothing is decided about it; did you mean RetentionFloor/gdpr"),
-        (last(), [f"{GDPR}/orders[1]"], r"--target RetentionFloor/gdpr/orders\[1\]: nothing is decided about it$"),
+        (
+            last(),
+            [f"{GDPR}/orders[1]"],
+            r"--target RetentionFloor/gdpr/orders\[1\]: .*; topic orders has 1 partition, ",
+        ),
+        (last("*"), ["nothing-like-it"], "nothing is decided about it; the cluster lists no topic of this name"),
         (last(), ["order"], "--target order: nothing is decided about it; did you mean orders"),
         # Before the scan, a policy of all topics may select any name.
         (last("*"), ["ordres"], r"--target RetentionFloor/gdpr/ordres: nothing .*; did you mean orders\?$"),
