@@ -45,9 +45,11 @@ class ManifestsInvalid(ReconcilerError):
     """
 
     def __init__(self, diagnostics: Sequence[Any], clusters: Sequence[Any] = (), contents: Sequence[str] = ()) -> None:
-        first = next((d for d in diagnostics if d.severity == "error"), None)
+        errors = [diagnostic for diagnostic in diagnostics if diagnostic.severity == "error"]
+        first = errors[0] if errors else None
         more = f", the first: {first.location}: {first.message}" if first else ""
-        super().__init__(f"{len(diagnostics)} problem(s) in the manifests{more}")
+        next_step = f"; {first.hint}" if first and first.hint else ""
+        super().__init__(f"{len(errors)} error{'s' * (len(errors) > 1)} in the manifests{more}{next_step}")
         self.contents = tuple(contents)
         self.diagnostics = tuple(diagnostics)
         self.clusters = tuple(clusters)

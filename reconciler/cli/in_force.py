@@ -153,6 +153,6 @@ def _describe_unreleased(cluster: Cluster) -> str:
     topic = cluster.spec.journal.topic
     place = f"the topic {topic}" if topic else "a file, which a fresh checkout does not have"
     return (
-        f"not released: the newest release in the journal of {cluster.address}, {place}, is not of these manifests; "
-        "merge them with a review, and let `apply --release` of their plan release them"
+        f"not released: the newest release in the journal of {cluster.address} ({place}) is of other manifests, or "
+        "there is none; merge these with a review, and let `apply --release` of their plan release them"
     )

@@ -93,15 +93,21 @@ def scan(
         snapshot = snapshot_builder.name_silent_brokers(snapshot, silent)
     partitions = sum(topic["read"] for topic in rows.topics.values())
     records = sum(row["records"] or 0 for row in rows.runs)
+    # Groups that were not listed are not zero groups.
+    of_groups = f" and {len(snapshot.groups):,} groups" if _lists_groups(request) else ""
     progress(
         f"read {partitions:,} partitions, {rows.commits_read:,} commits, {records:,} records of __consumer_offsets "
-        f"in a cluster of {len(snapshot.topics):,} topics and {len(snapshot.groups):,} groups"
+        f"in a cluster of {len(snapshot.topics):,} topics{of_groups}"
     )
     return snapshot
 
 
+def _lists_groups(request: ScanRequest) -> bool:
+    return bool(request.groups) or request.readers
+
+
 def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Listings:
-    with_groups = bool(request.groups) or request.readers
+    with_groups = _lists_groups(request)
     progress("listing topics" + (" and groups" if with_groups else ""))
     # In parallel: with a frozen broker each step takes its whole patience.
     not_listed = GroupListing(groups={}, incomplete=NOT_ASKED)

@@ -85,6 +85,8 @@ spec:
     assert explanation.returncode == 0, explanation.stderr
     assert explanation.stdout.startswith(f"GroupRemoval/dead/{group}: group removal\n")
     assert "read 0 partitions" in explanation.stderr, "explaining a group needs no offset of a topic"
+    election = reconciler(tmp_path, "explain", f"LeaderPolicy/leaders/{topic}[0]")
+    assert " groups" not in election.stderr, "groups that nothing listed once were 0 groups"
     first_apply = reconciler(tmp_path, "apply", "plan.json", "--results", "results.json")
     assert first_apply.returncode == 0, first_apply.stderr + first_apply.stdout
     assert log_start_offsets(cluster, topic) == {0: 40, 1: 40}

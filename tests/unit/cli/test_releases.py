@@ -59,6 +59,7 @@ def test_manifests_that_no_apply_released_are_refused(folder: Path, capsys: pyte
     code, error = converge(folder, capsys)
     assert code == ExitCode.PLAN_UNUSABLE
     assert mentions(error, "not released", "Cluster/prod", "a file", "apply --release", "nothing was done")
+    assert "or there is none" in error, "without any release, it once spoke of the newest one"
     assert "connecting" not in error
 
 
