@@ -176,7 +176,7 @@ class PolicyInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unmatched:
-    """A warning: the policy selects nothing, or names a group that looks misspelt. No decision."""
+    """A warning: the manifest selects or guards nothing, or names something that looks misspelt. No decision."""
 
     policy: Address
     declared_at: SourceLocation

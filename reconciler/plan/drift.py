@@ -58,7 +58,7 @@ class PolicyTally:
     """One policy's decisions, counted. `pending`: actions that are not drift (yet).
 
     `owner`: of its manifest; empty: none is written, or the report is of an earlier version.
-    `unmatched`: 1 where it selects nothing or names a group that looks misspelt, else 0.
+    `unmatched`: 1 where the plan warns about the manifest, however often, else 0.
     """
 
     policy: Address
@@ -124,7 +124,7 @@ def report(plan: Plan, previous: Iterable[DriftReport] = ()) -> DriftReport:
         counts[decision.address.policy_address][state] += 1
         addresses[state].append(decision.address)
     for warning in plan.unmatched:
-        counts[warning.policy]["unmatched"] += 1
+        counts[warning.policy]["unmatched"] = 1
     unread = {address: subject for address, subject in subjects.items() if subject.sort == UNREAD}
     decided = {decision.address for decision in plan.decisions}
     for address in before:

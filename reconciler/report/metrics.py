@@ -46,7 +46,7 @@ _OF_DRIFT = {
     "limits_refusing": _Kind("Limits that refuse the plan as it stands."),
     "drift_subjects": _Kind("Subjects that drift.", _OWNED),
     "unread_subjects": _Kind("Subjects that could not be read.", _OWNED),
-    "unmatched": _Kind("1: the policy selects nothing, or names a group that looks misspelt.", _OWNED),
+    "unmatched": _Kind("1: the manifest selects or guards nothing, or names something that looks misspelt.", _OWNED),
     "subjects": _Kind("Subjects that do not drift: pending, waiting, skipped, satisfied.", (*_OWNED, "decision")),
 }
 _OF_RUNS = {

@@ -205,6 +205,16 @@ def test_a_plan_fails_on_what_the_caller_names(
     assert words in capsys.readouterr().err
 
 
+def test_two_warnings_about_one_manifest_are_one_series_of_value_1(tmp_path: Path) -> None:
+    """It was 2 for a Cluster whose topics and groups to protect are both misspelt: no alert on 1 fired."""
+    protect = {"topics": ["paymets"], "groups": ["biling"]}
+    plan = planned([], snapshot(*TOPICS, *GROUPS), cluster=cluster(protect=protect))
+    assert len(plan.unmatched) == 2
+    drift_metrics([drift.report(plan)]).write(tmp_path / "metrics")
+    families = {family.name: family for family in text_string_to_metric_families((tmp_path / "metrics").read_text())}
+    assert [sample.value for sample in families["reconciler_unmatched"].samples] == [1]
+
+
 def test_a_policy_with_two_findings_is_named_once(capsys: pytest.CaptureFixture[str]) -> None:
     """Each guard that guards nothing is a finding, and the line names policies."""
     plan = plan_of(floor("orders", keep={"last": 60}, exceptTopics=["lost"], exceptGroups=["lost"]))
