@@ -28,7 +28,7 @@ from pydantic import (
     WithJsonSchema,
 )
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import CoreSchema, SchemaValidator, core_schema
+from pydantic_core import CoreSchema, PydanticSerializationError, SchemaValidator, core_schema
 
 from reconciler.model.bounds import Bounds, InstantMs, Int64
 from reconciler.model.names import Address
@@ -87,12 +87,18 @@ class Codec(Generic[T]):
         return SchemaValidator(core_schema.tagged_union_schema(choices, self._tag.lower()))
 
     def encode(self, value: T) -> str:
-        """Return the value as one line. Raises ValueError for a wrong type and half a surrogate pair."""
+        """Return the value as one line.
+
+        Raises ValueError for a wrong type and half a surrogate pair, KeyboardInterrupt for Ctrl-C.
+        """
         try:
             written = self._adapters[type(value)].serializer.to_json(
                 value, ensure_ascii=True, by_alias=True, exclude_none=self._record.omit_none, warnings="error"
             )
         except ValueError as error:
+            # Pydantic turns a Ctrl-C in a function that it calls into an error of the value, without a cause.
+            if isinstance(error, PydanticSerializationError) and str(error).endswith(": KeyboardInterrupt: "):
+                raise KeyboardInterrupt from None
             raise ValueError(f"a value cannot be written as JSON: {error}") from None
         return harmless_json(written.decode("ascii"))
 

@@ -128,6 +128,25 @@ def test_a_value_without_a_text_is_refused(changes: dict[str, Any]) -> None:
         SAMPLES.encode(replace(VALUE, **changes))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interrupted:
+    DERIVED: ClassVar[tuple[str, ...]] = ("double",)
+
+    count: int
+
+    @property
+    def double(self) -> int:
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_is_no_error_of_the_value() -> None:
+    """Ctrl-C while `apply` read a plan once said that the plan is not usable, and to plan again."""
+    with pytest.raises(KeyboardInterrupt):
+        Codec(Interrupted).encode(Interrupted(count=1))
+    with pytest.raises(ValueError, match="cannot be written as JSON"):
+        SAMPLES.encode(replace(VALUE, count="Error: KeyboardInterrupt: "))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("text", ["", "{", "[1", '{"a":1}{}', "[" * 100_000, "[]", "Infinity"])
 def test_texts_that_are_not_one_json_object_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"not one complete JSON value|expected an object"):
