@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection as PipeEnd
 from typing import IO, Any
@@ -42,7 +42,7 @@ class Child:
         self.pipe, child_end = Pipe()
         output = subprocess.DEVNULL if log is None else log
         path = os.pathsep.join(part for part in sys.path if part)
-        with child_end:
+        with child_end, _interrupts_blocked():
             self.process = subprocess.Popen(
                 # -P: no module of the current folder, which in CI is a checkout. Not -c: pyspark takes a process that
                 # runs no module for one of its tests, whose packages its light client lacks.
@@ -54,7 +54,7 @@ class Child:
                 env={**os.environ, "PYTHONPATH": path, **(environment or {})},
                 start_new_session=new_session,
             )
-        self.end = weakref.finalize(self, _end, self.process, self.pipe, leads_group=new_session)
+            self.end = weakref.finalize(self, _end, self.process, self.pipe, leads_group=new_session)
 
     def send(self, value: object) -> None:
         """Send a value; if the process has ended, the next `receive` notices it."""
@@ -71,6 +71,20 @@ class Child:
     @property
     def has_ended(self) -> bool:
         return self.process.poll() is not None
+
+
+@contextlib.contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Block SIGINT in this thread, and so in a process that it starts, until `serve` ignores it.
+
+    A terminal sends Ctrl-C to all processes of its group. One that was still starting ended, and its
+    parent took that for a limit of the machine.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _end(process: subprocess.Popen[bytes], pipe: PipeEnd, *, leads_group: bool) -> None:
@@ -90,6 +104,7 @@ def serve(descriptor: int, *, orphaned: Callable[[], None] = lambda: None) -> "t
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # `Child` started this process with it blocked
     pipe = PipeEnd(descriptor)
     received: queue.SimpleQueue[Any] = queue.SimpleQueue()
 

@@ -45,6 +45,19 @@ def main(descriptor: int) -> None:
         pipe.send(received.get())
 
 
+def test_ctrl_c_does_not_end_a_process_that_is_still_starting() -> None:
+    """`apply` said that no worker process could be started, because of limits of the machine, and ended with 1."""
+    child = Child(__name__)
+    os.kill(child.process.pid, signal.SIGINT)
+    child.send("hello")
+    assert child.receive(30) == "hello"
+    os.kill(child.process.pid, signal.SIGINT)
+    child.send("again")
+    assert child.receive(30) == "again"
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    child.end()
+
+
 @pytest.mark.parametrize("leads_group", [False, True])
 @pytest.mark.parametrize("explicit", [False, True])
 def test_a_process_ends_with_its_object(explicit: bool, leads_group: bool) -> None:
