@@ -66,9 +66,7 @@ spec: {{topics: [{topics}], keep: {{{rule}}}{more}}}
 def waiver(policy: str, limit: str, value: float, **duration: float) -> str:
     expires = f"{datetime.now(UTC) + timedelta(**duration):%Y-%m-%dT%H:%M:%SZ}"
     return f"""\
-apiVersion: reconciler/v1
-kind: Waiver
-metadata: {{name: w-{uuid4().hex[:8]}}}
+{head("Waiver", f"w-{uuid4().hex[:8]}")}
 spec: {{policy: {policy}, limit: {limit}, value: {value}, expires: {expires}}}
 """
 

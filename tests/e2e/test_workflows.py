@@ -198,9 +198,7 @@ def test_the_gate_reports_for_every_pull_request(repository: Repository) -> None
 def _connection_waiver(name: str) -> str:
     expires = datetime.now(UTC) + timedelta(days=7)
     return f"""\
-apiVersion: reconciler/v1
-kind: Waiver
-metadata: {{name: connection, cluster: {name}, reason: a new Cluster}}
+{head("Waiver", f"connection, cluster: {name}, reason: a new Cluster")}
 spec: {{policy: Cluster/{name}, limit: connection, value: 3, expires: {expires:%Y-%m-%dT%H:%M:%SZ}}}
 """
 

@@ -195,9 +195,7 @@ spec:
 
 def leaders(name: str) -> str:
     return f"""\
-apiVersion: reconciler/v1
-kind: LeaderPolicy
-metadata: {{name: leaders, cluster: {name}}}
+{head("LeaderPolicy", f"leaders, cluster: {name}")}
 spec: {{topics: [no-such-topic-*]}}
 """
 
