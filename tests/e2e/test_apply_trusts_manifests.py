@@ -15,6 +15,7 @@ from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.operations import Operation
 from reconciler.plan import plan_file
+from tests.build import head
 from tests.command import reconciler
 from tests.e2e import raw_groups
 from tests.e2e.test_unseen_consumers import read_plan, write_manifests
@@ -25,24 +26,9 @@ pytestmark = pytest.mark.brokers
 
 RECORDS = 100
 
-FLOOR = """\
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {name: %s}
-spec: {topics: [%s], keep: {last: 10}%s}
-"""
-REMOVAL = """\
-apiVersion: reconciler/v1
-kind: GroupRemoval
-metadata: {name: %s}
-spec: {groups: [%s], idleFor: 0s}
-"""
-LEADERS = """\
-apiVersion: reconciler/v1
-kind: LeaderPolicy
-metadata: {name: leaders}
-spec: {topics: [%s]}
-"""
+FLOOR = head("RetentionFloor", "%s") + "\nspec: {topics: [%s], keep: {last: 10}%s}\n"
+REMOVAL = head("GroupRemoval", "%s") + "\nspec: {groups: [%s], idleFor: 0s}\n"
+LEADERS = head("LeaderPolicy", "leaders") + "\nspec: {topics: [%s]}\n"
 
 
 @pytest.fixture

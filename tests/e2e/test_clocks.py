@@ -11,11 +11,12 @@ import pytest
 from reconciler.clock import wall_clock_ms
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.kafka import journal_topic
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
 from reconciler.text.formatting import format_instant
+from tests.build import cluster_manifest, head
 from tests.command import environment, reconciler
 from tests.toolbox import log_start_offsets, run_kafka_tool
 
@@ -36,31 +37,6 @@ time.time_ns = lambda: now() + 11 * 60 * 10**9 * journal.exists()
 from reconciler.__main__ import main
 main()
 """
-WAIVER = """\
----
-apiVersion: reconciler/v1
-kind: Waiver
-metadata: {{name: once}}
-spec: {{policy: RetentionFloor/young, limit: topics, value: 1, expires: {expires}}}
-"""
-MANIFESTS = """\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: local}}
-spec:
-  clusterId: {cluster_id}
-  bootstrapServers: {servers}
-  journal: {{topic: {journal}}}
-  limits: {{recordsPercentPerTopic: 100, recordsPercent: 100}}
----
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {{name: young}}
-mode: continuous
-spec:
-  topics: [{topic}]
-  keep: {{newerThan: 1d}}
-"""
 
 
 def write_manifests(cluster: SandboxCluster, folder: Path, journal: str) -> str:
@@ -68,11 +44,18 @@ def write_manifests(cluster: SandboxCluster, folder: Path, journal: str) -> str:
     topic = f"young-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
     client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
-    servers = json.dumps(cluster.bootstrap_servers.split(","))
-    manifests = folder / "manifests"
-    manifests.mkdir()
-    (manifests / "set.yaml").write_text(
-        MANIFESTS.format(cluster_id=CLUSTER_ID, servers=servers, journal=journal, topic=topic)
+    manifest = cluster_manifest(cluster.bootstrap_servers, limits="recordsPercentPerTopic: 100, recordsPercent: 100")
+    (folder / "manifests").mkdir()
+    (folder / "manifests" / "set.yaml").write_text(
+        f"""\
+{manifest}  journal: {{topic: {journal}}}
+---
+{head("RetentionFloor", "young")}
+mode: continuous
+spec:
+  topics: [{topic}]
+  keep: {{newerThan: 1d}}
+"""
     )
     return topic
 
@@ -146,7 +129,9 @@ def test_a_waiver_that_ends_during_an_apply_lets_no_later_request_out(cluster: S
     manifests = tmp_path / "manifests" / "set.yaml"
     text = manifests.read_text().replace("  journal: {topic: }\n", "").replace("newerThan: 1d", "last: 10")
     text = text.replace("mode: continuous\n", "").replace("limits: {", "limits: {topics: 0, ")
-    manifests.write_text(text + WAIVER.format(expires=format_instant(wall_clock_ms() + 10 * 60_000)))
+    expires = format_instant(wall_clock_ms() + 10 * 60_000)
+    waiver = f"spec: {{policy: RetentionFloor/young, limit: topics, value: 1, expires: {expires}}}"
+    manifests.write_text(f"{text}---\n{head('Waiver', 'once')}\n{waiver}\n")
     assert reconciler(tmp_path, "plan", "--out", "plan.json").returncode == 0
     applied = run_with_clock(LATER_ONCE_STORED, tmp_path, "apply", "plan.json")
     assert (applied.returncode, log_start_offsets(cluster, topic)) == (1, {0: 0}), applied.stdout

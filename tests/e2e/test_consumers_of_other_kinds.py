@@ -14,6 +14,7 @@ import pytest
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster
+from tests.build import head
 from tests.command import reconciler
 from tests.e2e import raw_groups
 from tests.e2e.test_unseen_consumers import blocks, read_plan, write_floor, write_manifests
@@ -22,12 +23,7 @@ from tests.toolbox import log_start_offsets, run_kafka_tool
 pytestmark = pytest.mark.brokers
 
 RECORDS = 100
-REMOVAL = """\
-apiVersion: reconciler/v1
-kind: GroupRemoval
-metadata: {name: dead}
-spec: {groups: %s, idleFor: 1s, expectAtMost: 1000}
-"""
+REMOVAL = head("GroupRemoval", "dead") + "\nspec: {groups: %s, idleFor: 1s, expectAtMost: 1000}\n"
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, start, stopping
 from reconciler.companions.sandbox.java import find_java
+from tests.build import head
 from tests.command import reconciler
 from tests.e2e.samples import PageText, check_page, wait_until_idle
 from tools.generate_docs import fill_sections
@@ -163,17 +164,13 @@ def test_the_crontab_prints_nothing_without_drift(docs_cluster: SandboxCluster, 
     (folder / "manifests").mkdir()
     (folder / "manifests" / "all.yaml").write_text(
         f"""\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: prod-eu}}
+{head("Cluster", "prod-eu")}
 spec:
   clusterId: {docs_cluster.cluster_id}
   bootstrapServers: ["${{env:KAFKA_BOOTSTRAP_SERVERS}}"]
   limits: {{recordsPercent: 100, recordsPercentPerTopic: 100}}
 ---
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {{name: floor}}
+{head("RetentionFloor", "floor")}
 mode: continuous
 spec: {{topics: [{topic}], keep: {{last: 10}}, driftAfter: 1s}}
 """

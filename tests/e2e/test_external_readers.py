@@ -13,25 +13,15 @@ import pytest
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
+from tests.build import head
 from tests.command import reconciler
 from tests.e2e.test_unseen_consumers import blocks, write_manifests
 from tests.toolbox import log_start_offsets
 
 pytestmark = pytest.mark.brokers
 
-FLOOR = """\
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {name: floor}
-spec: {topics: [%s], keep: {last: 10}, consumers: %s}
-"""
-READER = """\
----
-apiVersion: reconciler/v1
-kind: ExternalReader
-metadata: {name: lake}
-spec: {topics: [%s], position: {%s}}
-"""
+FLOOR = head("RetentionFloor", "floor") + "\nspec: {topics: [%s], keep: {last: 10}, consumers: %s}\n"
+READER = "---\n" + head("ExternalReader", "lake") + "\nspec: {topics: [%s], position: {%s}}\n"
 WRITER = """\
 import json, os, sys, time
 from pathlib import Path

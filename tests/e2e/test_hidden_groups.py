@@ -22,7 +22,7 @@ from reconciler.companions.sandbox.tools import run_tool
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.session import KafkaSession
-from tests.build import write_manifests
+from tests.build import head, write_manifests
 from tests.command import reconciler
 from tests.e2e.raw_groups import join_group, join_streams_group, leave_streams_group
 from tests.toolbox import run_kafka_tool
@@ -86,17 +86,8 @@ def write_plan(folder: Path, cluster: SandboxCluster, policies: str) -> dict[str
     return plan
 
 
-FLOOR = """\
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {name: floor}
-spec: {topics: [%s], keep: {last: 90}%s}
----
-apiVersion: reconciler/v1
-kind: GroupRemoval
-metadata: {name: dead}
-spec: {groups: %s, %s}
-"""
+FLOOR = head("RetentionFloor", "floor") + "\nspec: {topics: [%s], keep: {last: 90}%s}\n---\n"
+FLOOR += head("GroupRemoval", "dead") + "\nspec: {groups: %s, %s}\n"
 
 
 def test_hidden_groups_block_purges_and_are_never_removed(

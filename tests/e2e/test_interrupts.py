@@ -49,56 +49,58 @@ def scenario(cluster: SandboxCluster, tmp_path: Path) -> ApplyScenario:
     return create_and_plan(cluster, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("number", "to_group", "moment"),
-    [
-        (signal.SIGINT, True, 10),
-        (signal.SIGTERM, False, ELECTION_ENTRIES + 10),
-        (signal.SIGINT, False, ELECTION_ENTRIES + GROUP_ENTRIES + 20),
-    ],
-    ids=["ctrl-c among elections", "sigterm among removals", "ctrl-c among deletions"],
-)
-def test_one_signal_waits_for_requests_in_flight(
-    scenario: ApplyScenario, number: signal.Signals, to_group: bool, moment: int
-) -> None:
+def test_one_signal_waits_for_requests_in_flight(scenario: ApplyScenario) -> None:
     """After an interrupt apply sends nothing new, waits for pending requests, and exits with 5.
 
-    results.json is true, and the next apply does the remaining work.
+    results.json is true, and the next apply does the remaining work: the second one and the third are
+    interrupted, too, after what they do first. A terminal sends Ctrl-C to the foreground process
+    group, with the worker processes.
     """
-    with start_apply(scenario) as process:
-        wait_for_journal_entries(scenario, process, moment)
-        # A terminal sends it to the foreground process group, with the worker processes.
-        (os.killpg if to_group else os.kill)(process.pid, number)
-        entry_count = count_journal_entries(scenario)
-        stderr = wait_for_stderr(process)
-    assert process.returncode == 5, stderr
-    assert stderr.count("stopping: no new request is sent") == 1
-    entries = scenario.entries()
-    assert len([entry for entry in entries[entry_count:] if entry.event is Event.INTENT]) <= LANES * BATCH
-    intents = {entry.address for entry in entries if entry.event is Event.INTENT}
-    outcome_entries = {entry.address: entry for entry in entries if entry.event is Event.OUTCOME}
-    # An intent that was stored just before the signal has no request; its outcome says so.
-    assert set(outcome_entries) == intents
-    sent = {address for address, entry in outcome_entries.items() if entry.sends}
-    assert {outcome_entries[address].status for address in intents - sent} <= {Status.NOT_ATTEMPTED}
-    document = results(scenario)
-    assert document["interrupted"] is True
-    assert document["exit_code"] == 5
-    outcomes = by_status(document["outcomes"])
-    assert set(outcomes) == {"applied", "not_attempted"}
-    assert len(outcomes["applied"]) == len(sent)
-    assert len(document["outcomes"]) == PARTITIONS + GROUPS + ELECTIONS
-    assert_truthful(scenario, document["outcomes"])
+    done: set[str] = set()
+    for number, to_group, earlier_actions, more in (
+        (signal.SIGINT, True, {}, 10),  # among elections
+        (signal.SIGTERM, False, {"LeaderPolicy": ELECTIONS}, 10),  # among removals
+        (signal.SIGINT, False, {"LeaderPolicy": ELECTIONS, "GroupRemoval": GROUPS}, 20),  # among deletions
+    ):
+        before = count_journal_entries(scenario)
+        left = sum(earlier_actions.values()) - sum(address.startswith(tuple(earlier_actions)) for address in done)
+        with start_apply(scenario) as process:
+            wait_for_journal_entries(scenario, process, before + 2 * left + more)
+            (os.killpg if to_group else os.kill)(process.pid, number)
+            entry_count = count_journal_entries(scenario)
+            stderr = wait_for_stderr(process)
+        assert process.returncode == 5, stderr
+        assert stderr.count("stopping: no new request is sent") == 1
+        entries = scenario.entries()
+        assert len([entry for entry in entries[entry_count:] if entry.event is Event.INTENT]) <= LANES * BATCH
+        intents = {entry.address for entry in entries[before:] if entry.event is Event.INTENT}
+        outcome_entries = {entry.address: entry for entry in entries[before:] if entry.event is Event.OUTCOME}
+        # An intent that was stored just before the signal has no request; its outcome says so.
+        assert set(outcome_entries) == intents
+        sent = {address for address, entry in outcome_entries.items() if entry.sends}
+        assert {outcome_entries[address].status for address in intents - sent} <= {Status.NOT_ATTEMPTED}
+        document = results(scenario)
+        assert document["interrupted"] is True
+        assert document["exit_code"] == 5
+        outcomes = by_status(document["outcomes"])
+        assert outcomes.keys() == {"applied", "not_attempted"} | ({"satisfied"} if done else set())
+        assert len(outcomes["applied"]) == len(sent)
+        assert {outcome["address"] for outcome in outcomes.get("satisfied", ())} == done
+        assert len(document["outcomes"]) == PARTITIONS + GROUPS + ELECTIONS
+        assert_truthful(scenario, document["outcomes"])
+        done |= set(map(str, sent))
     second_outcomes = by_status(apply_again(scenario))
-    assert len(second_outcomes["satisfied"]) == len(sent)
+    assert len(second_outcomes["satisfied"]) == len(done)
     assert len(second_outcomes["applied"]) == len(outcomes["not_attempted"])
     scenario.assert_as_planned()
 
 
-def test_one_signal_before_the_first_request(scenario: ApplyScenario) -> None:
-    """During the recheck: no request was sent, exit 130, results for every action, and no journal.
+def test_one_signal_before_the_first_request_and_two_during_one(scenario: ApplyScenario) -> None:
+    """During the recheck one signal ends it: no request was sent, exit 130, results for every action, and
+    no journal. It once released the manifests to `converge` all the same.
 
-    It once released the manifests to `converge` all the same.
+    While a paused broker does not answer a request, the first interrupt waits and the second
+    does not; exit 5.
     """
     with start_apply(scenario, "--release") as process:
         assert process.stderr is not None
@@ -112,11 +114,6 @@ def test_one_signal_before_the_first_request(scenario: ApplyScenario) -> None:
     assert not scenario.journal.exists()
     scenario.assert_as_before()
 
-
-def test_two_signals_exit_at_once(scenario: ApplyScenario) -> None:
-    """While a paused broker does not answer a request, the first interrupt waits and the second
-    does not; exit 5.
-    """
     with start_apply(scenario, timeout_s=60) as process:
         wait_for_journal_entries(scenario, process, ELECTION_ENTRIES + GROUP_ENTRIES + 20)
         scenario.cluster.pause(2)

@@ -8,18 +8,14 @@ import pytest
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster
+from tests.build import head
 from tests.command import reconciler
 from tests.e2e.test_unseen_consumers import read_plan, write_manifests
 from tests.toolbox import log_start_offsets
 
 pytestmark = pytest.mark.brokers
 
-FLOOR = """\
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {name: floor}
-spec: {topics: [%s], expectAtMost: 9, keep: {last: 10}}
-"""
+FLOOR = head("RetentionFloor", "floor") + "\nspec: {topics: [%s], expectAtMost: 9, keep: {last: 10}}\n"
 FOREVER = {"retention.ms": "-1"}
 
 

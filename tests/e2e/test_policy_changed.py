@@ -19,6 +19,7 @@ from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.plan import plan_file
+from tests.build import head
 from tests.command import command, environment, reconciler
 from tests.e2e.test_unseen_consumers import write_manifests
 from tests.toolbox import list_groups, log_start_offsets
@@ -27,18 +28,8 @@ pytestmark = pytest.mark.brokers
 
 RECORDS = 100
 MINUTE_MS = 60_000
-FLOOR = """\
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {name: floor}
-spec: {topics: [%s], keep: {%s}%s}
-"""
-REMOVAL = """\
-apiVersion: reconciler/v1
-kind: GroupRemoval
-metadata: {name: dead}
-spec: {groups: [%s], idleFor: %s%s}
-"""
+FLOOR = head("RetentionFloor", "floor") + "\nspec: {topics: [%s], keep: {%s}%s}\n"
+REMOVAL = head("GroupRemoval", "dead") + "\nspec: {groups: [%s], idleFor: %s%s}\n"
 
 
 @pytest.fixture

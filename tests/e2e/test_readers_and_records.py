@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster
+from tests.build import head
 from tests.command import reconciler
 from tests.e2e import raw_groups
 from tests.e2e.test_consumers_of_other_kinds import group_types
@@ -23,12 +24,7 @@ from tests.toolbox import log_start_offsets
 
 pytestmark = pytest.mark.brokers
 
-REMOVAL = """\
-apiVersion: reconciler/v1
-kind: GroupRemoval
-metadata: {name: dead}
-spec: {groups: [%s], types: [streams], idleFor: 1s}
-"""
+REMOVAL = head("GroupRemoval", "dead") + "\nspec: {groups: [%s], types: [streams], idleFor: 1s}\n"
 
 
 def create_topic(cluster: SandboxCluster, name: str, records: int = 100, **settings: Any) -> str:

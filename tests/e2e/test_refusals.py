@@ -4,16 +4,9 @@ import socket
 import time
 from pathlib import Path
 
+from tests.build import write_manifests
 from tests.command import reconciler, reconciler_process
 
-CLUSTER = """\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {name: away}
-spec:
-  clusterId: AAAAAAAAAAAAAAAAAAAAAA
-  bootstrapServers: ["127.0.0.1:%d"]
-"""
 LEADERS = "apiVersion: reconciler/v1\nkind: LeaderPolicy\nmetadata: {name: leaders}\nspec: {topics: ['*']}\n"
 
 
@@ -25,9 +18,8 @@ def free_port() -> int:
 
 def test_an_unavailable_broker_is_one_error_line_within_the_timeout(tmp_path: Path) -> None:
     """One error line with the address and the timeout, exit 1, no log of the client library."""
-    (tmp_path / "manifests").mkdir()
     port = free_port()
-    (tmp_path / "manifests" / "all.yaml").write_text(CLUSTER % port + "---\n" + LEADERS)
+    write_manifests(tmp_path, f"127.0.0.1:{port}", LEADERS)
     start = time.monotonic()
     result = reconciler_process(tmp_path, "plan", "-q", "--timeout", "4")
     assert result.returncode == 1
@@ -40,8 +32,7 @@ def test_an_unavailable_broker_is_one_error_line_within_the_timeout(tmp_path: Pa
 
 def test_the_error_of_a_manifest_names_file_line_and_column(tmp_path: Path) -> None:
     """The error shows file, line, column and the source line, and no traceback."""
-    (tmp_path / "manifests").mkdir()
-    (tmp_path / "manifests" / "all.yaml").write_text(CLUSTER % 1 + "---\n" + LEADERS.replace("topics", "topcis"))
+    write_manifests(tmp_path, "127.0.0.1:1", LEADERS.replace("topics", "topcis"), limits="")
     result = reconciler(tmp_path, "validate")
     assert result.returncode == 1
     assert "manifests/all.yaml:11:8" in result.stderr, result.stderr

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pytest
@@ -66,9 +66,7 @@ spec: {{topics: [{topics}], keep: {{{rule}}}{more}}}
 def waiver(policy: str, limit: str, value: float, **duration: float) -> str:
     expires = f"{datetime.now(UTC) + timedelta(**duration):%Y-%m-%dT%H:%M:%SZ}"
     return f"""\
-apiVersion: reconciler/v1
-kind: Waiver
-metadata: {{name: w-{uuid4().hex[:8]}}}
+{head("Waiver", f"w-{uuid4().hex[:8]}")}
 spec: {{policy: {policy}, limit: {limit}, value: {value}, expires: {expires}}}
 """
 
@@ -102,29 +100,6 @@ def test_a_compacted_topic_is_no_part_of_the_whole(cluster: SandboxCluster, tmp_
     share = percent_of(document, "recordsPercent")
     assert share is not None
     assert share < 1
-
-
-def test_a_partition_without_a_leader_refuses_no_plan(cluster: SandboxCluster, tmp_path: Path) -> None:
-    """What is not known counts as nothing in the whole; one such partition refused every plan."""
-    broker = cluster.brokers[-1].id
-    topic = create_topic(cluster, 100, assignment=[(1, 2)])
-    leaderless = create_topic(cluster, 1_000, assignment=[(broker,)])
-    share = percent_of(plan(tmp_path, cluster, ALL, floor("a", topic, "last: 10")), "recordsPercent")
-    cluster.terminate(broker)
-    try:
-        healthy = f"127.0.0.1:{cluster.brokers[0].port}"
-        client.wait_until(lambda: client.partition_states(healthy, leaderless)[0].leader < 0, 30, "no leader")
-        document = plan(tmp_path, cluster, ALL, floor("a", topic, "last: 10"))
-        answer = reconciler(tmp_path, "apply", "plan.json")
-    finally:
-        cluster.restart(broker)
-        client.wait_until(lambda: client.partition_states(healthy, leaderless)[0].leader >= 0, 60, "a leader")
-    share_without_leader = percent_of(document, "recordsPercent")
-    assert share is not None
-    assert share_without_leader is not None
-    assert share_without_leader > share
-    assert answer.returncode == 0, answer.stdout + answer.stderr
-    assert log_start_offsets(cluster, topic) == {0: 90}
 
 
 def test_a_pattern_skips_a_compacted_topic_and_an_exact_name_plans_it(cluster: SandboxCluster, tmp_path: Path) -> None:
@@ -163,45 +138,6 @@ def test_a_waiver_caps_the_total(cluster: SandboxCluster, tmp_path: Path) -> Non
     assert log_start_offsets(cluster, topic) == {0: 45, 1: 40}
 
 
-def test_an_unclean_election_needs_a_waiver_of_at_most_a_day(cluster: SandboxCluster, tmp_path: Path) -> None:
-    """The limit of a Cluster is 0, and the Cluster cannot raise it."""
-    broker, other = cluster.brokers[-1].id, cluster.brokers[-2].id
-    topic = create_topic(cluster, 10, assignment=[(broker, other)])
-    policy = f"""\
-{head("LeaderPolicy", "rescue")}
-spec: {{partitions: {{{topic}: [0]}}, election: unclean}}
-"""
-    healthy = f"127.0.0.1:{cluster.brokers[0].port}"
-    cluster.terminate(other)
-    client.wait_until(lambda: client.partition_states(healthy, topic)[0].in_sync == (broker,), 60, "one in sync")
-    client.produce(healthy, topic, {0: [Record(b"x")] * 5})
-    cluster.terminate(broker)
-    try:
-        cluster.restart(other)
-        client.wait_until(lambda: client.partition_states(healthy, topic)[0].leader < 0, 60, "no leader")
-        refused = plan(tmp_path, cluster, "", policy, code=3)
-        refused_apply = reconciler(tmp_path, "apply", "plan.json")
-        leader_before = client.partition_states(healthy, topic)[0].leader
-        waived = plan(tmp_path, cluster, "", policy, waiver("LeaderPolicy/rescue", "uncleanElections", 1, hours=23))
-        allowed_apply = reconciler(tmp_path, "apply", "plan.json")
-        leader_after = client.partition_states(healthy, topic)[0].leader
-    finally:
-        cluster.restart(broker)
-        client.wait_until(lambda: len(client.partition_states(healthy, topic)[0].in_sync) == 2, 60, "both in sync")
-    assert "uncleanElections" in refused["stderr"]
-    assert (refused_apply.returncode, leader_before) == (3, -1)
-    assert len(waived["actions"]) == 1
-    assert allowed_apply.returncode == 0, allowed_apply.stdout + allowed_apply.stderr
-    assert leader_after == other
-    write(tmp_path, cluster, "uncleanElections: 1", policy)
-    raised = reconciler(tmp_path, "plan")
-    write(tmp_path, cluster, "", policy, waiver("LeaderPolicy/rescue", "uncleanElections", 1, hours=25))
-    too_long = reconciler(tmp_path, "plan")
-    assert (raised.returncode, too_long.returncode) == (1, 1)
-    assert "error[M119]: more than 0" in raised.stderr
-    assert "error[M210]: a waiver of `uncleanElections` may last 24 hours at most" in too_long.stderr
-
-
 def test_a_clamped_floor_waits_for_the_group_that_holds_it_back(cluster: SandboxCluster, tmp_path: Path) -> None:
     """It was in sync. It waits, and is drift once it is overdue by `driftAfter`."""
     hour_ago_ms = int(time.time() * 1000) - 3_600_000
@@ -227,3 +163,81 @@ def test_a_clamped_floor_waits_for_the_group_that_holds_it_back(cluster: Sandbox
     client.commit(cluster.bootstrap_servers, group, {(topic, 0): 60})
     document = plan(tmp_path, cluster, ALL, floor("a", topic, "last: 10", f"{clamped}30m"))
     assert [action["request"]["before_offset"] for action in document["actions"]] == [60]
+
+
+class Outage(NamedTuple):
+    """Topics while one broker is down."""
+
+    topic: str
+    """100 records on the brokers that run."""
+    share: float | None
+    """Percent of the cluster's records that a plan of `topic` removed before."""
+    behind: str
+    """No leader; the replica on `replica` lacks the last records."""
+    replica: int
+    healthy: str
+    """Address of a broker that runs."""
+
+
+@pytest.fixture(scope="module")
+def outage(cluster: SandboxCluster, tmp_path_factory: pytest.TempPathFactory) -> Outage:
+    """The last broker is down, with the only replica of one partition and the only one in sync of another.
+
+    It does not start again: the tests below are the last ones of these brokers.
+    """
+    broker, other = cluster.brokers[-1].id, cluster.brokers[-2].id
+    topic = create_topic(cluster, 100, assignment=[(1, 2)])
+    leaderless = create_topic(cluster, 1_000, assignment=[(broker,)])
+    behind = create_topic(cluster, 10, assignment=[(broker, other)])
+    before = plan(tmp_path_factory.mktemp("before"), cluster, ALL, floor("a", topic, "last: 10"))
+    healthy = f"127.0.0.1:{cluster.brokers[0].port}"
+    cluster.terminate(other)
+    client.wait_until(lambda: client.partition_states(healthy, behind)[0].in_sync == (broker,), 60, "one in sync")
+    client.produce(healthy, behind, {0: [Record(b"x")] * 5})
+    cluster.terminate(broker)
+    cluster.restart(other)
+    for name in (leaderless, behind):
+        client.wait_until(lambda name=name: client.partition_states(healthy, name)[0].leader < 0, 60, "no leader")
+    return Outage(topic, percent_of(before, "recordsPercent"), behind, other, healthy)
+
+
+def test_a_partition_without_a_leader_refuses_no_plan(cluster: SandboxCluster, outage: Outage, tmp_path: Path) -> None:
+    """What is not known counts as nothing in the whole; one such partition refused every plan."""
+    document = plan(tmp_path, cluster, ALL, floor("a", outage.topic, "last: 10"))
+    answer = reconciler(tmp_path, "apply", "plan.json")
+    share_without_leader = percent_of(document, "recordsPercent")
+    assert outage.share is not None
+    assert share_without_leader is not None
+    assert share_without_leader > outage.share
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert client.watermarks(outage.healthy, outage.topic, 0)[0] == 90
+
+
+def test_an_unclean_election_needs_a_waiver_of_at_most_a_day(
+    cluster: SandboxCluster, outage: Outage, tmp_path: Path
+) -> None:
+    """The limit of a Cluster is 0, and the Cluster cannot raise it."""
+    policy = f"""\
+{head("LeaderPolicy", "rescue")}
+spec: {{partitions: {{{outage.behind}: [0]}}, election: unclean}}
+"""
+
+    def leader() -> int:
+        return client.partition_states(outage.healthy, outage.behind)[0].leader
+
+    refused = plan(tmp_path, cluster, "", policy, code=3)
+    refused_apply = reconciler(tmp_path, "apply", "plan.json")
+    assert "uncleanElections" in refused["stderr"]
+    assert (refused_apply.returncode, leader()) == (3, -1)
+    waived = plan(tmp_path, cluster, "", policy, waiver("LeaderPolicy/rescue", "uncleanElections", 1, hours=23))
+    assert len(waived["actions"]) == 1
+    allowed_apply = reconciler(tmp_path, "apply", "plan.json")
+    assert allowed_apply.returncode == 0, allowed_apply.stdout + allowed_apply.stderr
+    assert leader() == outage.replica
+    write(tmp_path, cluster, "uncleanElections: 1", policy)
+    raised = reconciler(tmp_path, "plan")
+    write(tmp_path, cluster, "", policy, waiver("LeaderPolicy/rescue", "uncleanElections", 1, hours=25))
+    too_long = reconciler(tmp_path, "plan")
+    assert (raised.returncode, too_long.returncode) == (1, 1)
+    assert "error[M119]: more than 0" in raised.stderr
+    assert "error[M210]: a waiver of `uncleanElections` may last 24 hours at most" in too_long.stderr

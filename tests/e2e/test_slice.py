@@ -13,29 +13,13 @@ import pytest
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
-from tests.build import head
+from tests.build import head, write_manifests
 from tests.command import WARM_SPARK, reconciler, reconciler_process
 from tests.toolbox import await_leader, list_groups, log_start_offsets, partition_leaders, run_kafka_tool
 
 pytestmark = pytest.mark.brokers
 
 DAY_MS = 86_400_000
-
-
-def cluster_manifest(cluster: SandboxCluster, *, cluster_spec: str = "") -> str:
-    servers = json.dumps(cluster.bootstrap_servers.split(","))
-    return f"""\
-{head("Cluster", "local")}
-spec:
-  clusterId: {CLUSTER_ID}
-  bootstrapServers: {servers}
-{cluster_spec}"""
-
-
-def write_manifests(folder: Path, cluster: SandboxCluster, policies: str, *, cluster_spec: str = "") -> None:
-    (folder / "manifests").mkdir(exist_ok=True)
-    (folder / "manifests" / "cluster.yaml").write_text(cluster_manifest(cluster, cluster_spec=cluster_spec))
-    (folder / "manifests" / "policies.yaml").write_text(policies)
 
 
 def test_plan_apply_plan_on_all_three_kinds(cluster: SandboxCluster, tmp_path: Path) -> None:
@@ -74,8 +58,8 @@ spec:
 spec:
   topics: [{topic}]
 """
-    limits = "  limits: {groupsPercent: 100, recordsPercent: 100}\n"
-    write_manifests(tmp_path, cluster, policies, cluster_spec=limits)
+    limits = "groupsPercent: 100, recordsPercent: 100"
+    write_manifests(tmp_path, cluster.bootstrap_servers, policies, limits=limits)
     time.sleep(1.5)  # idleFor: 1s
     first_plan = reconciler(tmp_path, "plan", "--out", "plan.json", "--detailed-exitcode", **WARM_SPARK)
     assert first_plan.returncode == 2, first_plan.stderr + first_plan.stdout
@@ -103,7 +87,7 @@ spec:
     assert second_plan.returncode == 0, second_plan.stderr + second_plan.stdout
 
     continuous = policies.replace("spec:", "mode: continuous\nspec:", 1).replace("newerThan: 7d", "last: 50")
-    write_manifests(tmp_path, cluster, continuous, cluster_spec=limits)
+    write_manifests(tmp_path, cluster.bootstrap_servers, continuous, limits=limits)
     converge = reconciler(tmp_path, "converge", **WARM_SPARK)
     assert converge.returncode == 0, converge.stderr + converge.stdout
     assert log_start_offsets(cluster, topic) == {0: 50, 1: 50}
@@ -121,11 +105,8 @@ def test_elections_move_leaders_back(cluster: SandboxCluster, tmp_path: Path) ->
         cluster, "kafka-reassign-partitions", "--reassignment-json-file", str(tmp_path / "move.json"), "--execute"
     )
     client.wait_until(lambda: partition_leaders(cluster, topic)[0] == (1, 2), 30, "the preferred replica to change")
-    write_manifests(
-        tmp_path,
-        cluster,
-        f"apiVersion: reconciler/v1\nkind: LeaderPolicy\nmetadata: {{name: leaders}}\nspec: {{topics: [{topic}]}}\n",
-    )
+    policy = f"{head('LeaderPolicy', 'leaders')}\nspec: {{topics: [{topic}]}}\n"
+    write_manifests(tmp_path, cluster.bootstrap_servers, policy, limits="")
     plan = reconciler_process(tmp_path, "plan", "--out", "plan.json", PATH=str(Path("/usr/bin")))
     assert plan.returncode == 0, plan.stderr
     assert f"{topic}[0] (leaders): from 1 to 2" in plan.stdout
@@ -136,12 +117,9 @@ def test_elections_move_leaders_back(cluster: SandboxCluster, tmp_path: Path) ->
 
 def test_a_wrong_cluster_id_is_refused(cluster: SandboxCluster, tmp_path: Path) -> None:
     """Exit 4, the error names both ids, and nothing changes."""
-    write_manifests(
-        tmp_path,
-        cluster,
-        "apiVersion: reconciler/v1\nkind: LeaderPolicy\nmetadata: {name: leaders}\nspec: {topics: ['*']}\n",
-    )
-    path = tmp_path / "manifests" / "cluster.yaml"
+    policy = head("LeaderPolicy", "leaders") + "\nspec: {topics: ['*']}\n"
+    write_manifests(tmp_path, cluster.bootstrap_servers, policy)
+    path = tmp_path / "manifests" / "all.yaml"
     path.write_text(path.read_text().replace(CLUSTER_ID, "AAAAAAAAAAAAAAAAAAAAAA"))
     result = reconciler(tmp_path, "plan")
     assert result.returncode == 4
@@ -155,11 +133,8 @@ def test_a_reviewed_plan_and_a_digest_bound_an_apply(cluster: SandboxCluster, tm
     topic = f"bounded-{mark}"
     client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
     client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
-    policy = (
-        "apiVersion: reconciler/v1\nkind: RetentionFloor\nmetadata: {name: bounded}\n"
-        f"spec: {{topics: [{topic}], keep: {{last: 90}}}}\n"
-    )
-    write_manifests(tmp_path, cluster, policy)
+    policy = f"{head('RetentionFloor', 'bounded')}\nspec: {{topics: [{topic}], keep: {{last: 90}}}}\n"
+    write_manifests(tmp_path, cluster.bootstrap_servers, policy, limits="")
     reviewed_plan = reconciler(tmp_path, "plan", "--out", "reviewed.json")
     assert reviewed_plan.returncode == 0, reviewed_plan.stderr
     client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 50})

@@ -1,6 +1,5 @@
 """`watch` on real brokers, while its manifests change under it."""
 
-import json
 import re
 import subprocess
 from pathlib import Path
@@ -10,23 +9,14 @@ import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
+from tests.build import cluster_manifest
 from tests.command import running
 from tests.terminal import run_on_terminal, screen
 from tests.toolbox import log_start_offsets
 
 pytestmark = pytest.mark.brokers
 
-CLUSTER = """\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: local}}
-spec:
-  clusterId: {id}
-  bootstrapServers: {servers}
-  protect: {{topics: [{protected}]}}
-  limits: {{recordsPercentPerTopic: 100, recordsPercent: 100}}
-"""
 FLOOR = """\
 apiVersion: reconciler/v1
 kind: RetentionFloor
@@ -39,6 +29,12 @@ spec:
 """
 
 
+def protecting(cluster: SandboxCluster, topics: str) -> str:
+    """Return the Cluster with protected topics."""
+    limits = "recordsPercentPerTopic: 100, recordsPercent: 100"
+    return f"{cluster_manifest(cluster.bootstrap_servers, limits=limits)}  protect: {{topics: [{topics}]}}\n"
+
+
 def test_a_protection_holds_for_a_watch_that_began_before_it(cluster: SandboxCluster, tmp_path: Path) -> None:
     """The manifests are invalid in the same moment: the old policies go on, without the protected topic."""
     mark = uuid4().hex[:8]
@@ -48,8 +44,7 @@ def test_a_protection_holds_for_a_watch_that_began_before_it(cluster: SandboxClu
         client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
 
     def write(protect: str, last: str) -> None:
-        servers = json.dumps(cluster.bootstrap_servers.split(","))
-        write_file(tmp_path / "cluster.yaml", CLUSTER.format(id=CLUSTER_ID, servers=servers, protected=protect))
+        write_file(tmp_path / "cluster.yaml", protecting(cluster, protect))
         write_file(tmp_path / "floor.yaml", FLOOR.format(topics=f"{protected}, {purged}", last=last))
 
     write("nothing-yet", "last")
@@ -82,8 +77,7 @@ def test_a_half_written_checkout_purges_nothing(cluster: SandboxCluster, tmp_pat
             client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
 
     def write_cluster(protect: str) -> None:
-        servers = json.dumps(cluster.bootstrap_servers.split(","))
-        write_file(folder / "cluster.yaml", CLUSTER.format(id=CLUSTER_ID, servers=servers, protected=protect))
+        write_file(folder / "cluster.yaml", protecting(cluster, protect))
 
     def git(*words: str) -> None:
         identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
@@ -125,8 +119,7 @@ def watch_a_round(cluster: SandboxCluster, folder: Path, *, limits: str = "") ->
     topic = f"shown-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
     client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
-    servers = json.dumps(cluster.bootstrap_servers.split(","))
-    manifest = CLUSTER.format(id=CLUSTER_ID, servers=servers, protected="nothing")
+    manifest = protecting(cluster, "nothing")
     write_file(folder / "cluster.yaml", manifest.replace("limits: {", f"limits: {{{limits}"))
     write_file(folder / "floor.yaml", FLOOR.format(topics=topic, last="last"))
     words = ("-m", "reconciler", "watch", str(folder), "--every", "900s")

@@ -15,6 +15,7 @@ from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.plan import plan_file
+from tests.build import head
 from tests.command import reconciler
 from tests.e2e.github.gh import REPOSITORY
 from tests.e2e.github.repository import Repository, cluster_manifest, leaders, removal
@@ -75,9 +76,7 @@ def test_a_pull_request_and_its_merge(
     group = f"dead-{topic}"
     client.commit(cluster.bootstrap_servers, group, {(topic, 0): 100})
     floor = f"""\
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {{name: floor, cluster: eu}}
+{head("RetentionFloor", "floor, cluster: eu")}
 spec: {{topics: [{topic}], keep: {{last: 60}}}}
 """
     runs = repository.propose(floor=floor, groups=removal(group))
@@ -199,9 +198,7 @@ def test_the_gate_reports_for_every_pull_request(repository: Repository) -> None
 def _connection_waiver(name: str) -> str:
     expires = datetime.now(UTC) + timedelta(days=7)
     return f"""\
-apiVersion: reconciler/v1
-kind: Waiver
-metadata: {{name: connection, cluster: {name}, reason: a new Cluster}}
+{head("Waiver", f"connection, cluster: {name}, reason: a new Cluster")}
 spec: {{policy: Cluster/{name}, limit: connection, value: 3, expires: {expires:%Y-%m-%dT%H:%M:%SZ}}}
 """
 
@@ -273,23 +270,6 @@ def test_a_cluster_that_vanishes_is_shown(repository: Repository) -> None:
     assert "::warning title=Cluster us is removed::" in planned.jobs["Validate"].log
     assert repository.gate() == "success"
     assert repository.state.read("statuses")[-1]["description"].startswith("removes the Cluster us; planned for each")
-
-
-def test_a_group_that_appears_after_the_review_is_not_removed(
-    repository: Repository, cluster: SandboxCluster, topic: str
-) -> None:
-    """A group that appears after the review is beyond it: only the reviewed group is removed.
-
-    The output reports the other one.
-    """
-    reviewed, later = _create_group(cluster, f"reviewed-{topic}", topic), f"later-{topic}"
-    assert repository.propose(groups=removal(reviewed, later))["plan.yml"].results() == PLANNED
-    repository.approve()
-    _create_group(cluster, later, topic)
-    merged = repository.merge()
-    assert merged.results().get("Apply to eu") == "success", merged.log
-    assert "B108" in merged.jobs["Plan eu"].summary
-    assert (reviewed in list_groups(cluster), later in list_groups(cluster)) == (False, True)
 
 
 def test_a_refused_limit_fails_the_check_and_bounds_nothing(
@@ -490,16 +470,25 @@ def test_elections_have_a_job_and_an_environment_of_their_own(repository: Reposi
     assert "(exit 4)" in run.jobs["Elect leaders on eu"].log
 
 
-def test_only_the_approved_plan_is_applied(repository: Repository, cluster: SandboxCluster, topic: str) -> None:
-    """A plan that was replaced during the approval is refused by its digest, even if it is valid."""
-    approved, replaced = (_create_group(cluster, f"{name}-{topic}", topic) for name in ("approved", "replaced"))
-    repository.propose(groups=removal(approved, replaced))
+def test_only_the_approved_plan_is_applied_and_only_while_its_manifests_hold(
+    repository: Repository, cluster: SandboxCluster, topic: str
+) -> None:
+    """A plan that was replaced during the approval is refused by its digest, even if it is valid.
+
+    A protection that is merged during the approval prevents the apply. A rerun plans with the
+    protection, within the same review: a group that appears after it is beyond it, and the output
+    reports that.
+    """
+    protected, removed = (_create_group(cluster, f"{name}-{topic}", topic) for name in ("protected", "removed"))
+    later = f"later-{topic}"
+    repository.propose(groups=removal(protected, removed, later))
     repository.approve()
+    _create_group(cluster, later, topic)
 
     def replace_plan(_environment: str) -> bool:
         path = repository.artifact("apply_eu_") / "eu" / "1" / "plan.json"
         plan = plan_file.read(path)
-        decisions = tuple(action for action in plan.actions if replaced in str(action.address))
+        decisions = tuple(action for action in plan.actions if removed in str(action.address))
         plan_file.write(replace(plan, decisions=decisions), path)
         return True
 
@@ -507,19 +496,7 @@ def test_only_the_approved_plan_is_applied(repository: Repository, cluster: Sand
     merged = repository.merge()
     assert merged.results().get("Apply to eu") == "failure", merged.log
     assert "(exit 4)" in merged.jobs["Apply to eu"].log
-    assert {approved, replaced} <= list_groups(cluster)
-
-
-def test_a_protection_that_was_merged_since_the_plan_holds(
-    repository: Repository, cluster: SandboxCluster, topic: str
-) -> None:
-    """A protection that is merged during the approval prevents the apply.
-
-    A rerun plans with the protection, within the same review.
-    """
-    protected, removed = (_create_group(cluster, f"{name}-{topic}", topic) for name in ("protected", "removed"))
-    repository.propose(groups=removal(protected, removed))
-    repository.approve()
+    assert {protected, removed, later} <= list_groups(cluster)
 
     def protect(_environment: str) -> bool:
         manifest = cluster_manifest("eu") + f"  protect: {{groups: [{protected}]}}\n"
@@ -527,14 +504,15 @@ def test_a_protection_that_was_merged_since_the_plan_holds(
         return True
 
     repository.hub.approve = protect
-    merged = repository.merge()
-    assert merged.results().get("Apply to eu") == "failure", merged.log
-    assert "are not those that the plan was calculated from" in merged.jobs["Apply to eu"].log
-    assert {protected, removed} <= list_groups(cluster)
+    refused = repository.hub.rerun(merged)
+    assert refused.results().get("Apply to eu") == "failure", refused.log
+    assert "are not those that the plan was calculated from" in refused.jobs["Apply to eu"].log
+    assert {protected, removed, later} <= list_groups(cluster)
     repository.hub.approve = lambda _environment: True
-    rerun = repository.hub.rerun(merged)
+    rerun = repository.hub.rerun(refused)
     assert rerun.results()["Apply to eu"] == "success", rerun.log
-    assert (protected in list_groups(cluster), removed in list_groups(cluster)) == (True, False)
+    assert "B108" in rerun.jobs["Plan eu"].summary
+    assert list_groups(cluster) & {protected, removed, later} == {protected, later}
 
 
 def test_a_continuous_policy_is_approved_once_and_then_converges(

@@ -23,13 +23,6 @@ _servers: "list[Server]" = []
 LISTENER = "check security.protocol in the Cluster's spec.client, and the ports in bootstrapServers"
 
 
-@pytest.fixture(params=["sasl_broker", "tls_broker"], ids=["sasl", "sasl-tls"])
-def guarded(request: pytest.FixtureRequest) -> SandboxCluster:
-    """One broker with a listener without protection, and one with SASL, without and with TLS."""
-    cluster: SandboxCluster = request.getfixturevalue(request.param)
-    return cluster
-
-
 @pytest.fixture(autouse=True)
 def _close_servers() -> Iterator[None]:
     """Clients that failed are still there for a while, and connected to these servers thousands of times in later tests."""
@@ -161,10 +154,10 @@ def test_a_lookup_that_failed_for_now_is_tried_again() -> None:
 
 
 @pytest.mark.brokers
-def test_a_server_that_answers_late_is_waited_for(guarded: SandboxCluster) -> None:
+def test_a_server_that_answers_late_is_waited_for(sasl_broker: SandboxCluster) -> None:
     """One bootstrap server closes every connection; the other one answers after the third of these."""
     closing_server = Server(close)
-    passed_on = forward(guarded.bootstrap_servers)
+    passed_on = forward(sasl_broker.bootstrap_servers)
 
     def late(connection: socket.socket) -> None:
         assert closing_server.many.wait(TIMEOUT_S)
@@ -172,60 +165,58 @@ def test_a_server_that_answers_late_is_waited_for(guarded: SandboxCluster) -> No
 
     late_server = Server(late)
     _client, cluster_id = open_client(Connection((closing_server.address, late_server.address), {}, TIMEOUT_S))
-    assert cluster_id == guarded.cluster_id
+    assert cluster_id == sasl_broker.cluster_id
 
 
 @pytest.mark.brokers
-def test_a_listener_of_another_protocol_is_named(guarded: SandboxCluster) -> None:
-    """TLS, SASL or nothing where the listener wants something else: early, with the setting to change."""
-    secure = guarded.secure
-    assert secure is not None
-    plain, tls = [guarded.bootstrap_servers], secure.certificate is not None
+def test_a_listener_of_another_protocol_is_named(sasl_broker: SandboxCluster) -> None:
+    """TLS, SASL or nothing where the listener wants something else: early, with the setting to change.
+
+    test_tls_sasl.py has the listener with TLS.
+    """
+    assert sasl_broker.secure is not None
+    plain, secure = sasl_broker.bootstrap_servers, sasl_broker.secure.bootstrap_servers
     sasl = {"security.protocol": "SASL_PLAINTEXT", **SCRAM}
-    for servers, properties, reason in (
+    for server, properties, reason in (
         (plain, SSL, "the listener has no TLS"),
         (plain, {**sasl, "security.protocol": "SASL_SSL"}, "the listener has no TLS"),
         (plain, sasl, "the listener has no SASL"),
-        (
-            [secure.bootstrap_servers],
-            PLAINTEXT,
-            "closed, as a listener with TLS does" if tls else "closed, as a listener with SASL does",
-        ),
-        (
-            [secure.bootstrap_servers],
-            {**SSL, "ssl.ca.location": str(secure.certificate)} if tls else SSL,
-            "closed, as a listener with SASL does" if tls else "the listener has no TLS",
-        ),
+        (secure, PLAINTEXT, "closed, as a listener with SASL does"),
+        (secure, SSL, "the listener has no TLS"),
     ):
-        message = failure(servers, properties)
-        assert f"{reason} (" in message
-        assert message.endswith(f"; {LISTENER}")
+        assert_protocol_is_named(server, properties, reason)
+
+
+def assert_protocol_is_named(server: str, properties: dict[str, str], reason: str) -> None:
+    message = failure([server], properties)
+    assert f"{reason} (" in message
+    assert message.endswith(f"; {LISTENER}")
 
 
 @pytest.mark.brokers
-def test_brokers_that_advertise_addresses_without_a_listener_are_named(guarded: SandboxCluster) -> None:
+def test_brokers_that_advertise_addresses_without_a_listener_are_named(sasl_broker: SandboxCluster) -> None:
     """A bootstrap address answers, as a port that is forwarded does, and no broker is at the addresses it names."""
-    host, _, port = guarded.bootstrap_servers.rpartition(":")
+    host, _, port = sasl_broker.bootstrap_servers.rpartition(":")
     advertised = closed_port()
     real, other = (host.encode() + struct.pack(">i", int(number)) for number in (port, advertised.rpartition(":")[2]))
-    bootstrap = Server(forward(guarded.bootstrap_servers, lambda answer: answer.replace(real, other)))
+    bootstrap = Server(forward(sasl_broker.bootstrap_servers, lambda answer: answer.replace(real, other)))
     message = failure([bootstrap.address], {})
     assert message.startswith(f"{bootstrap.address} answered, but the brokers advertise {advertised}")
     assert "check advertised.listeners of the brokers, or the network" in message
-    same = Server(forward(guarded.bootstrap_servers))
-    assert open_client(Connection((same.address,), {}, TIMEOUT_S))[1] == guarded.cluster_id
+    same = Server(forward(sasl_broker.bootstrap_servers))
+    assert open_client(Connection((same.address,), {}, TIMEOUT_S))[1] == sasl_broker.cluster_id
 
 
 @pytest.mark.brokers
 @pytest.mark.parametrize("trapped", [1, 3])
 def test_they_are_named_too_where_the_client_has_left_the_server_that_answered(
-    guarded: SandboxCluster, monkeypatch: pytest.MonkeyPatch, trapped: int
+    sasl_broker: SandboxCluster, monkeypatch: pytest.MonkeyPatch, trapped: int
 ) -> None:
     """On a slow machine the library learns the brokers by itself, and then asks only them: that was "no answer".
 
     A new client asks the bootstrap server again, and may leave it, too.
     """
-    host, _, port = guarded.bootstrap_servers.rpartition(":")
+    host, _, port = sasl_broker.bootstrap_servers.rpartition(":")
     advertised, learned = closed_port(), threading.Event()
     real, other = (host.encode() + struct.pack(">i", int(number)) for number in (port, advertised.rpartition(":")[2]))
 
@@ -243,7 +234,7 @@ def test_they_are_named_too_where_the_client_has_left_the_server_that_answered(
         assert learned.wait(TIMEOUT_S)
         return clients[-1]
 
-    bootstrap = Server(forward(guarded.bootstrap_servers, change))
+    bootstrap = Server(forward(sasl_broker.bootstrap_servers, change))
     monkeypatch.setattr("reconciler.kafka.connect.create", create_slowly)
     message = failure([bootstrap.address], {})
     assert message.startswith(f"{bootstrap.address} answered, but the brokers advertise {advertised}")

@@ -41,31 +41,23 @@ PRINCIPALS = tuple(f"ci-{purpose}" for purpose in ("plan", "apply", "elections",
 JOURNAL = "_reconciler.journal"
 SILENT = {"log_level": 0}
 """Discard the log of the tests' clients, which would otherwise mix with a command's output."""
-POLICIES = """\
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {name: old}
+POLICIES = f"""\
+{head("RetentionFloor", "old")}
 spec:
   topics: [orders, "clicks-*"]
   exceptTopics: [clicks-audit]
   expectAtMost: 5
-  keep: {last: 10}
+  keep: {{last: 10}}
   every: 1s
 ---
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {name: events}
-spec: {topics: ["events-*"], expectAtMost: 5, keep: {last: 10}}
+{head("RetentionFloor", "events")}
+spec: {{topics: ["events-*"], expectAtMost: 5, keep: {{last: 10}}}}
 ---
-apiVersion: reconciler/v1
-kind: GroupRemoval
-metadata: {name: dead}
-spec: {groups: [old-etl], idleFor: 1s}
+{head("GroupRemoval", "dead")}
+spec: {{groups: [old-etl], idleFor: 1s}}
 ---
-apiVersion: reconciler/v1
-kind: LeaderPolicy
-metadata: {name: preferred}
-spec: {topics: ["*"]}
+{head("LeaderPolicy", "preferred")}
+spec: {{topics: ["*"]}}
 """
 
 

@@ -16,20 +16,9 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import files
 from reconciler.run import Run
 from reconciler.scan.engine_choice import Engine, EngineName
+from tests.build import cluster_manifest, head
 
 pytestmark = pytest.mark.brokers
-
-MANIFESTS = """\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: local}}
-spec: {{bootstrapServers: [{servers}], clusterId: {cluster_id}, limits: {{recordsPercent: 100}}}}
----
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {{name: floor}}
-spec: {{topics: [{topic}], keep: {{last: 5}}, consumers: ignore}}
-"""
 
 
 def opened(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -53,7 +42,10 @@ def test_a_plan_and_an_apply_list_with_one_client(
     client.produce(cluster.bootstrap_servers, topic, {0: [client.Record(b"x")] * 20})
     client.commit(cluster.bootstrap_servers, f"{topic}-reader", {(topic, 0): 20})
     manifest = tmp_path / "manifests.yaml"
-    text = MANIFESTS.format(servers=cluster.bootstrap_servers, cluster_id=cluster.cluster_id, topic=topic)
+    text = cluster_manifest(cluster.bootstrap_servers, limits="recordsPercent: 100", cluster_id=cluster.cluster_id)
+    text += (
+        f"---\n{head('RetentionFloor', 'floor')}\nspec: {{topics: [{topic}], keep: {{last: 5}}, consumers: ignore}}\n"
+    )
     manifest.write_text(text, encoding="utf-8")
     manifests = files.load([manifest], now_ms=pipeline.wall_clock_ms()).for_cluster(None)
     engine = Engine(name=EngineName.INLINE)

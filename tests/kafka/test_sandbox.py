@@ -55,22 +55,6 @@ def test_kafkas_own_tools_read_a_sandbox(single: SandboxCluster) -> None:
     assert (result.returncode, result.stdout.strip()) == (0, "tooltopic:0:3"), result.stderr
 
 
-def test_a_broker_that_crashed_comes_back_with_its_data(named: SandboxCluster, tmp_path: Path) -> None:
-    """After a restart the broker has the same port and records, and a new pid."""
-    client.create_topics(named.bootstrap_servers, [client.Topic("survives")])
-    client.produce(named.bootstrap_servers, "survives", {0: [client.Record(b"x")] * 3})
-    before = named.brokers[0]
-    killed = reconciler(tmp_path, "sandbox", "stop", "1", "--name", "single", "--kill")
-    assert killed.returncode == 0, killed.stderr
-    assert not named.alive(1)
-    with pytest.raises(SandboxError, match="does not run"):
-        named.pause(1)
-    named.restart(1)
-    after = named.brokers[0]
-    assert (after.port, after.pid != before.pid) == (before.port, True)
-    assert client.watermarks(named.bootstrap_servers, "survives", 0) == (0, 3)
-
-
 def test_a_paused_broker_runs_and_does_not_respond(single: SandboxCluster) -> None:
     """SIGSTOP makes a broker slow, as timeouts need it; SIGCONT lets it continue."""
     single.pause(1)
@@ -82,8 +66,8 @@ def test_a_paused_broker_runs_and_does_not_respond(single: SandboxCluster) -> No
     client.wait_until(lambda: client.visible_brokers(single.bootstrap_servers) == {1}, 30, "the resumed broker answers")
 
 
-def test_commands_stop_and_start_a_broker(named: SandboxCluster, tmp_path: Path) -> None:
-    """`sandbox stop` ends a broker, and `sandbox start` starts it with its port and data.
+def test_commands_crash_and_start_a_broker(named: SandboxCluster, tmp_path: Path) -> None:
+    """`sandbox stop --kill` ends a broker, and `sandbox start` starts it with its port and data, and a new pid.
 
     A broker that is stopped or runs already is an error that names the other command. A running
     broker is not started a second time with the same data.
@@ -96,15 +80,20 @@ def test_commands_stop_and_start_a_broker(named: SandboxCluster, tmp_path: Path)
     refused = reconciler(tmp_path, "sandbox", "start", "1", "--name", "single")
     assert refused.returncode == 1
     assert "broker 1 of sandbox single runs already; `reconciler sandbox stop 1 --name single` stops" in refused.stderr
-    stopped = reconciler(tmp_path, "sandbox", "stop", "1", "--name", "single")
-    assert stopped.returncode == 0, stopped.stderr
+    before = named.brokers[0]
+    killed = reconciler(tmp_path, "sandbox", "stop", "1", "--name", "single", "--kill")
+    assert killed.returncode == 0, killed.stderr
     assert not named.alive(1)
+    with pytest.raises(SandboxError, match="does not run"):
+        named.pause(1)
     assert "broker 1   stopped" in reconciler(tmp_path, "sandbox", "status", "--name", "single").stdout
     refused = reconciler(tmp_path, "sandbox", "stop", "1", "--name", "single")
     assert refused.returncode == 1
     assert "is stopped already; `reconciler sandbox start 1 --name single` starts it" in refused.stderr
     started = reconciler(tmp_path, "sandbox", "start", "1", "--name", "single")
     assert started.returncode == 0, started.stderr
+    after = named.brokers[0]
+    assert (after.port, after.pid != before.pid) == (before.port, True)
 
     def has_its_records() -> bool:
         with suppress(KafkaException):  # the broker does not lead the partition yet
@@ -131,6 +120,14 @@ def test_a_command_runs_kafkas_tools_and_passes_their_output_and_exit_code(
     unknown = reconciler(tmp_path, *tools, "kafka-topic", "--list")
     assert unknown.returncode == 64
     assert "no tool kafka-topic; did you mean kafka-topics? known: kafka-acls, " in unknown.stderr
+
+
+def test_a_command_stops_a_broker(named: SandboxCluster, tmp_path: Path) -> None:
+    """Without --kill it ends in its own way. It does not start again: this is the last test of `single`."""
+    stopped = reconciler(tmp_path, "sandbox", "stop", "1", "--name", "single")
+    assert stopped.returncode == 0, stopped.stderr
+    assert not named.alive(1)
+    assert "shut down completely" in named.log(1).read_text()
 
 
 def test_nothing_remains_after_a_kill_of_the_owner() -> None:

@@ -23,27 +23,6 @@ def lists(tmp_path: Path) -> Path:
     return folder
 
 
-def test_an_empty_cache_is_filled_and_a_damaged_one_repaired(lists: Path, tmp_path: Path) -> None:
-    """A second call downloads nothing; a changed jar is fetched again, with a message."""
-    messages: list[str] = []
-
-    def fetched() -> Path:
-        progress = lambda step, state="", *_count: messages.append(f"{step} {state}")  # noqa: E731
-        return fetch("1", cache=tmp_path / "cache", lists=lists, progress=progress)
-
-    folder = fetched()
-    (jar,) = folder.glob("*.jar")
-    assert messages[-1].endswith("1 of 1 jars")
-    messages.clear()
-    assert fetched() == folder
-    assert messages == []
-    content = jar.read_bytes()
-    jar.write_bytes(b"tampered")
-    assert fetched() == folder
-    assert "is damaged" in messages[0]
-    assert jar.read_bytes() == content
-
-
 def test_a_download_with_another_checksum_is_refused_by_name(lists: Path, tmp_path: Path) -> None:
     """A jar that a registry or a proxy changed must not run: the error names it, and nothing is
     installed.
@@ -67,9 +46,10 @@ def test_a_failed_download_is_one_sentence_with_its_log(lists: Path, tmp_path: P
     assert "no-such-artifact" in Path(message.rpartition("log in ")[2]).read_text()
 
 
-def test_two_processes_create_one_complete_cache(lists: Path, tmp_path: Path) -> None:
-    """Two processes with an empty cache both succeed with the same folder, and leave no partial
-    one.
+def test_two_processes_fill_an_empty_cache_and_a_damaged_one_is_repaired(lists: Path, tmp_path: Path) -> None:
+    """Both processes succeed with the same folder, and leave no partial one.
+
+    A later call downloads nothing; a changed jar is fetched again, with a message.
     """
     code = (
         "import sys; from pathlib import Path; from reconciler.companions.sandbox.jars import fetch;"
@@ -84,6 +64,21 @@ def test_two_processes_create_one_complete_cache(lists: Path, tmp_path: Path) ->
         codes = {first.returncode, second.returncode}
     assert codes == {0}
     assert len(answers) == 1
-    assert sorted(path.name for path in (tmp_path / "cache" / "1").iterdir() if path.is_dir()) == [
-        Path(answers.pop()).name
-    ]
+    folder = Path(answers.pop())
+    assert [path.name for path in (tmp_path / "cache" / "1").iterdir() if path.is_dir()] == [folder.name]
+
+    messages: list[str] = []
+
+    def fetched() -> Path:
+        progress = lambda step, state="", *_count: messages.append(f"{step} {state}")  # noqa: E731
+        return fetch("1", cache=tmp_path / "cache", lists=lists, progress=progress)
+
+    (jar,) = folder.glob("*.jar")
+    content = jar.read_bytes()
+    assert fetched() == folder
+    assert messages == []
+    jar.write_bytes(b"tampered")
+    assert fetched() == folder
+    assert "is damaged" in messages[0]
+    assert messages[-1].endswith("1 of 1 jars")
+    assert jar.read_bytes() == content

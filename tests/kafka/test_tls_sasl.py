@@ -20,6 +20,7 @@ from reconciler.companions.sandbox.security import SecureAccess
 from tests.build import head
 from tests.command import reconciler
 from tests.kafka.secured import SECURE, SUPER_USER, USERS
+from tests.kafka.test_connect import PLAINTEXT, SSL, assert_protocol_is_named
 
 pytestmark = pytest.mark.brokers
 
@@ -128,6 +129,14 @@ def show_certificate(cluster: SandboxCluster, store: Path | None) -> str:
     wait_until(is_changed, 60, "the broker to show its new certificate")
     [new] = shown
     return new
+
+
+def test_a_listener_of_another_protocol_is_named(tls_broker: SandboxCluster) -> None:
+    """Nothing or TLS alone where the listener wants TLS and SASL: test_connect.py has the other listeners."""
+    server = access(tls_broker).bootstrap_servers
+    assert_protocol_is_named(server, PLAINTEXT, "closed, as a listener with TLS does")
+    trusted = {**SSL, "ssl.ca.location": str(access(tls_broker).certificate)}
+    assert_protocol_is_named(server, trusted, "closed, as a listener with SASL does")
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])

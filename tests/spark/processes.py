@@ -8,6 +8,7 @@ from pathlib import Path
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.cluster import SandboxCluster
+from tests.build import cluster_manifest, head
 
 MARK = "RECONCILER_TEST_MARK"
 """A variable of the environment, which the processes of a command inherit."""
@@ -15,20 +16,6 @@ MARK = "RECONCILER_TEST_MARK"
 
 LIMIT_S = 300
 END_LIMIT_S = 30
-MANIFESTS = """apiVersion: reconciler/v1
-kind: Cluster
-metadata: {name: left}
-spec:
-  clusterId: %(cluster_id)s
-  bootstrapServers: ["%(servers)s"]
----
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {name: floor}
-spec:
-  topics: [%(topic)s]
-  keep: {%(keep)s}
-"""
 
 
 def write_manifests(
@@ -36,8 +23,9 @@ def write_manifests(
 ) -> None:
     """Write manifests.yaml, with a policy that needs the scan."""
     servers = servers or cluster.bootstrap_servers.split(",")[0]
-    values = {"cluster_id": cluster.cluster_id, "servers": servers, "topic": topic, "keep": keep}
-    (folder / "manifests.yaml").write_text(MANIFESTS % values, encoding="utf-8")
+    manifest = cluster_manifest(servers, limits="", cluster_id=cluster.cluster_id)
+    policy = f"{head('RetentionFloor', 'floor')}\nspec: {{topics: [{topic}], keep: {{{keep}}}}}\n"
+    (folder / "manifests.yaml").write_text(f"{manifest}---\n{policy}", encoding="utf-8")
 
 
 class ReconcilerProcess:

@@ -28,6 +28,7 @@ from reconciler.model.selector import Selector
 from reconciler.model.snapshot import Cause, ClusterSnapshot, ConsumerPosition, PartitionFacts, Unknown
 from reconciler.scan.engine_choice import Engine, EngineName
 from reconciler.scan.scan import scan
+from tests.build import head, write_manifests
 from tests.command import reconciler, reconciler_process
 from tests.kafka.acls import Grant, grant
 
@@ -51,17 +52,6 @@ NEEDS = ScanRequest(
     topic_records=True,
 )
 GROUPS = tuple(f"g{number}" for number in range(8))
-MANIFESTS = """\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: fragile}}
-spec: {{clusterId: {cluster_id}, bootstrapServers: {servers}}}
----
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {{name: purged}}
-spec: {{topics: [purged], keep: {{last: 4}}}}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -321,10 +311,8 @@ def test_7_inline_scan_and_commands_with_a_frozen_broker(cluster_with_groups: Sa
     servers = cluster_with_groups.bootstrap_servers
     client.create_topics(servers, [Topic("purged", assignment=[[1], [FROZEN]])])
     client.produce(servers, "purged", {number: [Record(b"x")] * 10 for number in (0, 1)})
-    (tmp_path / "manifests").mkdir()
-    (tmp_path / "manifests" / "all.yaml").write_text(
-        MANIFESTS.format(cluster_id=cluster_with_groups.cluster_id, servers=json.dumps(servers.split(",")))
-    )
+    policy = head("RetentionFloor", "purged") + "\nspec: {topics: [purged], keep: {last: 4}}\n"
+    write_manifests(tmp_path, servers, policy, limits="")
     planned = reconciler(tmp_path, "plan", "--out", "plan.json", "--detailed-exitcode")
     assert planned.returncode == 2, planned.stderr
     commands = {

@@ -31,6 +31,16 @@ END_LIMIT_S = 15.0
 @pytest.fixture
 def warm(engine: Engine) -> SparkProcess:
     """The process of Spark, after a reading."""
+    return warm_process(engine)
+
+
+@pytest.fixture
+def other(engine: Engine) -> Engine:
+    """An engine of another master, which a process of `engine` does not have."""
+    return Engine(master="local[1]", conf=engine.conf)
+
+
+def warm_process(engine: Engine) -> SparkProcess:
     assert len(read(engine)) == len(NOTHING)
     return spark_process.start_spark(engine)
 
@@ -96,7 +106,7 @@ def test_a_process_that_was_killed_is_replaced(engine: Engine, warm: SparkProces
     wait_until(lambda: has_ended(jvm), END_LIMIT_S, "the end of the first JVM")
 
 
-def test_another_engine_replaces_a_process_that_hangs(engine: Engine, warm: SparkProcess) -> None:
+def test_another_engine_replaces_a_process_that_hangs(warm: SparkProcess, other: Engine) -> None:
     """A process has one Spark: the one of another master ends first.
 
     Neither py4j nor the JVM has a deadline, so that closing once took for ever.
@@ -104,28 +114,25 @@ def test_another_engine_replaces_a_process_that_hangs(engine: Engine, warm: Spar
     jvm = java_process(warm)
     os.kill(jvm, signal.SIGSTOP)
     started_s = time.monotonic()
-    other = Engine(master="local[1]", conf=engine.conf)
     assert spark_process.start_spark(other) is not warm
     assert time.monotonic() - started_s < END_LIMIT_S
     assert warm.child.has_ended
     wait_until(lambda: has_ended(jvm), END_LIMIT_S, "the end of the JVM")
-    spark_process.close()
 
 
-def test_a_reading_that_cannot_be_interrupted_is_abandoned(
-    engine: Engine, warm: SparkProcess, silent_server: str
-) -> None:
+def test_a_reading_that_cannot_be_interrupted_is_abandoned(other: Engine, silent_server: str) -> None:
     """After its limit the reading ends although the JVM does not answer; the error names an existing log.
 
     A warm process that fails is replaced, but a reading that has used its time up is not repeated.
     """
-    jvm = java_process(warm)
+    process = warm_process(other)  # the one that the test above left
+    jvm = java_process(process)
     os.kill(jvm, signal.SIGSTOP)
     started_s = time.monotonic()
     with pytest.raises(ScanFailed, match=r"had not read 1 groups after 1 s; the log is ") as failure:
-        read(engine, GROUP, servers=silent_server, limit_s=1.0)
+        read(other, GROUP, servers=silent_server, limit_s=1.0)
     assert time.monotonic() - started_s < END_LIMIT_S
-    assert warm.child.has_ended
+    assert process.child.has_ended
     wait_until(lambda: has_ended(jvm), END_LIMIT_S, "the end of the JVM")
     log = Path(str(failure.value).rpartition(" ")[2])
     assert log.is_file()

@@ -9,6 +9,7 @@ from typing import Any
 
 from reconciler.companions.github import workflows
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
+from tests.build import head
 from tests.e2e.github import gh
 from tests.e2e.github.runner import HOME, Environment, GitHub, WorkflowRun, write_program
 
@@ -184,9 +185,7 @@ def cluster_manifest(
     name: str, cluster_id: str = CLUSTER_ID, limits: str = "{groupsPercent: 100, recordsPercent: 100}"
 ) -> str:
     return f"""\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: {name}}}
+{head("Cluster", name)}
 spec:
   clusterId: {cluster_id}
   bootstrapServers: ["${{env:KAFKA_BOOTSTRAP_SERVERS}}"]
@@ -196,9 +195,7 @@ spec:
 
 def leaders(name: str) -> str:
     return f"""\
-apiVersion: reconciler/v1
-kind: LeaderPolicy
-metadata: {{name: leaders, cluster: {name}}}
+{head("LeaderPolicy", f"leaders, cluster: {name}")}
 spec: {{topics: [no-such-topic-*]}}
 """
 
@@ -206,8 +203,6 @@ spec: {{topics: [no-such-topic-*]}}
 def removal(*groups: str, idle_for: str = "0s") -> str:
     """`idleFor: 0s` needs no evidence, so planning takes two seconds instead of eight."""
     return f"""\
-apiVersion: reconciler/v1
-kind: GroupRemoval
-metadata: {{name: dead, cluster: eu}}
+{head("GroupRemoval", "dead, cluster: eu")}
 spec: {{groups: {json.dumps(groups)}, idleFor: {idle_for}}}
 """

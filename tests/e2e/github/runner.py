@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -615,7 +616,10 @@ def run_script(
     Its `reconciler` commands run in this process, which has a warm Spark.
     """
     deadline = time.monotonic() + STEP_LIMIT_S
+    # The write end is closed when the last process of the step has ended.
+    ended, open_meanwhile = os.pipe()
     with (
+        open(ended, "rb") as ending,  # noqa: PTH123 - a descriptor
         # The address of a socket has at most 103 bytes on macOS and 107 on Linux.
         tempfile.TemporaryDirectory(dir="/tmp") as folder_name,
         socket.socket(socket.AF_UNIX) as listener,
@@ -624,7 +628,6 @@ def run_script(
         address = f"{folder_name}/socket"
         listener.bind(address)
         listener.listen()
-        listener.settimeout(0.02)
         with subprocess.Popen(
             command,
             cwd=folder,
@@ -632,15 +635,14 @@ def run_script(
             stdin=subprocess.DEVNULL,
             stdout=step_output,
             stderr=step_output,
+            pass_fds=[open_meanwhile],
         ) as process:
-            while process.poll() is None:
-                if time.monotonic() > deadline:
+            os.close(open_meanwhile)
+            while ending not in (ready := wait([listener, ending], deadline - time.monotonic())):
+                if not ready:
                     process.kill()
                     raise TimeoutError(f"the step did not end within {STEP_LIMIT_S:.0f} s: {command}")
-                try:
-                    connection, _ = listener.accept()
-                except TimeoutError:
-                    continue
+                connection, _ = listener.accept()
                 with connection:
                     _run_request(connection, record)
         step_output.seek(0)

@@ -40,8 +40,12 @@ class Content:
         return self.content
 
 
+def by_name(rows: Sequence[tuple[Any, ...]] = ROWS) -> list[dict[str, Any]]:
+    return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+
+
 def table(rows: Sequence[tuple[Any, ...]] = ROWS) -> pa.Table:
-    return pa.Table.from_pylist([dict(zip(COLUMNS, row, strict=True)) for row in rows])
+    return pa.Table.from_pylist(by_name(rows))
 
 
 def as_parquet(rows: Sequence[tuple[Any, ...]] = ROWS, **options: Any) -> bytes:
@@ -50,12 +54,12 @@ def as_parquet(rows: Sequence[tuple[Any, ...]] = ROWS, **options: Any) -> bytes:
 
 
 Made = bytes | Callable[[], bytes]
-"""A file, or what makes it in its test: pyarrow imports pandas for Parquet, which each collection of all tests would wait for."""
+"""A file, or what makes it in its test: pyarrow's tables import pandas, which each collection of all tests would wait for."""
 
 
-def as_csv() -> bytes:
+def as_csv(*, before: bytes = b"", after: bytes = b"") -> bytes:
     csv.write_csv(table(), stream := io.BytesIO())
-    return stream.getvalue()
+    return before + stream.getvalue() + after
 
 
 def as_json(*rows: Mapping[str, Any]) -> bytes:
@@ -79,11 +83,11 @@ def refusal(content: bytes | None, name: str = "x.jsonl") -> str:
     [
         ("x.parquet", as_parquet),
         ("spark.parquet", partial(as_parquet, use_deprecated_int96_timestamps=True)),
-        ("x.csv", as_csv()),
-        ("x.csv", as_csv() + b"\n"),
-        ("excel.csv", b"\xef\xbb\xbf" + as_csv()),
-        ("x.jsonl", as_json(*table().to_pylist())),
-        ("x.json", as_json(*table().to_pylist())),
+        ("x.csv", as_csv),
+        ("x.csv", partial(as_csv, after=b"\n")),
+        ("excel.csv", partial(as_csv, before=b"\xef\xbb\xbf")),
+        ("x.jsonl", as_json(*by_name())),
+        ("x.json", as_json(*by_name())),
     ],
 )
 def test_the_rows_of_this_cluster_are_the_position(name: str, content: Made) -> None:
@@ -135,7 +139,7 @@ def test_what_is_not_clear_is_unknown(content: bytes | None, reason: str) -> Non
         ("x.csv", b"cluster_id,topic,partition,offset,offset\n"),
         ("x.csv", b""),
         ("x.csv", b"offset,topic,cluster_id,written_at,partition\n7,orders,%b,2026-01-01,1" % CLUSTER.encode()),
-        ("x.csv", as_csv().rstrip()[:-30]),
+        ("x.csv", lambda: as_csv().rstrip()[:-30]),
         ("x.avro", as_json(row())),
     ],
 )
