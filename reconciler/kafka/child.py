@@ -20,6 +20,9 @@ from typing import IO, Any
 
 __all__ = ["Child", "PipeEnd", "serve"]
 
+_PARENTS_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""What a terminal (Ctrl-C, its end) and systemd send to all processes of a command. The parent decides."""
+
 
 class Child:
     """A process that runs `main(descriptor)` of a module, with the descriptor of its end of the pipe.
@@ -42,7 +45,7 @@ class Child:
         self.pipe, child_end = Pipe()
         output = subprocess.DEVNULL if log is None else log
         path = os.pathsep.join(part for part in sys.path if part)
-        with child_end, _interrupts_blocked():
+        with child_end, _signals_blocked():
             self.process = subprocess.Popen(
                 # -P: no module of the current folder, which in CI is a checkout. Not -c: pyspark takes a process that
                 # runs no module for one of its tests, whose packages its light client lacks.
@@ -74,13 +77,12 @@ class Child:
 
 
 @contextlib.contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    """Block SIGINT in this thread, and so in a process that it starts, until `serve` ignores it.
+def _signals_blocked() -> Iterator[None]:
+    """Block the parent's signals in this thread, and so in a process that it starts, until `serve` ignores them.
 
-    A terminal sends Ctrl-C to all processes of its group. One that was still starting ended, and its
-    parent took that for a limit of the machine.
+    A process that was still starting ended, and its parent took that for a limit of the machine.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _PARENTS_SIGNALS)
     try:
         yield
     finally:
@@ -100,11 +102,12 @@ def _end(process: subprocess.Popen[bytes], pipe: PipeEnd, *, leads_group: bool) 
 def serve(descriptor: int, *, orphaned: Callable[[], None] = lambda: None) -> "tuple[PipeEnd, queue.SimpleQueue[Any]]":
     """Return the pipe, and a queue of what the parent sends. The process ends with its parent.
 
-    `orphaned`: called before the end. Ctrl-C is ignored: the parent decides, and still reads back.
+    `orphaned`: called before the end. The parent's signals are ignored: it still reads back.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # `Child` started this process with it blocked
+    for number in _PARENTS_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _PARENTS_SIGNALS)  # `Child` started this process with them blocked
     pipe = PipeEnd(descriptor)
     received: queue.SimpleQueue[Any] = queue.SimpleQueue()
 

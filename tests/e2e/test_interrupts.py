@@ -53,13 +53,13 @@ def test_one_signal_waits_for_requests_in_flight(scenario: ApplyScenario) -> Non
     """After an interrupt apply sends nothing new, waits for pending requests, and exits with 5.
 
     results.json is true, and the next apply does the remaining work: the second one and the third are
-    interrupted, too, after what they do first. A terminal sends Ctrl-C to the foreground process
-    group, with the worker processes.
+    interrupted, too, after what they do first. A terminal sends Ctrl-C, and systemd SIGTERM, to the
+    worker processes, too.
     """
     done: set[str] = set()
     for number, to_group, earlier_actions, more in (
         (signal.SIGINT, True, {}, 10),  # among elections
-        (signal.SIGTERM, False, {"LeaderPolicy": ELECTIONS}, 10),  # among removals
+        (signal.SIGTERM, True, {"LeaderPolicy": ELECTIONS}, 10),  # among removals
         (signal.SIGINT, False, {"LeaderPolicy": ELECTIONS, "GroupRemoval": GROUPS}, 20),  # among deletions
     ):
         before = count_journal_entries(scenario)

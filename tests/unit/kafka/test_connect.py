@@ -45,16 +45,20 @@ def main(descriptor: int) -> None:
         pipe.send(received.get())
 
 
-def test_ctrl_c_does_not_end_a_process_that_is_still_starting() -> None:
-    """`apply` said that no worker process could be started, because of limits of the machine, and ended with 1."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_of_the_parent_does_not_end_a_process(number: signal.Signals) -> None:
+    """`apply` said that no worker process could be started, because of limits of the machine, and ended with 1.
+
+    A terminal that closes sends SIGHUP to all processes of its group, and systemd SIGTERM.
+    """
     child = Child(__name__)
-    os.kill(child.process.pid, signal.SIGINT)
+    os.kill(child.process.pid, number)
     child.send("hello")
     assert child.receive(30) == "hello"
-    os.kill(child.process.pid, signal.SIGINT)
+    os.kill(child.process.pid, number)
     child.send("again")
     assert child.receive(30) == "again"
-    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    assert number not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
     child.end()
 
 
