@@ -105,15 +105,15 @@ def _knows_less(newer: Consumers, older: Consumers) -> bool:
 def _with_known_type(
     facts: GroupFacts, known: GroupFacts | None, subscriptions: Mapping[str, frozenset[str] | None]
 ) -> GroupFacts:
-    """Return the facts with the type and the topics of a group whose type no list call tells.
+    """Return the facts with the topics of a group's members, and with the type that no list call tells.
 
     `known`: the group in the recheck, or in the reading before; None: it is new, and all its records are.
     """
-    if facts.type is not GroupType.HIDDEN:
-        return facts
     if known is None:
         return replace(facts, may_read=subscriptions.get(facts.group))
-    return replace(facts, type=known.type, may_read=_union(known.may_read, subscriptions.get(facts.group, frozenset())))
+    group_type = known.type if facts.type is GroupType.HIDDEN else facts.type
+    may_read = _union(known.may_read, subscriptions.get(facts.group, frozenset()))
+    return replace(facts, type=group_type, may_read=may_read)
 
 
 def _union(topics: frozenset[str] | None, others: frozenset[str] | None) -> frozenset[str] | None:

@@ -373,15 +373,15 @@ def _is_negative(value: bytes | None) -> bool:
 
 
 def _subscription(live: Sequence[KeyState]) -> dict[str, list[str] | None]:
-    """The topics in the set keys of a share group; None: not all can be decoded. Empty without such a key.
+    """The topics in the set keys of a group's members; None: not all can be decoded. Empty without such a key.
 
     A group with keys of commits only reads no other topics.
     """
-    shared = [state for state in live if state.key.version in SUBSCRIPTIONS]
-    if not shared and not (live and all(state.is_commit for state in live)):
+    telling = [state for state in live if state.key.version in SUBSCRIPTIONS]
+    if not telling and not (live and all(state.is_commit for state in live)):
         return {}
     try:
-        topics = {topic for state in shared for topic in SUBSCRIPTIONS[state.key.version](state.value or b"")}
+        topics = {topic for state in telling for topic in SUBSCRIPTIONS[state.key.version](state.value or b"")}
     except ValueError:
         return {"may_read": None}
     return {"may_read": sorted(topics)}

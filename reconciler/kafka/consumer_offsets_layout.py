@@ -1,7 +1,7 @@
 """Decodes the keys and values of `__consumer_offsets`. Bytes that do not fit exactly raise ValueError.
 
 Layouts: Apache Kafka, group-coordinator/src/main/resources/common/message (OffsetCommit*,
-GroupMetadata*, and the Consumer-, Share-, StreamsGroup*Key files).
+GroupMetadata*, and the Consumer-, Share-, StreamsGroup*Key files), and ConsumerProtocolSubscription.
 """
 
 import base64
@@ -131,8 +131,45 @@ def _decode_early_share_state(_data: bytes) -> set[str]:
     raise ValueError("a share group of Kafka 4.0")
 
 
-SUBSCRIPTIONS = {9: _decode_early_share_state, 10: decode_share_member, 15: decode_share_state}
-"""Key types that say what a share group reads. No release after 4.0 writes 9."""
+def decode_generation(data: bytes) -> set[str]:
+    """Decode the topics of the last generation of a classic consumer group, from a value of key type 2.
+
+    Raises ValueError where it has no member, too. A member is assigned only topics that it subscribes to.
+    """
+    fields = _Fields(data)
+    version = fields.integer(2)
+    compact = version >= 4
+    if not 0 <= version <= 4 or fields.string(compact=compact) != b"consumer":
+        raise ValueError("no generation of consumers")
+    fields.integer(4)
+    fields.nullable(compact=compact)  # protocol
+    fields.nullable(compact=compact)  # leader
+    if version >= 2:
+        fields.integer(8)  # since when
+    topics = set()
+    for _ in range(fields.length() if compact else fields.integer(4)):
+        fields.string(compact=compact)  # member id
+        if version >= 3:
+            fields.nullable(compact=compact)  # group instance id
+        fields.string(compact=compact)  # client id
+        fields.string(compact=compact)  # host
+        fields.take(8 if version >= 1 else 4)  # timeouts
+        subscription, _assignment = (fields.take(fields.length() if compact else fields.integer(4)) for _ in range(2))
+        subscribed = _Fields(subscription)
+        subscribed.integer(2)
+        topics |= {subscribed.string().decode() for _ in range(subscribed.integer(4))}
+        if compact:
+            fields.no_tags()
+    if compact:
+        fields.no_tags()
+    fields.end()
+    if not topics:
+        raise ValueError("the group has no member")
+    return topics
+
+
+SUBSCRIPTIONS = {2: decode_generation, 9: _decode_early_share_state, 10: decode_share_member, 15: decode_share_state}
+"""Key types that say what a group reads. No release after 4.0 writes 9."""
 
 
 def decode_protocol_type(data: bytes) -> str:
@@ -192,9 +229,9 @@ class _Fields(BytesIO):
             raise ValueError("a field is null")
         return length
 
-    def nullable(self) -> None:
-        """Skip a compact string that may be null."""
-        self.take(max(0, self.varint() - 1))
+    def nullable(self, *, compact: bool = True) -> None:
+        """Skip a string that may be null."""
+        self.take(max(0, self.varint() - 1 if compact else self.integer(2)))
 
     def no_tags(self) -> None:
         """Raise ValueError for tagged fields, which may change what the others mean."""

@@ -32,7 +32,7 @@ from reconciler.kafka.futures import (
 from reconciler.kafka.group_listing import STATES
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
-from reconciler.model.snapshot import Cause, GroupState, Unknown
+from reconciler.model.snapshot import REBALANCING, Cause, GroupState, Unknown
 
 Commit = tuple[str, int, int, int | None]
 """Topic, partition, committed offset, leader epoch: worker processes send tuples, which pickle fast.
@@ -49,8 +49,6 @@ PartitionsByGroup = Mapping[str, Sequence[TopicPartition] | None]
 
 NO_ANSWER = Unknown("the group's coordinator did not answer: it moves, or there is none yet", Cause.NO_ANSWER)
 NAMELESS = Unknown("the client library cannot read the commits of a group without a name")
-
-REBALANCING = Unknown("the group is rebalancing, so the topics that its members will read are not known")
 
 Fetched = dict[str, tuple[Positions | Unknown, bool]]
 """The positions of each group, and whether a retry would not change them."""

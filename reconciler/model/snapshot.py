@@ -55,6 +55,7 @@ class Unknown:
 
 
 NOT_ASKED = Unknown("not asked")
+REBALANCING = Unknown("the group is rebalancing, so the topics that its members will read are not known")
 
 
 def known_or_none(fact: Any) -> Any:
@@ -304,7 +305,8 @@ class GroupFacts:
     of committed offsets. `last_activity_ms`: the newest timestamp of all its commits and records in
     `__consumer_offsets`. `newest_record`: (partition, offset) of that record in `__consumer_offsets`.
     `consumption_unread`: why it is not known what the group consumes; None: its commits and the
-    topics of its members were read. `may_read`: the topics that a share group may read; None: any.
+    topics of its members were read. `may_read`: the topics that a share group may read, or
+    that the last generation of a classic group subscribed to; None: any.
     `offsets`: its commits, sorted; only before a request. `commit_records`: the newest commit of each
     partition in `__consumer_offsets`; only of a scan. `observations`: those of the journal in their order,
     then one of this scan; None: `__consumer_offsets` shows whether the group is idle. `commits_only`: it
@@ -334,7 +336,7 @@ class Consumers:
 
     `commits`: offsets by topic, group and partition. A group whose members have partitions of a topic
     is there without a commit, too, and so is one with a pending commit. `pending`: commits on these topics
-    by group and partition. `subscriptions`: topics in new records of share groups; None: not decodable.
+    by group and partition. `subscriptions`: topics in new records of members; None: not decodable.
     `log_ends`: up to where each partition of `__consumer_offsets` was read for both. `incomplete`: why
     there may be more groups; None: there are not.
     """

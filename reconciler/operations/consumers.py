@@ -13,6 +13,7 @@ from reconciler.model.block_reason import BlockReason, unknown_fact
 from reconciler.model.names import TopicPartition
 from reconciler.model.selector import Selector, SelectorSet
 from reconciler.model.snapshot import (
+    REBALANCING,
     ClusterSnapshot,
     ConsumerPosition,
     ExternalPosition,
@@ -46,9 +47,11 @@ STORE_REMOVAL = (
 """What to do about a group whose removal a coordinator up to Kafka 3.9 could not store: it has forgotten the group."""
 
 _HIDDEN = "a group of a type that the cluster does not tell"
+_REBALANCING = "a group that is rebalancing"
 _NOT_LISTED = "a group that is not listed, though the cluster holds something of it"
 # Not exceptGroups: what such a group needs is not known.
 _NEXT_STEPS = {
+    _REBALANCING: "plan again once its members have partitions, or name it in exceptGroups",
     _HIDDEN: "ask its owner what it reads; brokers from Kafka 3.8 on tell types once all of them have that version",
     _NOT_LISTED: "plan again: it was created during the scan, or the broker that lists it was lost and another takes over; "
     f"if it stays, its removal was not stored: {STORE_REMOVAL}",
@@ -122,7 +125,13 @@ def unknown_consumers(snapshot: ClusterSnapshot, is_excluded: GroupExcluder) -> 
 
 
 def unreadable_kind(group: GroupFacts) -> str | None:
-    """Return what a group is whose positions cannot be read; None: they can be, or its type is not known."""
+    """Return what a group is whose positions cannot be read; None: they can be, or its type is not known.
+
+    What a rebalancing group reads besides its commits is what its last generation subscribed to: a topic
+    that only a member who joins now would read is as free as that of a group which starts a moment later.
+    """
+    if group.type is GroupType.CLASSIC and group.consumption_unread == REBALANCING and group.may_read is not None:
+        return _REBALANCING
     # A group that is not listed is hidden, or was created since the listing.
     if isinstance(group.type, Unknown) or group.type in _UNLISTED or (group.listed and group.type in _READABLE):
         return None

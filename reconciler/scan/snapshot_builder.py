@@ -261,7 +261,8 @@ def group_facts(
             facts = replace(facts, type=untold)
         if seems is not None and facts.type is GroupType.HIDDEN and (listed is None or seems not in LISTED_TYPES):
             facts = replace(facts, type=GroupType(seems))
-        if facts.type is GroupType.SHARE and (topics := row.get("may_read")) is not None:
+        topics = row.get("may_read")
+        if (facts.type is GroupType.SHARE and topics is not None) or (facts.type is GroupType.CLASSIC and topics):
             facts = replace(facts, may_read=frozenset(topics))
         elif row.get("pending_only"):
             # It counts for the topics of these commits, which are read apart: aborted ones may hang behind

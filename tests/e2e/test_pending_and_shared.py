@@ -1,17 +1,18 @@
-"""Consumers without a visible commit: commits in open transactions, and share groups.
+"""Consumers without a visible commit: commits in open transactions, rebalancing groups, and share groups.
 
 A group whose first commit was in an open transaction was not a consumer, and a floor took 70 records that
 it still needed. One share group anywhere blocked every floor of the cluster.
 """
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from itertools import count
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import Consumer
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
@@ -176,6 +177,26 @@ def apply_after(monkeypatch: pytest.MonkeyPatch, folder: Path, change: Any) -> A
         answer = reconciler(folder, "apply", "plan.json")
     assert done
     return answer
+
+
+# --- groups that rebalance
+
+
+def test_a_rebalancing_group_blocks_the_topics_of_its_last_generation_only(
+    cluster: SandboxCluster, topic: str, tmp_path: Path
+) -> None:
+    """A consumer that does not poll rejoins after max.poll.interval.ms. It blocked every floor until then."""
+    servers, read = cluster.bootstrap_servers, create_topic(cluster)
+    properties = {"bootstrap.servers": servers, "group.id": f"slow-{read}", "auto.offset.reset": "earliest"}
+    with closing(Consumer(properties)) as slow, closing(Consumer(properties)) as joining:
+        slow.subscribe([read])
+        assert slow.poll(30) is not None
+        joining.subscribe([read])
+        assert joining.poll(2) is None
+        assert target(tmp_path, cluster, read, BLOCK) == "B211"
+        assert target(tmp_path, cluster, topic, BLOCK) == 90
+        assert reconciler(tmp_path, "apply", "plan.json").returncode == 0
+        assert log_start_offsets(cluster, topic) == {0: 90}
 
 
 # --- share groups

@@ -17,6 +17,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election, ItemResult
 from reconciler.model.scan_request import ExternalReaderRequest
 from reconciler.model.snapshot import (
+    REBALANCING,
     Cause,
     CommittedOffset,
     Consumers,
@@ -33,7 +34,6 @@ from tests.fakes.error_table import Operation
 
 MAX_ELECTIONS = 10_000
 LOG_PARTITIONS = 50
-REBALANCING = Unknown("the group is rebalancing")
 
 
 @dataclass

@@ -12,6 +12,7 @@ from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import (
+    REBALANCING,
     ClusterSnapshot,
     ConsumerPosition,
     GroupFacts,
@@ -23,7 +24,7 @@ from reconciler.model.snapshot import (
     Unknown,
     fingerprint,
 )
-from tests.fakes.cluster import LOG_PARTITIONS, REBALANCING, FakeCluster
+from tests.fakes.cluster import LOG_PARTITIONS, FakeCluster
 from tests.strategies import facts
 
 SILENT = Unknown("its broker did not answer")

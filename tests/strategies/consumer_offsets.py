@@ -99,6 +99,29 @@ def group_value(version: int, protocol_type: str) -> bytes:
     return struct.pack(">h", version) + text + struct.pack(">i", 7)
 
 
+def generation_value(version: int, subscriptions: list[list[str]], instance: str | None = None) -> bytes:
+    """Encode a classic consumer group's metadata of version 0 to 4, with the subscription of each member."""
+    is_flexible = version >= 4
+    text = encode_compact if is_flexible else encode_string
+
+    def data(value: bytes) -> bytes:
+        return (encode_varint(len(value) + 1) if is_flexible else struct.pack(">i", len(value))) + value
+
+    encoded = group_value(version, "consumer") + text("range") + (b"\0" if is_flexible else b"\xff\xff")
+    encoded += struct.pack(">q", 1) if version >= 2 else b""
+    count = len(subscriptions)
+    encoded += encode_varint(count + 1) if is_flexible else struct.pack(">i", count)
+    for topics in subscriptions:
+        encoded += text("member")
+        if version >= 3:
+            encoded += text(instance) if instance is not None else b"\0" if is_flexible else b"\xff\xff"
+        encoded += text("client") + text("/127.0.0.1") + struct.pack(">i", 1) * (2 if version >= 1 else 1)
+        names = b"".join(map(encode_string, topics))
+        encoded += data(struct.pack(">hi", 3, len(topics)) + names + struct.pack(">i", -1)) + data(b"")
+        encoded += b"\0" if is_flexible else b""
+    return encoded + (b"\0" if is_flexible else b"")
+
+
 def share_member_value(topics: list[str], *, rack: str | None = None, tags: dict[int, bytes] | None = None) -> bytes:
     """Encode a value of key type 10: the member of a share group, and the topics that it subscribes to."""
     encoded = struct.pack(">h", 0) + (b"\0" if rack is None else encode_compact(rack))

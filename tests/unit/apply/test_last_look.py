@@ -716,6 +716,21 @@ def test_a_group_that_gets_members_and_cannot_be_read_is_news(cluster: FakeClust
     assert mentions(outcomes[1].detail, '"late"', "rebalancing")
 
 
+@pytest.mark.parametrize(
+    ("known", "sends"),
+    [({"shipments"}, 1), ({"shipments", "orders"}, 0), (None, 0)],
+    ids=["of another topic", "here", "new"],
+)
+def test_a_rebalancing_group_counts_on_the_topics_of_its_last_generation(
+    cluster: FakeCluster, tmp_path: Path, known: set[str] | None, sends: int
+) -> None:
+    """`known`: in the recheck. The readings before a request say nothing of its members until it is stable."""
+    cluster.join("slow", "shipments")
+    facts = {} if known is None else {"slow": replace(cluster.read_groups(["slow"])["slow"], may_read=frozenset(known))}
+    cluster.groups["slow"].unread = True
+    assert run(cluster, [purge(cluster, AT, 60)], tmp_path, known_groups=facts).only.sends == sends
+
+
 def test_a_streams_group_is_removed_by_what_the_consumer_offsets_says(cluster: FakeCluster, tmp_path: Path) -> None:
     """No call tells its type and state: the plan read both from the log, and the log has no newer record."""
     action = STREAMS(cluster)

@@ -13,6 +13,7 @@ from reconciler.kafka.consumer_offsets_layout import (
     CommitValue,
     RecordKey,
     decode_commit,
+    decode_generation,
     decode_key,
     decode_protocol_type,
     decode_share_member,
@@ -26,6 +27,7 @@ from tests.strategies.consumer_offsets import (
     commit_key,
     commit_value,
     commits,
+    generation_value,
     group_key,
     group_value,
     names,
@@ -105,12 +107,33 @@ def test_decoder_survives_any_bytes(data: bytes) -> None:
     for decode_share in (decode_share_member, decode_share_state):
         with suppress(ValueError):
             decode_share(b"\0\0" + data)
+    for version in range(5):
+        with suppress(ValueError):
+            decode_generation(group_value(version, "consumer") + data)
 
 
 @given(st.integers(0, 5), names)
 def test_decoder_reads_the_protocol_type_of_a_classic_group(version: int, protocol: str) -> None:
     """Old and flexible versions of a classic group's metadata begin with its protocol type."""
     assert decode_protocol_type(group_value(version, protocol)) == protocol
+
+
+@given(st.integers(0, 4), st.lists(st.lists(names, min_size=1, max_size=3), min_size=1, max_size=3), st.none() | names)
+@example(3, [["orders"], ["orders", "clicks"]], None).via("two versions of an application")
+def test_decoder_reads_the_last_generation(version: int, subscriptions: list[list[str]], instance: str | None) -> None:
+    """What all members subscribed to. A value with more or less is another layout."""
+    value = generation_value(version, subscriptions, instance)
+    assert decode_generation(value) == {topic for topics in subscriptions for topic in topics}
+    for changed in (value[:-1], value + b"\0", b"\0\5" + value[2:]):
+        with pytest.raises(ValueError):  # noqa: PT011 - of any kind
+            decode_generation(changed)
+
+
+@pytest.mark.parametrize("value", [generation_value(3, []), generation_value(4, [[]]), group_value(3, "connect")])
+def test_a_generation_without_consumers_says_nothing_of_topics(value: bytes) -> None:
+    """The members that join an EMPTY group may read any topic."""
+    with pytest.raises(ValueError, match=r"no member|no generation"):
+        decode_generation(value)
 
 
 @given(st.binary(min_size=16, max_size=16).filter(any))

@@ -16,6 +16,7 @@ from tests.strategies.consumer_offsets import (
     commit_key,
     commit_value,
     commits,
+    generation_value,
     group_key,
     group_value,
     share_member_value,
@@ -128,7 +129,10 @@ JOINED = [key(19), key(22), key(17)]
         # A tombstone has a time and unsets its key: activity, but no state at the coordinator.
         ([written(1_000), tombstone(7_000)], active("g", 7_000, 1, CLASSIC, live=False, commits=0)),
         # The broker writes a group's metadata whenever its members change.
-        ([member("consumer", 3_000)], active("g", 3_000, 0, CLASSIC, live=True, commits=0)),
+        (
+            [member("consumer", 3_000)],
+            active("g", 3_000, 0, CLASSIC, live=True, commits=0) | {"may_read": None},
+        ),
         # An unknown record is activity of a known group: the result never shows less.
         ([written(1_000), key(99, at=8_000)], {"last_activity_ms": 8_000, "log_offset": 1}),
         # A group whose records have no time has no activity, instead of one in 1970.
@@ -300,6 +304,13 @@ LIVE_KEYS: dict[str, tuple[list[tuple[bytes, bytes | None]], object]] = {
     "neither key": ([(GROUP_KEY, b"\0\0\0\0\0\1\0")], "unknown"),
     "the group was removed": ([(MEMBER_KEY, None), (STATE_KEY, None), (GROUP_KEY, None)], "unknown"),
 }  # fmt: skip
+
+
+def test_the_metadata_of_a_classic_group_says_what_its_last_generation_reads() -> None:
+    """Nothing else does while it rebalances. Its commits may be on more topics."""
+    generation = group_key(2, "g"), generation_value(3, [["a"], ["a", "b"]]), 1_000
+    assert only_activity(reduce(committed(3), generation))["may_read"] == ["a", "b"]
+    assert only_activity(reduce(generation, member("consumer")))["may_read"] is None
 
 
 @pytest.mark.parametrize(("records", "may_read"), LIVE_KEYS.values(), ids=LIVE_KEYS)

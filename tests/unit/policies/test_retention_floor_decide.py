@@ -13,6 +13,7 @@ from reconciler.model.plan import Blocked, Decision, Satisfied, Skipped, Waiting
 from reconciler.model.scan_request import ExternalReaderRequest, PositionKind
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import (
+    REBALANCING,
     ConsumerPosition,
     ExternalPosition,
     GroupFacts,
@@ -834,6 +835,27 @@ def test_a_share_group_of_another_topic_needs_no_exemption() -> None:
     for consumers in ("block", "clamp", "ignore"):
         assert acted(LAST, old(), share, consumers=consumers).before_offset == 40
         assert blocked(LAST, old(), here, consumers=consumers).code == "B211"
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"may_read": frozenset({"clicks"})}, None),
+        ({"may_read": frozenset({"orders"})}, "B211"),
+        ({}, "B212"),
+        ({"may_read": frozenset({"clicks"}), "type": GroupType.CONSUMER}, "B212"),
+        ({"may_read": frozenset({"clicks"}), "consumption_unread": Unknown("no right")}, "B212"),
+    ],
+    ids=["of another topic", "of this topic", "without a generation", "of KIP-848", "unread for another reason"],
+)
+def test_a_rebalancing_group_blocks_the_topics_of_its_last_generation(
+    changes: dict[str, Any], code: str | None
+) -> None:
+    """One consumer that was slow to rejoin blocked every floor of the cluster, for max.poll.interval.ms."""
+    slow = group("slow", **{"type": GroupType.CLASSIC, "consumption_unread": REBALANCING, **changes})
+    decision = decide_partition(LAST, old(), slow)
+    assert getattr(decision, "code", None) == code
+    assert code is None or "plan again" in decision.next_step
 
 
 @pytest.mark.parametrize("without_commit", [True, False])
