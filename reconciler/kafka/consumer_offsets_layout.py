@@ -1,11 +1,11 @@
 """Decodes the keys and values of `__consumer_offsets`. Bytes that do not fit exactly raise ValueError.
 
 Layouts: Apache Kafka, group-coordinator/src/main/resources/common/message (OffsetCommit*,
-GroupMetadata*, and the Consumer-, Share-, StreamsGroup*Key files), and ConsumerProtocolSubscription.
+GroupMetadata*, and Consumer-, Share-, StreamsGroup*), and ConsumerProtocolSubscription.
 """
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from io import BytesIO
 from typing import NamedTuple
 
@@ -168,7 +168,53 @@ def decode_generation(data: bytes) -> set[str]:
     return topics
 
 
-SUBSCRIPTIONS = {2: decode_generation, 9: _decode_early_share_state, 10: decode_share_member, 15: decode_share_state}
+def decode_topology(data: bytes) -> set[str]:
+    """Decode the source and repartition topics of a Streams group, from a value of key type 23.
+
+    Raises ValueError for a pattern, too. Changelogs are no sources: they are restored by no group.
+    """
+    fields = _Fields(data)
+    if fields.integer(2) != 0:
+        raise ValueError("an unknown version of the topology of a Streams group")
+    fields.integer(4)  # epoch
+    topics = set()
+
+    def internal_topics() -> Iterator[str]:
+        for _ in range(fields.length()):
+            yield fields.string(compact=True).decode()
+            fields.take(6)  # partitions, replication factor
+            for _ in range(fields.length()):
+                fields.string(compact=True)
+                fields.string(compact=True)
+                fields.no_tags()
+            fields.no_tags()
+
+    for _ in range(fields.length()):
+        fields.string(compact=True)  # subtopology id
+        topics |= {fields.string(compact=True).decode() for _ in range(fields.length())}
+        if fields.length():
+            raise ValueError("a Streams group that reads topics by a pattern")
+        list(internal_topics())  # changelogs
+        for _ in range(fields.length()):
+            fields.string(compact=True)  # a repartition topic that it writes
+        topics.update(internal_topics())
+        for _ in range(fields.length()):
+            for _ in range(3):
+                fields.take(2 * fields.length())  # copartitioned sources
+            fields.no_tags()
+        fields.no_tags()
+    fields.no_tags()
+    fields.end()
+    return topics
+
+
+SUBSCRIPTIONS = {
+    2: decode_generation,
+    9: _decode_early_share_state,
+    10: decode_share_member,
+    15: decode_share_state,
+    23: decode_topology,
+}
 """Key types that say what a group reads. No release after 4.0 writes 9."""
 
 

@@ -31,6 +31,7 @@ from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC, consumer_offsets_mis
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import (
+    NO_COMMIT_YET,
     Cause,
     CommittedOffset,
     Consumers,
@@ -44,7 +45,6 @@ from reconciler.model.snapshot import (
     fingerprint,
 )
 
-NO_COMMIT_YET = Unknown("it is a Streams group without a commit, and its members cannot be described")
 _LISTING_SHARE = 2 / 3
 """Share of the time for the listing before a request; coordinators answer in the rest."""
 _OBSERVED_MAX = 1_500

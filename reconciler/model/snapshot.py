@@ -55,6 +55,7 @@ class Unknown:
 
 
 NOT_ASKED = Unknown("not asked")
+NO_COMMIT_YET = Unknown("it is a Streams group without a commit, and its members cannot be described")
 REBALANCING = Unknown("the group is rebalancing, so the topics that its members will read are not known")
 
 
@@ -306,7 +307,7 @@ class GroupFacts:
     `__consumer_offsets`. `newest_record`: (partition, offset) of that record in `__consumer_offsets`.
     `consumption_unread`: why it is not known what the group consumes; None: its commits and the
     topics of its members were read. `may_read`: the topics that a share group may read, or
-    that the last generation of a classic group subscribed to; None: any.
+    that the last generation of a classic group or the topology of a Streams group names; None: any.
     `offsets`: its commits, sorted; only before a request. `commit_records`: the newest commit of each
     partition in `__consumer_offsets`; only of a scan. `observations`: those of the journal in their order,
     then one of this scan; None: `__consumer_offsets` shows whether the group is idle. `commits_only`: it

@@ -5,7 +5,7 @@ A group has read only what its commit proves. Every other known consumer stands 
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 
@@ -13,6 +13,7 @@ from reconciler.model.block_reason import BlockReason, unknown_fact
 from reconciler.model.names import TopicPartition
 from reconciler.model.selector import Selector, SelectorSet
 from reconciler.model.snapshot import (
+    NO_COMMIT_YET,
     REBALANCING,
     ClusterSnapshot,
     ConsumerPosition,
@@ -48,10 +49,16 @@ STORE_REMOVAL = (
 
 _HIDDEN = "a group of a type that the cluster does not tell"
 _REBALANCING = "a group that is rebalancing"
+_NEW_STREAMS = "a Streams group without a commit"
+_BY_SUBSCRIPTION: Mapping[tuple[GroupType | Unknown, Unknown | None], str] = {
+    (GroupType.CLASSIC, REBALANCING): _REBALANCING,
+    (GroupType.STREAMS, NO_COMMIT_YET): _NEW_STREAMS,
+}
 _NOT_LISTED = "a group that is not listed, though the cluster holds something of it"
 # Not exceptGroups: what such a group needs is not known.
 _NEXT_STEPS = {
     _REBALANCING: "plan again once its members have partitions, or name it in exceptGroups",
+    _NEW_STREAMS: "plan again once it has committed, or name it in exceptGroups",
     _HIDDEN: "ask its owner what it reads; brokers from Kafka 3.8 on tell types once all of them have that version",
     _NOT_LISTED: "plan again: it was created during the scan, or the broker that lists it was lost and another takes over; "
     f"if it stays, its removal was not stored: {STORE_REMOVAL}",
@@ -130,8 +137,9 @@ def unreadable_kind(group: GroupFacts) -> str | None:
     What a rebalancing group reads besides its commits is what its last generation subscribed to: a topic
     that only a member who joins now would read is as free as that of a group which starts a moment later.
     """
-    if group.type is GroupType.CLASSIC and group.consumption_unread == REBALANCING and group.may_read is not None:
-        return _REBALANCING
+    by_subscription = _BY_SUBSCRIPTION.get((group.type, group.consumption_unread))
+    if by_subscription is not None and group.may_read is not None:
+        return by_subscription
     # A group that is not listed is hidden, or was created since the listing.
     if isinstance(group.type, Unknown) or group.type in _UNLISTED or (group.listed and group.type in _READABLE):
         return None

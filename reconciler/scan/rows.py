@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.snapshot import CommittedOffset, PendingCommit
+from reconciler.model.snapshot import CommittedOffset, GroupType, PendingCommit
 from reconciler.scan.select import select_groups
 from reconciler.scan.task_rows import SCHEMAS, Answer, decode
 
@@ -56,6 +56,7 @@ class CommitOrigin(NamedTuple):
 
 
 _PENDING = ("committed", "log_partition")
+_SUBSCRIPTION = ("group", "live", "seems", "members", "may_read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +118,12 @@ def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str,
             consumers[topic].add(group)
             for number in partitions[topic]:
                 readers[topic, number].append(Position(group, None, pending[topic, group].get(number)))
-    for group, live, may_read in _records(answers, "activity", "group", "live", "may_read"):
-        for topic in may_read or () if live else ():
+    for group, live, seems, members, may_read in _records(answers, "activity", *_SUBSCRIPTION):
+        is_streams = seems == GroupType.STREAMS
+        for topic in may_read or () if live and (members or not is_streams) else ():
+            if is_streams and group not in consumers[topic]:  # no call describes its members
+                for number in partitions[topic]:
+                    readers[topic, number].append(Position(group, None, None))
             consumers[topic].add(group)
     read = {row["group"]: row for row in _rows(answers, "groups")}
     groups, commits_read = _groups(read, answers, request), sum(row["commits"] or 0 for row in read.values())

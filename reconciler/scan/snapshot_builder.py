@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.group_listing import GroupListing
-from reconciler.kafka.groups import NO_COMMIT_YET
 from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC, RetentionFacts, TopicListing, consumer_offsets_missing
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import (
+    NO_COMMIT_YET,
     NOT_ASKED,
     Cause,
     ClusterSnapshot,
@@ -262,7 +262,7 @@ def group_facts(
         if seems is not None and facts.type is GroupType.HIDDEN and (listed is None or seems not in LISTED_TYPES):
             facts = replace(facts, type=GroupType(seems))
         topics = row.get("may_read")
-        if (facts.type is GroupType.SHARE and topics is not None) or (facts.type is GroupType.CLASSIC and topics):
+        if topics or (facts.type is GroupType.SHARE and topics is not None):
             facts = replace(facts, may_read=frozenset(topics))
         elif row.get("pending_only"):
             # It counts for the topics of these commits, which are read apart: aborted ones may hang behind

@@ -199,6 +199,28 @@ def test_a_rebalancing_group_blocks_the_topics_of_its_last_generation_only(
         assert log_start_offsets(cluster, topic) == {0: 90}
 
 
+# --- Streams groups
+
+
+def test_a_streams_group_reads_the_topics_of_its_topology(cluster: SandboxCluster, topic: str, tmp_path: Path) -> None:
+    """Without a commit it blocked every floor. With one on another topic it lost what it had not read yet."""
+    servers, read, other = cluster.bootstrap_servers, create_topic(cluster), create_topic(cluster)
+    group = f"app-{read}"
+    if kafka_version(cluster) < (4, 1):
+        pytest.skip("no Streams groups before Kafka 4.1")
+    raw_groups.join_streams_group(servers, group, read)
+    assert target(tmp_path, cluster, read, BLOCK) == "B211"
+    assert target(tmp_path, cluster, topic, BLOCK) == 90
+    raw_groups.leave_streams_group(servers, group)
+    remove_group(servers, group)
+    client.commit(servers, group, {(other, 0): RECORDS})
+    raw_groups.join_streams_group(servers, group, read)
+    assert [target(tmp_path, cluster, name, BLOCK) for name in (read, topic)] == ["B204", 90]
+    raw_groups.leave_streams_group(servers, group)
+    assert target(tmp_path, cluster, read, BLOCK) == 90
+    remove_group(servers, group)
+
+
 # --- share groups
 
 

@@ -22,7 +22,7 @@ from reconciler.companions.sandbox.tools import kafka_version
 from reconciler.kafka import session as sessions
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets_layout import log_partition
-from reconciler.kafka.coordinators import NAMELESS, REBALANCING, Consumption, fetch, read_consumption
+from reconciler.kafka.coordinators import NAMELESS, Consumption, fetch, read_consumption
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.group_listing import list_groups
 from reconciler.kafka.session import KafkaSession
@@ -30,7 +30,7 @@ from reconciler.kafka.silence import silent_brokers
 from reconciler.kafka.topics import list_topics
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election
-from reconciler.model.snapshot import Cause, GroupState, Unknown
+from reconciler.model.snapshot import REBALANCING, Cause, GroupState, Unknown
 from reconciler.operations.error_meanings import Response, ResponseAction
 from tests.e2e.raw_groups import join_group
 from tests.fakes.error_table import InterpretingGateway

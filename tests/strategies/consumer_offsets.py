@@ -122,6 +122,25 @@ def generation_value(version: int, subscriptions: list[list[str]], instance: str
     return encoded + (b"\0" if is_flexible else b"")
 
 
+def topology_value(subtopologies: list[tuple[list[str], list[str]]], pattern: str | None = None) -> bytes:
+    """Encode a value of key type 23: the topology of a Streams group, with source and repartition topics."""
+
+    def names(topics: list[str]) -> bytes:
+        return encode_varint(len(topics) + 1) + b"".join(map(encode_compact, topics))
+
+    def internal(topics: list[str]) -> bytes:
+        configs = b"\2" + encode_compact("cleanup.policy") + encode_compact("delete") + b"\0"
+        each = (encode_compact(topic) + struct.pack(">ih", 2, 3) + configs + b"\0" for topic in topics)
+        return encode_varint(len(topics) + 1) + b"".join(each)
+
+    encoded = struct.pack(">hi", 0, 7) + encode_varint(len(subtopologies) + 1)
+    for sources, repartition in subtopologies:
+        encoded += encode_compact("0") + names(sources) + names([] if pattern is None else [pattern])
+        encoded += internal(["app-store-changelog"]) + names(["app-sink-repartition"]) + internal(repartition)
+        encoded += b"\2" + b"\3" + struct.pack(">hh", 0, 1) + b"\1" + b"\1" + b"\0" + b"\0"
+    return encoded + b"\0"
+
+
 def share_member_value(topics: list[str], *, rack: str | None = None, tags: dict[int, bytes] | None = None) -> bytes:
     """Encode a value of key type 10: the member of a share group, and the topics that it subscribes to."""
     encoded = struct.pack(">h", 0) + (b"\0" if rack is None else encode_compact(rack))

@@ -18,6 +18,7 @@ from reconciler.kafka.consumer_offsets_layout import (
     decode_protocol_type,
     decode_share_member,
     decode_share_state,
+    decode_topology,
     encode_topic_id,
     log_partition,
 )
@@ -33,6 +34,7 @@ from tests.strategies.consumer_offsets import (
     names,
     share_member_value,
     share_state_value,
+    topology_value,
 )
 
 TYPES = {
@@ -104,7 +106,7 @@ def test_decoder_survives_any_bytes(data: bytes) -> None:
     for decode in (decode_key, decode_commit, decode_protocol_type):
         with suppress(ValueError):
             decode(data)
-    for decode_share in (decode_share_member, decode_share_state):
+    for decode_share in (decode_share_member, decode_share_state, decode_topology):
         with suppress(ValueError):
             decode_share(b"\0\0" + data)
     for version in range(5):
@@ -165,6 +167,23 @@ def test_decoder_reads_the_topics_of_a_share_group(
     """Key type 15 has three lists of topics, and all count: one that is being deleted is not deleted yet."""
     value = share_state_value(initializing, initialized, deleting)
     assert decode_share_state(value) == {*initializing, *initialized, *deleting}
+
+
+@given(st.lists(st.tuples(st.lists(names, max_size=3), st.lists(names, max_size=2)), max_size=3))
+@example([(["orders"], []), ([], ["app-by-key-repartition"])]).via("an application that repartitions")
+def test_decoder_reads_what_a_streams_group_reads(subtopologies: list[tuple[list[str], list[str]]]) -> None:
+    """Its source and repartition topics, without changelogs, and without topics that it only writes."""
+    value = topology_value(subtopologies)
+    assert decode_topology(value) == {topic for parts in subtopologies for topics in parts for topic in topics}
+    for changed in (value[:-1], value + b"\0", b"\0\1" + value[2:]):
+        with pytest.raises(ValueError):  # noqa: PT011 - of any kind
+            decode_topology(changed)
+
+
+def test_decoder_refuses_a_streams_group_that_reads_by_a_pattern() -> None:
+    """The pattern may match a topic to come."""
+    with pytest.raises(ValueError, match="pattern"):
+        decode_topology(topology_value([(["orders"], [])], "clicks.*"))
 
 
 MEMBER, STATE = share_member_value(["orders"]), share_state_value({"orders": 2}, {"clicks": 1}, ["old"])

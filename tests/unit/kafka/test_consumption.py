@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import ConsumerGroupState
 
 from reconciler.kafka import coordinators, groups
-from reconciler.kafka.coordinators import REBALANCING, Consumption, read_consumption
+from reconciler.kafka.coordinators import Consumption, read_consumption
 from reconciler.kafka.futures import Deadline
 from reconciler.kafka.topics import consumer_offsets_missing
-from reconciler.model.snapshot import Cause, GroupFacts, GroupType, Unknown
+from reconciler.model.snapshot import NO_COMMIT_YET, REBALANCING, Cause, GroupFacts, GroupType, Unknown
 
 ORDERS = SimpleNamespace(topic="orders", partition=0, offset=50, error=None)
 
@@ -164,7 +164,7 @@ def test_a_group_that_hands_partitions_over_reads_those_that_its_members_have_an
 
 
 @pytest.mark.parametrize(
-    ("commits", "unread"), [((), groups.NO_COMMIT_YET), (Unknown("no broker answered"), Unknown("no broker answered"))]
+    ("commits", "unread"), [((), NO_COMMIT_YET), (Unknown("no broker answered"), Unknown("no broker answered"))]
 )
 def test_a_hidden_group_without_a_commit_is_not_read(
     monkeypatch: pytest.MonkeyPatch, commits: Any, unread: Unknown

@@ -13,6 +13,7 @@ from reconciler.model.plan import Blocked, Decision, Satisfied, Skipped, Waiting
 from reconciler.model.scan_request import ExternalReaderRequest, PositionKind
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import (
+    NO_COMMIT_YET,
     REBALANCING,
     ConsumerPosition,
     ExternalPosition,
@@ -837,6 +838,9 @@ def test_a_share_group_of_another_topic_needs_no_exemption() -> None:
         assert blocked(LAST, old(), here, consumers=consumers).code == "B211"
 
 
+NEW_STREAMS = {"type": GroupType.STREAMS, "consumption_unread": NO_COMMIT_YET}
+
+
 @pytest.mark.parametrize(
     ("changes", "code"),
     [
@@ -845,13 +849,28 @@ def test_a_share_group_of_another_topic_needs_no_exemption() -> None:
         ({}, "B212"),
         ({"may_read": frozenset({"clicks"}), "type": GroupType.CONSUMER}, "B212"),
         ({"may_read": frozenset({"clicks"}), "consumption_unread": Unknown("no right")}, "B212"),
+        ({"may_read": frozenset({"clicks"}), **NEW_STREAMS}, None),
+        ({"may_read": frozenset({"orders"}), **NEW_STREAMS}, "B211"),
+        (NEW_STREAMS, "B212"),
     ],
-    ids=["of another topic", "of this topic", "without a generation", "of KIP-848", "unread for another reason"],
+    ids=[
+        "of another topic",
+        "of this topic",
+        "without a generation",
+        "of KIP-848",
+        "unread for another reason",
+        "Streams that reads another topic",
+        "Streams that reads this topic",
+        "Streams with a pattern",
+    ],
 )
-def test_a_rebalancing_group_blocks_the_topics_of_its_last_generation(
+def test_a_group_without_described_members_blocks_the_topics_that_it_subscribes_to(
     changes: dict[str, Any], code: str | None
 ) -> None:
-    """One consumer that was slow to rejoin blocked every floor of the cluster, for max.poll.interval.ms."""
+    """One consumer that was slow to rejoin blocked every floor of the cluster, for max.poll.interval.ms.
+
+    So did an application of Streams whose topics were empty.
+    """
     slow = group("slow", **{"type": GroupType.CLASSIC, "consumption_unread": REBALANCING, **changes})
     decision = decide_partition(LAST, old(), slow)
     assert getattr(decision, "code", None) == code

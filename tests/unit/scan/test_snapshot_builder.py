@@ -518,6 +518,7 @@ def test_rows_keep_every_column_of_the_facts() -> None:
     activity = {name: group_row()[name] for name in SCHEMAS["activity"].names if name in group_row()}
     commits = {name: group_row()[name] for name in ("commits", "commit_topics", "fingerprint")}
     share = {**activity, "live": True, "seems": "share", "commit_keys": 3, "may_read": ["a", "b"]}
+    app = {**activity, "live": True, "seems": "streams", "members": 1, "may_read": ["t"]}
     answers = [
         answer(
             partitions=[
@@ -541,13 +542,16 @@ def test_rows_keep_every_column_of_the_facts() -> None:
                 {"group": "g", **activity},
                 {"group": "h", **activity, "commit_keys": 3},
                 {"group": "s", **share},
+                {"group": "app", **app},
+                {"group": "stopped", **app, "members": 0},
             ],
             origins=[{"topic": "t", "partition": 0, "group": "g", "committed": 7, "topic_id": "id"}],
             runs=[run_row(0, error="lost") | {"unanswered": True}],
         ),
     ]
     rows = combine(answers, everything, {"t": frozenset({"g"})})
-    assert rows.consumers == {"a": {"s"}, "b": {"s"}}
+    assert rows.consumers == {"a": {"s"}, "b": {"s"}, "t": {"app"}}
+    assert [rows.readers["t", number][-1] for number in (0, 1)] == [Position("app", None)] * 2
 
     result = snapshot_builder.group_facts(everything, groups("e", "f", "g", "h"), rows, READ)
     assert result["g"] == group_facts(group_row())
