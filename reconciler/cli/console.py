@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -145,9 +145,18 @@ def emit(settings: Settings, document: Document) -> None:
         step_outputs.take(document.outputs())
     try:
         write_files(settings, document)
-    finally:
-        for text in texts(_render(settings, document, settings.output), color=use_color(settings, sys.stdout)):
-            write(text)
+    except OutputUnwritten:
+        try:
+            _write_stdout(settings, document)
+        except (OSError, OutputUnwritten):  # who reads stdout sees that, and not what a file lacks
+            discard_stdout()
+        raise
+    _write_stdout(settings, document)
+
+
+def _write_stdout(settings: Settings, document: Document) -> None:
+    for text in texts(_render(settings, document, settings.output), color=use_color(settings, sys.stdout)):
+        write(text)
 
 
 def write_step_outputs(exit_code: int) -> None:
@@ -177,18 +186,19 @@ def check_formats(settings: Settings, kind: Kind) -> None:
 
 
 def write_files(settings: Settings, document: Document) -> None:
-    """Write a document to each `--output-file` whose format it has. Raises OutputUnwritten, after the others."""
-    with ExitStack() as unwritten:
-        for output, path in settings.output_file or ():
-            if output in document.kind.formats:
-                unwritten.callback(_write_file, settings, document, output, path)
-
-
-def _write_file(settings: Settings, document: Document, output: Format, path: Path) -> None:
-    with write_errors(f"--output-file {path}"):
-        _check_no_manifest(path)
-        lines = texts(_render(settings, document, output), color=False)
-        write_bytes(path, (line.encode() for line in lines), mode=None)
+    """Write a document to each `--output-file` whose format it has. Raises OutputUnwritten, which names each failure."""
+    unwritten: list[str] = []
+    for output, path in settings.output_file or ():
+        if output in document.kind.formats:
+            try:
+                with write_errors(f"--output-file {path}"):
+                    _check_no_manifest(path)
+                    lines = texts(_render(settings, document, output), color=False)
+                    write_bytes(path, (line.encode() for line in lines), mode=None)
+            except OutputUnwritten as error:
+                unwritten.append(str(error))
+    if unwritten:
+        raise OutputUnwritten("; ".join(unwritten))
 
 
 def texts(rendered: Rendered, *, color: bool) -> Iterator[str]:

@@ -318,7 +318,7 @@ class FloorEvaluator:
         # Of two equal ones, a rule that no timestamp of the future holds back.
         nothing_to_lose = RuleOffset(end, end, "the floor", f"what is committed ends at {end}")
         lowest = min(rules, key=lambda rule: (rule.offset, rule.time is not None), default=nothing_to_lose)
-        hold = self._find_hold(lowest, rules, facts, observed)
+        hold = self._find_hold(lowest, facts, observed)
         if lowest.offset <= log_start and hold is None:
             return Satisfied(address, f"{lowest.words}; the log starts at {log_start}")
         if lowest.offset <= log_start and hold is not None:
@@ -414,25 +414,27 @@ class FloorEvaluator:
             gaps_above=gaps_above,
         )
 
-    def _find_hold(
-        self, lowest: RuleOffset, rules: Sequence[RuleOffset], facts: PartitionFacts, observed: ObservedPartition
-    ) -> Hold | None:
+    def _find_hold(self, lowest: RuleOffset, facts: PartitionFacts, observed: ObservedPartition) -> Hold | None:
         """Return what else than a group keeps the floor from rising; None: nothing does.
 
         An open transaction holds `last` and `unreadBy`, too, which count from the last stable offset. Without
         a time rule, only one that is open since before `driftAfter` does: busy topics always have one.
         """
         last, end, high_watermark = self.keep.last, observed.last_stable_offset, observed.high_watermark
-        now_ms, times = self.snapshot.observed_at_ms, [rule.time for rule in rules if rule.time is not None]
+        now_ms, from_offset = self.snapshot.observed_at_ms, self.keep.from_offset
         if lowest.time is not None:
             return find_hold(facts, observed, lowest.time, now_ms)
         if high_watermark <= end or (last is not None and high_watermark - last <= observed.log_start):
             return None  # it keeps everything anyway
+        if from_offset is not None and from_offset[facts.partition.partition] <= max(lowest.offset, observed.log_start):
+            return None  # so does this one
         if lowest.offset < end and (last is None or lowest.offset != max(0, end - last)):
-            return None  # a group of unreadBy, or fromOffset
-        if times:
-            hold = find_hold(facts, observed, times[0], now_ms)
-            return hold if hold is not None and hold.is_transaction else None
+            return None  # a group of unreadBy
+        # Also of a partition that has nothing to lose, whose rules are not asked.
+        times = (rule.time for rule in self._time_rules(facts, end) if rule.time is not None)
+        holds = [find_hold(facts, observed, time, now_ms) for time in times]
+        if holds:
+            return holds[0] if all(hold is not None and hold.is_transaction for hold in holds) else None
         if last is None and self.keep.unread_by is None:
             return None
         lagging_ms = self.policy.spec.lagging_ms(now_ms)
@@ -442,35 +444,34 @@ class FloorEvaluator:
         hold = find_hold(facts, observed, TimeRule(lowest.name, now_ms, lagging_ms), now_ms)
         return hold if hold is not None and hold.overdue else None
 
-    def _rules(self, facts: PartitionFacts, observed: ObservedPartition) -> Iterator[RuleOffset]:
-        """Yield each rule's offset, in the manifest's order, up to the end. Raises BlockReason."""
-        keep, end, now_ms = self.keep, observed.last_stable_offset, self.snapshot.observed_at_ms
+    def _time_rules(self, facts: PartitionFacts, end: int) -> Iterator[RuleOffset]:
+        """Yield the offset of each rule about timestamps, up to the end. Raises BlockReason."""
+        keep, now_ms = self.keep, self.snapshot.observed_at_ms
         lagging_ms = self.policy.spec.lagging_ms(now_ms)
-
-        def capped(instant_ms: int) -> int:
-            answer = _offset_at(facts, instant_ms, end)
-            return end if answer is None else min(answer, end)
-
-        def text(offset: int) -> str:
-            return f"offset {offset}" + (f", above the end {end} of what is committed" if offset > end else "")
 
         def by_time(name: str, instant_ms: int, before_ms: int, than: str, age_ms: int | None = None) -> RuleOffset:
             answer = _offset_at(facts, instant_ms, end)
-            words = (
-                f": no record is {than}, so up to the end {end}" if answer is None else f" resolves to {text(answer)}"
-            )
+            words = f": no record is {than}, so up to the end {end}"
+            words = words if answer is None else f" resolves to {_offset_text(answer, end)}"
             time = TimeRule(name, max(0, instant_ms), max(0, before_ms), answer, age_ms)
-            return RuleOffset(capped(instant_ms), capped(before_ms), name, name + words, time)
+            offset, before = _capped(facts, instant_ms, end), _capped(facts, before_ms, end)
+            return RuleOffset(offset, before, name, name + words, time)
 
         if keep.newer_than is not None:
             name = f"newerThan {format_duration(keep.newer_than)}"
             yield by_time(name, now_ms - keep.newer_than, lagging_ms - keep.newer_than, "younger", keep.newer_than)
         if keep.since is not None:
             yield by_time(f"since {format_instant(keep.since)}", keep.since, keep.since, "as new")
+
+    def _rules(self, facts: PartitionFacts, observed: ObservedPartition) -> Iterator[RuleOffset]:
+        """Yield each rule's offset, in the manifest's order, up to the end. Raises BlockReason."""
+        keep, end = self.keep, observed.last_stable_offset
+        lagging_ms = self.policy.spec.lagging_ms(self.snapshot.observed_at_ms)
+        yield from self._time_rules(facts, end)
         if keep.last is not None:
             name, offset = f"last {keep.last}", max(0, end - keep.last)
             words = f"{name} begins at offset {offset} (end {end})"
-            yield RuleOffset(offset, max(0, capped(lagging_ms) - keep.last), name, words)
+            yield RuleOffset(offset, max(0, _capped(facts, lagging_ms, end) - keep.last), name, words)
         if keep.from_offset is not None:
             offset = keep.from_offset[facts.partition.partition]
             if offset > end:
@@ -498,8 +499,8 @@ class FloorEvaluator:
                 for group in keep.unread_by
             )
             offset, name = min(position, end), f"unreadBy {quoted(group)}"
-            words = f"unreadBy: group {quoted(group)} has read up to {text(position)}"
-            yield RuleOffset(offset, min(offset, capped(lagging_ms)), name, words)
+            words = f"unreadBy: group {quoted(group)} has read up to {_offset_text(position, end)}"
+            yield RuleOffset(offset, min(offset, _capped(facts, lagging_ms, end)), name, words)
 
 
 def _offset_at(facts: PartitionFacts, instant_ms: int, end: int) -> int | None:
@@ -513,3 +514,12 @@ def _offset_at(facts: PartitionFacts, instant_ms: int, end: int) -> int | None:
         what = f"offset {answer} of {facts.partition} for {format_instant(instant_ms)} (end {end})"
         raise contradiction(what)
     return answer
+
+
+def _capped(facts: PartitionFacts, instant_ms: int, end: int) -> int:
+    answer = _offset_at(facts, instant_ms, end)
+    return end if answer is None else min(answer, end)
+
+
+def _offset_text(offset: int, end: int) -> str:
+    return f"offset {offset}" + (f", above the end {end} of what is committed" if offset > end else "")

@@ -49,7 +49,7 @@ spec: {{groups: [dead, at-the-end, behind-a-transaction], idleFor: 3d}}
 def secure_cluster(sasl_broker: SandboxCluster) -> SandboxCluster:
     """One broker with an authorizer; the user has every right but those on `__consumer_offsets`."""
     servers = sasl_broker.bootstrap_servers
-    client.create_topics(servers, map(Topic, TOPICS))
+    client.create_topics(servers, [Topic(topic) for topic in TOPICS])
     for topic in TOPICS:
         client.produce(servers, topic, {0: [Record(b"x")] * 20})
     rights = [(AclOperation.DESCRIBE, ResourceType.BROKER, "kafka-cluster")]

@@ -8,7 +8,7 @@ debug log instead of the terminal.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -116,7 +116,7 @@ def visible_brokers(bootstrap: str, *, timeout_s: float = 5) -> frozenset[int]:
         return frozenset()
 
 
-def create_topics(bootstrap: str, topics: Iterable[Topic], *, deadline_s: float = 30) -> None:
+def create_topics(bootstrap: str, topics: Collection[Topic], *, deadline_s: float = 30) -> None:
     """Create topics, then wait until every broker's metadata shows their partitions with leaders.
 
     Raises KafkaException for a topic that a broker refuses, TimeoutError after `deadline_s`.
@@ -334,7 +334,7 @@ def _create_topic(admin: AdminClient, topic: Topic, deadline_s: float) -> None:
     _retry(create, deadline_s)
 
 
-def _have_leaders(server: str, topics: Iterable[Topic]) -> bool:
+def _have_leaders(server: str, topics: Collection[Topic]) -> bool:
     # A new client asks the server that it is given; later on any broker answers it.
     present = admin_client(server).list_topics(timeout=10).topics
     for topic in topics:

@@ -234,6 +234,25 @@ def test_drift_says_what_it_found_where_one_output_cannot_be_written(
     ]
 
 
+@pytest.mark.parametrize("stdout", ["full", "without a reader", "read"])
+def test_each_file_that_cannot_be_written_is_named(stdout: str, tmp_path: Path) -> None:
+    """Of two files one was named, and where stdout failed, too, none."""
+    plan_file.write(plan(), tmp_path / "plan.json")
+    (tmp_path / "full").symlink_to("/dev/full")
+    words = [sys.executable, "-m", "reconciler", "show", str(tmp_path / "plan.json")]
+    words += ["--output-file", "md=/dev/full", "--output-file", f"json={tmp_path / 'full'}"]
+    reader, writer = os.pipe()
+    if stdout == "without a reader":
+        os.close(reader)
+    with os.fdopen(writer, "w") as pipe, Path("/dev/full").open("w") as full:
+        stream = full if stdout == "full" else pipe
+        done = subprocess.run(words, stdout=stream, stderr=subprocess.PIPE, text=True, env=environment(), check=False)
+    if stdout != "without a reader":
+        os.close(reader)
+    assert done.returncode == ExitCode.ERROR
+    assert mentions(done.stderr, "--output-file /dev/full could not", f"{tmp_path / 'full'} could not")
+
+
 @pytest.mark.parametrize("name", ["plan.json", "plan.txt", "plan"])
 def test_a_saved_plan_has_any_name(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`apply plan.txt` took it for manifests, and said to run `apply plan.txt`."""

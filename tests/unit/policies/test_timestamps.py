@@ -1,5 +1,6 @@
 """What a time rule and a lag make of records that were looked up, or could not be."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -197,12 +198,42 @@ def test_a_transaction_that_hangs_is_named_without_a_rule_by_time(
         assert isinstance(decision, Satisfied)
 
 
+@pytest.mark.parametrize("log_start", [100, 50], ids=["nothing below the transaction", "records below it"])
+@pytest.mark.parametrize(
+    "keep",
+    [
+        {"newerThan": "7d", "unreadBy": ["billing"]},
+        {"since": "2026-11-14T10:00:00Z", "unreadBy": ["billing"]},
+        {"newerThan": "1d", "since": "2026-11-14T10:00:00Z", "unreadBy": ["billing"]},
+        {"fromOffset": {"0": 100}, "unreadBy": ["billing"]},
+        {"fromOffset": {"0": 90}, "last": 10},
+    ],
+    ids=str,
+)
+def test_a_transaction_holds_no_floor_that_another_rule_keeps_there(keep: dict[str, Any], log_start: int) -> None:
+    """`unreadBy` beside `newerThan: 7d` blocked a partition for a transaction of two days, whose records stay anyway."""
+    week, older = (RecordLookup(LookupKind.UNCOMMITTED, NOW_MS - days * DAY) for days in (7, 8))
+    young = RecordStamp(100, NOW_MS - 2 * DAY)
+    lookups = OldRecords({DAY_AGO: RecordStamp(400, NOW_MS - DAY), NOW: None, week: young, older: young})
+    at = {DAY: None, 2 * DAY: None, 7 * DAY: None, 8 * DAY: None}
+    facts = partition(
+        at=at, log_start=log_start, high_watermark=500, readers=(reader("billing", 100),), lookups=lookups
+    )
+    decision = decide(facts, keep)
+    if log_start == 100:
+        assert isinstance(decision, Satisfied)
+    else:
+        assert isinstance(decision, DeleteRecords)
+        assert "transaction" not in decision.reason + decision.caveat
+
+
 def test_what_stays_above_a_transaction_that_hangs_waits_for_nothing() -> None:
     """The floor would keep all of it anyway. Records that may go do, and the plan says what holds the floor back."""
     lookups = OldRecords({DAY_AGO: RecordStamp(400, NOW_MS - DAY), NOW: None})
     facts = partition(at={DAY: None}, high_watermark=500, lookups=lookups)
     assert isinstance(decide(facts, {"last": 500}), Satisfied)
     assert isinstance(decide(facts, {"fromOffset": {"0": 0}}), Satisfied)
+    assert isinstance(decide(replace(facts, log_start=100), {"fromOffset": {"0": 95}, "last": 10}), Satisfied)
     action = decide(facts, {"last": 10})
     assert isinstance(action, DeleteRecords)
     assert "400 offsets" in action.reason
