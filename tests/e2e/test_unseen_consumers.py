@@ -164,6 +164,24 @@ def test_a_member_that_joins_during_the_run_stops_the_later_requests(
     assert sorted(log_start_offsets(cluster, topic).values()) in ([0, 0, 0, 90], [0, 0, 90, 90])
 
 
+def test_only_unread_by_keeps_the_records_of_a_group_whose_offsets_are_gone(
+    cluster: SandboxCluster, topic: str, tmp_path: Path
+) -> None:
+    """Kafka removes the offsets of a group without members after some days: `block` then knows no such group."""
+    address, group = f"RetentionFloor/floor/{topic}[0]", f"down-{topic}"
+    client.commit(cluster.bootstrap_servers, group, {(topic, 0): 50})
+    client.wait_until(lambda: group in list_groups(cluster), 30, f"{group} in the list")
+    write_floor(tmp_path, cluster, topic, "keep: {last: 10}")
+    assert blocks(read_plan(tmp_path))[address]["code"] == "B204"
+    kafka_client.remove_group(cluster.bootstrap_servers, group)
+    client.wait_until(lambda: group not in list_groups(cluster), 30, f"{group} to leave the list")
+    (action,) = read_plan(tmp_path)["actions"]
+    assert action["before_offset"] == RECORDS - 10
+    assert "no consumer is known" in action["caveat"]
+    write_floor(tmp_path, cluster, topic, f"keep: {{last: 10, unreadBy: [{group}]}}")
+    assert blocks(read_plan(tmp_path))[address]["code"] == "B205"
+
+
 def test_a_commit_above_the_end_is_no_position(cluster: SandboxCluster, topic: str, tmp_path: Path) -> None:
     """Kafka resets such a consumer when it comes back: it stands at the log start."""
     address, group = f"RetentionFloor/floor/{topic}[0]", f"ahead-{topic}"

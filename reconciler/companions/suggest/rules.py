@@ -51,7 +51,8 @@ DEFAULT_IDLE_FOR_MS = 3 * DAY_MS
 OWNER = "TODO"
 """The owner of each draft, so that a review names one: the program cannot know it."""
 
-_LONG_IDLE_MS = 30 * DAY_MS
+_LONG_IDLE_MS = 100 * DAY_MS
+"""A group that works once a month is idle for 31 days, and one that works once a quarter for 92."""
 _HELD_SHARE = 0.1
 """A group that holds back a smaller share of a topic is not behind, but at work."""
 _OF_RECORDS = frozenset({FindingKind.READ_RECORDS, FindingKind.LAGGING_GROUP, FindingKind.UNREAD_TOPIC})

@@ -215,7 +215,7 @@ def test_many_subjects_take_several_manifests() -> None:
 
 def test_the_manifests_hold_what_the_limits_allow_at_once() -> None:
     """A plan that a limit refuses does nothing. The best findings come first, the others later."""
-    groups = [group(f"g-{number}", idle=(4 + number) * DAY) for number in range(60)]
+    groups = [group(f"g-{number}", idle=(64 + number) * DAY) for number in range(60)]
     suggestions = suggest(snapshot(*groups))
     section = suggestions.of(FindingKind.IDLE_GROUP)
     assert len(section.findings) == 60
@@ -237,12 +237,19 @@ def test_the_manifests_hold_what_the_limits_allow_at_once() -> None:
 def test_idle_is_not_dead_where_another_system_holds_the_rest(
     name: str, topics: tuple[str, ...], next_step: str
 ) -> None:
-    """A group that is idle for 40 days was suggested with high confidence, although its connector was paused."""
-    snap = snapshot(group(name, idle=40 * DAY), group("old-etl", idle=40 * DAY), *map(topic, topics))
+    """An idle group was suggested with high confidence, although its connector was paused."""
+    snap = snapshot(group(name, idle=100 * DAY), group("old-etl", idle=100 * DAY), *map(topic, topics))
     findings = found(suggest(snap), FindingKind.IDLE_GROUP)
     assert (findings[name].confidence, findings["old-etl"].confidence) == (Confidence.LOW, Confidence.HIGH)
     assert any(next_step in sentence for sentence in findings[name].counter_evidence)
     assert not any(next_step in sentence for sentence in findings["old-etl"].counter_evidence)
+
+
+@pytest.mark.parametrize("idle_days", [31, 92])
+def test_a_group_that_works_once_a_month_or_a_quarter_is_not_proven_dead(idle_days: int) -> None:
+    """After 30 days its removal was suggested with high confidence, and a month has 31."""
+    snap = snapshot(group("billing-run", idle=idle_days * DAY))
+    assert found(suggest(snap), FindingKind.IDLE_GROUP)["billing-run"].confidence is Confidence.MEDIUM
 
 
 @pytest.mark.parametrize(("committed", "confidence"), [(100, Confidence.LOW), (20, Confidence.HIGH)])
@@ -250,7 +257,7 @@ def test_a_standalone_consumer_that_has_read_everything_is_in_doubt(committed: i
     """It commits nothing on a quiet topic. One that leaves records unread would have moved."""
     of_topic = partition("orders", readers=(reader("billing", 100), reader("alone", committed)))
     snap = snapshot(
-        of_topic, group("billing", state=GroupState.STABLE), group("alone", idle=40 * DAY, commits_only=True)
+        of_topic, group("billing", state=GroupState.STABLE), group("alone", idle=100 * DAY, commits_only=True)
     )
     finding = found(suggest(snap), FindingKind.IDLE_GROUP)["alone"]
     assert finding.confidence is confidence
