@@ -112,7 +112,9 @@ def _with_known_type(
     if known is None:
         return replace(facts, may_read=subscriptions.get(facts.group))
     group_type = known.type if facts.type is GroupType.HIDDEN else facts.type
-    may_read = _union(known.may_read, subscriptions.get(facts.group, frozenset()))
+    # A first member of a group with commits only may read any topic.
+    before = (known.may_read or None) if facts.type is GroupType.CLASSIC else known.may_read
+    may_read = _union(before, subscriptions.get(facts.group, frozenset()))
     return replace(facts, type=group_type, may_read=may_read)
 
 

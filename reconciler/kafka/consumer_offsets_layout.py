@@ -134,7 +134,8 @@ def _decode_early_share_state(_data: bytes) -> set[str]:
 def decode_generation(data: bytes) -> set[str]:
     """Decode the topics of the last generation of a classic consumer group, from a value of key type 2.
 
-    Raises ValueError where it has no member, too. A member is assigned only topics that it subscribes to.
+    Subscribed and assigned ones: Kafka Streams assigns topics that it has just created. Raises
+    ValueError where the generation has no member, too.
     """
     fields = _Fields(data)
     version = fields.integer(2)
@@ -154,10 +155,15 @@ def decode_generation(data: bytes) -> set[str]:
         fields.string(compact=compact)  # client id
         fields.string(compact=compact)  # host
         fields.take(8 if version >= 1 else 4)  # timeouts
-        subscription, _assignment = (fields.take(fields.length() if compact else fields.integer(4)) for _ in range(2))
+        subscription, assignment = (fields.take(fields.length() if compact else fields.integer(4)) for _ in range(2))
         subscribed = _Fields(subscription)
         subscribed.integer(2)
         topics |= {subscribed.string().decode() for _ in range(subscribed.integer(4))}
+        assigned = _Fields(assignment or bytes(6))  # empty: the member got nothing
+        assigned.integer(2)
+        for _ in range(assigned.integer(4)):
+            topics.add(assigned.string().decode())
+            assigned.take(4 * assigned.integer(4))
         if compact:
             fields.no_tags()
     if compact:

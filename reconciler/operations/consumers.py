@@ -56,6 +56,7 @@ _BY_SUBSCRIPTION: Mapping[tuple[GroupType | Unknown, Unknown | None], str] = {
 }
 _NOT_LISTED = "a group that is not listed, though the cluster holds something of it"
 # Not exceptGroups: what such a group needs is not known.
+_PASSING = frozenset({_REBALANCING, _NEW_STREAMS})
 _NEXT_STEPS = {
     _REBALANCING: "plan again once its members have partitions, or name it in exceptGroups",
     _NEW_STREAMS: "plan again once it has committed, or name it in exceptGroups",
@@ -101,7 +102,7 @@ class UnknownConsumers:
         name, kind = of_topic[0]
         more = f" (and {len(of_topic) - 1} more)" if len(of_topic) > 1 else ""
         reason = f"{quoted(name)}{more} is {kind}, whose position cannot be read, so it may miss records"
-        return BlockReason("B211", reason, next_step=_NEXT_STEPS.get(kind, ""))
+        return BlockReason("B211", reason, next_step=_NEXT_STEPS.get(kind, ""), unread=kind in _PASSING)
 
 
 def unknown_consumers(snapshot: ClusterSnapshot, is_excluded: GroupExcluder) -> UnknownConsumers:

@@ -262,7 +262,9 @@ def group_facts(
         if seems is not None and facts.type is GroupType.HIDDEN and (listed is None or seems not in LISTED_TYPES):
             facts = replace(facts, type=GroupType(seems))
         topics = row.get("may_read")
-        if topics or (facts.type is GroupType.SHARE and topics is not None):
+        # Of a group that no call lists, nobody reads the commits, which may be on more topics.
+        is_read = listed is not None and facts.type in (GroupType.CLASSIC, GroupType.STREAMS)
+        if (topics and is_read) or (facts.type is GroupType.SHARE and topics is not None):
             facts = replace(facts, may_read=frozenset(topics))
         elif row.get("pending_only"):
             # It counts for the topics of these commits, which are read apart: aborted ones may hang behind

@@ -91,7 +91,7 @@ def test_a_streams_group_without_a_commit_blocks(cluster: SandboxCluster, topic:
         raw_groups.leave_streams_group(cluster.bootstrap_servers, group)
         raw_groups.delete(cluster.bootstrap_servers, group)
     assert plan["actions"] == []
-    assert blocks(plan)[address]["code"] == "B212"
+    assert blocks(plan)[address]["code"] == "B211"
     assert group in blocks(plan)[address]["reason"]
     assert [action["address"] for action in plan_without_group["actions"]] == [address]
 

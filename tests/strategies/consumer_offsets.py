@@ -99,8 +99,13 @@ def group_value(version: int, protocol_type: str) -> bytes:
     return struct.pack(">h", version) + text + struct.pack(">i", 7)
 
 
-def generation_value(version: int, subscriptions: list[list[str]], instance: str | None = None) -> bytes:
-    """Encode a classic consumer group's metadata of version 0 to 4, with the subscription of each member."""
+def generation_value(
+    version: int, subscriptions: list[list[str]], instance: str | None = None, *, assigns: bool = False
+) -> bytes:
+    """Encode a classic consumer group's metadata of version 0 to 4, with the subscription of each member.
+
+    `assigns`: each has two partitions of `‹topic›-created` for each topic that it subscribes to.
+    """
     is_flexible = version >= 4
     text = encode_compact if is_flexible else encode_string
 
@@ -117,7 +122,11 @@ def generation_value(version: int, subscriptions: list[list[str]], instance: str
             encoded += text(instance) if instance is not None else b"\0" if is_flexible else b"\xff\xff"
         encoded += text("client") + text("/127.0.0.1") + struct.pack(">i", 1) * (2 if version >= 1 else 1)
         names = b"".join(map(encode_string, topics))
-        encoded += data(struct.pack(">hi", 3, len(topics)) + names + struct.pack(">i", -1)) + data(b"")
+        assigned = struct.pack(">hi", 1, len(topics)) + b"".join(
+            encode_string(f"{topic}-created") + struct.pack(">iii", 2, 0, 1) for topic in topics
+        )
+        encoded += data(struct.pack(">hi", 3, len(topics)) + names + struct.pack(">i", -1))
+        encoded += data(assigned + struct.pack(">i", -1) if assigns else b"")
         encoded += b"\0" if is_flexible else b""
     return encoded + (b"\0" if is_flexible else b"")
 

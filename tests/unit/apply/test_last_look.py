@@ -718,8 +718,8 @@ def test_a_group_that_gets_members_and_cannot_be_read_is_news(cluster: FakeClust
 
 @pytest.mark.parametrize(
     ("known", "sends"),
-    [({"shipments"}, 1), ({"shipments", "orders"}, 0), (None, 0)],
-    ids=["of another topic", "here", "new"],
+    [({"shipments"}, 1), ({"shipments", "orders"}, 0), (None, 0), (set(), 0)],
+    ids=["of another topic", "here", "new", "with pending commits only in the recheck"],
 )
 def test_a_rebalancing_group_counts_on_the_topics_of_its_last_generation(
     cluster: FakeCluster, tmp_path: Path, known: set[str] | None, sends: int

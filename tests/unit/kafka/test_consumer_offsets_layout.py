@@ -125,7 +125,10 @@ def test_decoder_reads_the_protocol_type_of_a_classic_group(version: int, protoc
 def test_decoder_reads_the_last_generation(version: int, subscriptions: list[list[str]], instance: str | None) -> None:
     """What all members subscribed to. A value with more or less is another layout."""
     value = generation_value(version, subscriptions, instance)
-    assert decode_generation(value) == {topic for topics in subscriptions for topic in topics}
+    subscribed = {topic for topics in subscriptions for topic in topics}
+    assert decode_generation(value) == subscribed
+    assigned = generation_value(version, subscriptions, instance, assigns=True)
+    assert decode_generation(assigned) == subscribed | {f"{topic}-created" for topic in subscribed}
     for changed in (value[:-1], value + b"\0", b"\0\5" + value[2:]):
         with pytest.raises(ValueError):  # noqa: PT011 - of any kind
             decode_generation(changed)

@@ -266,6 +266,7 @@ def streams(members: int = 0, **columns: Any) -> Row:
             for topics, commits_only in (([], True), (None, False))
         ),
         (group_row(live=True, seems="consumer", may_read=None), {}, {"commits_only": False}),
+        (group_row(live=True, seems="classic", may_read=["t"]), {}, {"may_read": frozenset({"t"})}),
         # Silence is not idleness: without records in the log, or without times.
         (group_row(log_offset=None), {}, {"last_activity_ms": "…no record", "newest_record": "…no record"}),
         (group_row(last_activity_ms=None), {}, {"last_activity_ms": "…carries a time", "newest_record": (3, 9)}),
@@ -544,18 +545,20 @@ def test_rows_keep_every_column_of_the_facts() -> None:
                 {"group": "s", **share},
                 {"group": "app", **app},
                 {"group": "stopped", **app, "members": 0},
+                {"group": "unlisted", **activity, "live": True, "may_read": ["t"]},
             ],
             origins=[{"topic": "t", "partition": 0, "group": "g", "committed": 7, "topic_id": "id"}],
             runs=[run_row(0, error="lost") | {"unanswered": True}],
         ),
     ]
     rows = combine(answers, everything, {"t": frozenset({"g"})})
-    assert rows.consumers == {"a": {"s"}, "b": {"s"}, "t": {"app"}}
+    assert rows.consumers == {"a": {"s"}, "b": {"s"}, "t": {"app", "unlisted"}}
     assert [rows.readers["t", number][-1] for number in (0, 1)] == [Position("app", None)] * 2
 
     result = snapshot_builder.group_facts(everything, groups("e", "f", "g", "h"), rows, READ)
     assert result["g"] == group_facts(group_row())
     assert (result["s"].listed, result["s"].type, result["s"].may_read) == (False, GroupType.SHARE, {"a", "b"})
+    assert result["unlisted"].may_read is None, "nobody reads its commits, which may be on more topics"
     assert "3 commits of the group" in reason(result["h"].commits)
     assert result["f"].commits == Unknown("timed out", Cause.NO_ANSWER)
     assert result["e"].commits == Unknown("no right")
