@@ -102,7 +102,7 @@ def _knows_less(newer: Consumers, older: Consumers) -> bool:
     return bool(lost) and next(joined, None) is None
 
 
-def _with_known_type(
+def _with_known_members(
     facts: GroupFacts, known: GroupFacts | None, subscriptions: Mapping[str, frozenset[str] | None]
 ) -> GroupFacts:
     """Return the facts with the topics of a group's members, and with the type that no list call tells.
@@ -197,7 +197,7 @@ class ApplyContext:
         known = {group: facts for group, facts in self.known_groups.items() if group not in self.removed_groups}
         known |= last.groups
         groups = {
-            group: _with_known_type(facts, known.get(group), subscriptions) for group, facts in read.groups.items()
+            group: _with_known_members(facts, known.get(group), subscriptions) for group, facts in read.groups.items()
         }
         # While a coordinator moves, no broker lists its groups, and none says so.
         missing = known.keys() - groups.keys() if read.incomplete is None else ()

@@ -1,7 +1,7 @@
 """Decodes the keys and values of `__consumer_offsets`. Bytes that do not fit exactly raise ValueError.
 
 Layouts: Apache Kafka, group-coordinator/src/main/resources/common/message (OffsetCommit*,
-GroupMetadata*, and Consumer-, Share-, StreamsGroup*), and ConsumerProtocolSubscription.
+GroupMetadata*, and Consumer-, Share-, StreamsGroup*), and ConsumerProtocol*.
 """
 
 import base64
@@ -177,7 +177,7 @@ def decode_generation(data: bytes) -> set[str]:
 def decode_topology(data: bytes) -> set[str]:
     """Decode the source and repartition topics of a Streams group, from a value of key type 23.
 
-    Raises ValueError for a pattern, too. Changelogs are no sources: they are restored by no group.
+    Raises ValueError for a pattern, too. Without changelogs: what restores a state has no position.
     """
     fields = _Fields(data)
     if fields.integer(2) != 0:

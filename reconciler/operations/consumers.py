@@ -55,11 +55,12 @@ _BY_SUBSCRIPTION: Mapping[tuple[GroupType | Unknown, Unknown | None], str] = {
     (GroupType.STREAMS, NO_COMMIT_YET): _NEW_STREAMS,
 }
 _NOT_LISTED = "a group that is not listed, though the cluster holds something of it"
-# Not exceptGroups: what such a group needs is not known.
 _PASSING = frozenset({_REBALANCING, _NEW_STREAMS})
+"""What a later reading may tell, so a request is tried again."""
 _NEXT_STEPS = {
     _REBALANCING: "plan again once its members have partitions, or name it in exceptGroups",
     _NEW_STREAMS: "plan again once it has committed, or name it in exceptGroups",
+    # Not exceptGroups: what these groups need is not known.
     _HIDDEN: "ask its owner what it reads; brokers from Kafka 3.8 on tell types once all of them have that version",
     _NOT_LISTED: "plan again: it was created during the scan, or the broker that lists it was lost and another takes over; "
     f"if it stays, its removal was not stored: {STORE_REMOVAL}",
