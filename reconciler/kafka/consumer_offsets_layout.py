@@ -5,9 +5,10 @@ GroupMetadata*, and Consumer-, Share-, StreamsGroup*), and ConsumerProtocol*.
 """
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from io import BytesIO
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from reconciler.model.snapshot import GroupType
 
@@ -58,7 +59,7 @@ def decode_key(data: bytes) -> RecordKey:
         partition = int.from_bytes(data[end:], signed=True)
         return RecordKey(data[1], data[4:at].decode(), data[at + 2 : end].decode(), partition)
     fields = _Fields(data)
-    version = fields.integer(2)
+    version = fields.version
     try:
         key = RecordKey(version, fields.string().decode())
     except ValueError:
@@ -72,19 +73,19 @@ def decode_key(data: bytes) -> RecordKey:
 
 def decode_commit(data: bytes) -> CommitValue:
     """Decode a commit's value, versions 0 to 4: read as 3, version 4 yields wrong numbers."""
-    fields = _Fields(data)
-    version = fields.integer(2)
+    fields = _Fields(data, compact_from=4)
+    version = fields.version
     if not 0 <= version <= 4:
         raise ValueError(f"commit value version {version}")
     offset = fields.integer(8)
     if version >= 3:
-        fields.integer(4)  # leader epoch
-    metadata = fields.string(compact=version == 4)
+        fields.take(4)  # leader epoch
+    metadata = fields.string()
     commit_ms = fields.integer(8)
     if version == 1:
-        fields.integer(8)  # expiry
+        fields.take(8)  # expiry
     topic_id = NO_TOPIC_ID
-    for _ in range(fields.varint() if version == 4 else 0):
+    for _ in range(fields.varint() if fields.compact else 0):
         tag, value = fields.varint(), fields.take(fields.varint())
         if tag == _TOPIC_ID_TAG:
             topic_id = value
@@ -94,143 +95,89 @@ def decode_commit(data: bytes) -> CommitValue:
     return CommitValue(offset, commit_ms, topic_id, metadata)
 
 
-def decode_share_member(data: bytes) -> set[str]:
-    """Decode the topics that a member of a share group subscribes to, from a value of key type 10."""
-    fields = _Fields(data)
-    if fields.integer(2) != 0:
-        raise ValueError("an unknown version of the member of a share group")
-    fields.nullable()  # rack
-    fields.string(compact=True)  # client id
-    fields.string(compact=True)  # host
-    topics = {fields.string(compact=True).decode() for _ in range(fields.length())}
+_TOPIC, _TEXT, _NULLABLE_TEXT, _REFUSED = "topic", "text", "nullable text", "refused"
+_Layout = Sequence[Any]
+"""The fields of a value in their order: one of these texts, so many bytes, or a list: an array of such fields.
+
+_REFUSED: what is there does not tell all topics.
+"""
+
+_SHARE_MEMBER: _Layout = [_NULLABLE_TEXT, _TEXT, _TEXT, [_TOPIC]]  # rack, client id, host, subscribed topics
+# Initializing, initialized and deleting: topic id, name, partitions.
+_SHARE_STATE: _Layout = [[16, _TOPIC, [4]], [16, _TOPIC, [4]], [16, _TOPIC]]
+_EARLY_SHARE_STATE: _Layout = [_REFUSED]  # Kafka 4.0, an early access, has no key that survives the members
+_SUBTOPOLOGY: _Layout = [
+    _TEXT,  # id
+    [_TOPIC],
+    [_REFUSED],  # patterns of topics
+    [_TEXT, 6, [_TEXT, _TEXT]],  # changelogs: what restores a state has no position
+    [_TEXT],  # repartition topics that it writes
+    [_TOPIC, 6, [_TEXT, _TEXT]],  # repartition topics: name, partitions and replication factor, configs
+    [[2], [2], [2]],  # copartitioned sources
+]
+_TOPOLOGY: _Layout = [4, _SUBTOPOLOGY]  # epoch, subtopologies
+
+
+def _decode_topics(layout: _Layout, data: bytes) -> set[str]:
+    """Decode the topics in a value of version 0 with this layout."""
+    fields = _Fields(data, compact_from=0)
+    if fields.version != 0:
+        raise ValueError(f"version {fields.version} of a value")
+    topics = set(fields.topics(layout))
     fields.no_tags()
     fields.end()
     return topics
 
 
-def decode_share_state(data: bytes) -> set[str]:
-    """Decode the topics that a share group has a position on, gets one on or loses one on: key type 15."""
-    fields = _Fields(data)
-    if fields.integer(2) != 0:
-        raise ValueError("an unknown version of the topics of a share group")
-    topics = set()
-    for has_partitions in (True, True, False):  # initializing, initialized, deleting
-        for _ in range(fields.length()):
-            fields.take(16)  # topic id
-            topics.add(fields.string(compact=True).decode())
-            if has_partitions:
-                fields.take(4 * fields.length())
-            fields.no_tags()
-    fields.no_tags()
-    fields.end()
-    return topics
-
-
-def _decode_early_share_state(_data: bytes) -> set[str]:
-    """Raise ValueError: Kafka 4.0, an early access, has no key that survives the members."""
-    raise ValueError("a share group of Kafka 4.0")
-
-
-def decode_generation(data: bytes) -> set[str]:
+def _decode_generation(data: bytes) -> set[str]:
     """Decode the topics of the last generation of a classic consumer group, from a value of key type 2.
 
     Subscribed and assigned ones: Kafka Streams assigns topics that it has just created. Raises
     ValueError where the generation has no member, too.
     """
-    fields = _Fields(data)
-    version = fields.integer(2)
-    compact = version >= 4
-    if not 0 <= version <= 4 or fields.string(compact=compact) != b"consumer":
+    fields = _Fields(data, compact_from=4)
+    version = fields.version
+    if not 0 <= version <= 4 or fields.string() != b"consumer":
         raise ValueError("no generation of consumers")
-    fields.integer(4)
-    fields.nullable(compact=compact)  # protocol
-    fields.nullable(compact=compact)  # leader
-    if version >= 2:
-        fields.integer(8)  # since when
-    topics = set()
-    for _ in range(fields.length() if compact else fields.integer(4)):
-        fields.string(compact=compact)  # member id
-        if version >= 3:
-            fields.nullable(compact=compact)  # group instance id
-        fields.string(compact=compact)  # client id
-        fields.string(compact=compact)  # host
-        fields.take(8 if version >= 1 else 4)  # timeouts
-        subscription, assignment = (fields.take(fields.length() if compact else fields.integer(4)) for _ in range(2))
-        subscribed = _Fields(subscription)
-        subscribed.integer(2)
-        topics |= {subscribed.string().decode() for _ in range(subscribed.integer(4))}
-        assigned = _Fields(assignment or bytes(6))  # empty: the member got nothing
-        assigned.integer(2)
-        for _ in range(assigned.integer(4)):
-            topics.add(assigned.string().decode())
-            assigned.take(4 * assigned.integer(4))
-        if compact:
-            fields.no_tags()
-    if compact:
+    since = [8] if version >= 2 else []
+    list(fields.topics([4, _NULLABLE_TEXT, _NULLABLE_TEXT, *since]))  # generation, protocol, leader
+    instance_id = [_NULLABLE_TEXT] if version >= 3 else []
+    timeouts = 8 if version >= 1 else 4
+    topics: set[str] = set()
+    for _ in range(fields.length()):
+        list(fields.topics([_TEXT, *instance_id, _TEXT, _TEXT, timeouts]))  # member id, client id, host
+        subscription, assignment = (fields.take(fields.length()) for _ in range(2))
+        topics.update(_Fields(subscription).topics([[_TOPIC]]))
+        if assignment:  # empty: the member got nothing
+            topics.update(_Fields(assignment).topics([[_TOPIC, [4]]]))
         fields.no_tags()
+    fields.no_tags()
     fields.end()
     if not topics:
         raise ValueError("the group has no member")
     return topics
 
 
-def decode_topology(data: bytes) -> set[str]:
-    """Decode the source and repartition topics of a Streams group, from a value of key type 23.
-
-    Raises ValueError for a pattern, too. Without changelogs: what restores a state has no position.
-    """
-    fields = _Fields(data)
-    if fields.integer(2) != 0:
-        raise ValueError("an unknown version of the topology of a Streams group")
-    fields.integer(4)  # epoch
-    topics = set()
-
-    def internal_topics() -> Iterator[str]:
-        for _ in range(fields.length()):
-            yield fields.string(compact=True).decode()
-            fields.take(6)  # partitions, replication factor
-            for _ in range(fields.length()):
-                fields.string(compact=True)
-                fields.string(compact=True)
-                fields.no_tags()
-            fields.no_tags()
-
-    for _ in range(fields.length()):
-        fields.string(compact=True)  # subtopology id
-        topics |= {fields.string(compact=True).decode() for _ in range(fields.length())}
-        if fields.length():
-            raise ValueError("a Streams group that reads topics by a pattern")
-        list(internal_topics())  # changelogs
-        for _ in range(fields.length()):
-            fields.string(compact=True)  # a repartition topic that it writes
-        topics.update(internal_topics())
-        for _ in range(fields.length()):
-            for _ in range(3):
-                fields.take(2 * fields.length())  # copartitioned sources
-            fields.no_tags()
-        fields.no_tags()
-    fields.no_tags()
-    fields.end()
-    return topics
-
-
-SUBSCRIPTIONS = {
-    2: decode_generation,
-    9: _decode_early_share_state,
-    10: decode_share_member,
-    15: decode_share_state,
-    23: decode_topology,
+SUBSCRIPTIONS: Mapping[int, Callable[[bytes], set[str]]] = {
+    2: _decode_generation,
+    9: partial(_decode_topics, _EARLY_SHARE_STATE),
+    10: partial(_decode_topics, _SHARE_MEMBER),
+    15: partial(_decode_topics, _SHARE_STATE),
+    23: partial(_decode_topics, _TOPOLOGY),
 }
-"""Key types that say what a group reads. No release after 4.0 writes 9."""
+"""Key types that say what a group reads, and what decodes the topics in their values.
+
+10: what a member of a share group subscribes to; 15: on what the group has a position, gets one or loses
+one; no release after 4.0 writes 9. 23: the source and repartition topics of a Streams group.
+"""
 
 
 def decode_protocol_type(data: bytes) -> str:
     """The protocol type in a value of key type 2: `consumer`, `connect` or empty."""
-    fields = _Fields(data)
-    version = fields.integer(2)
-    if version < 0:
-        raise ValueError(f"group metadata version {version}")
-    return fields.string(compact=version >= 4).decode()
+    fields = _Fields(data, compact_from=4)
+    if fields.version < 0:
+        raise ValueError(f"group metadata version {fields.version}")
+    return fields.string().decode()
 
 
 def log_partition(group: str, partitions: int) -> int:
@@ -250,7 +197,15 @@ def encode_topic_id(topic_id: bytes) -> str | None:
 
 
 class _Fields(BytesIO):
-    """Takes the fields of a record one after another."""
+    """Takes the fields of a record one after another, which begins with its version.
+
+    `compact_from`: the first version with the lengths and tagged fields of KIP-482.
+    """
+
+    def __init__(self, data: bytes, *, compact_from: int = 1 << 15) -> None:
+        super().__init__(data)
+        self.version = self.integer(2)
+        self.compact = self.version >= compact_from
 
     def take(self, size: int) -> bytes:
         field = self.read(max(0, size))
@@ -271,23 +226,38 @@ class _Fields(BytesIO):
                 return value
         raise ValueError("a varint of more than five bytes")
 
-    def string(self, *, compact: bool = False) -> bytes:
-        return self.take(self.length() if compact else self.integer(2))
+    def string(self) -> bytes:
+        return self.take(self.length(2))
 
-    def length(self) -> int:
-        """Of a compact array or string, which is not null."""
-        length = self.varint() - 1
+    def length(self, size: int = 4) -> int:
+        """Of an array or of bytes, or with a size of 2 of a string, which is not null."""
+        length = self.varint() - 1 if self.compact else self.integer(size)
         if length < 0:
-            raise ValueError("a field is null")
+            raise ValueError("a field is null, or it is no record of this layout")
         return length
 
-    def nullable(self, *, compact: bool = True) -> None:
-        """Skip a string that may be null."""
-        self.take(max(0, self.varint() - 1 if compact else self.integer(2)))
+    def topics(self, layout: _Layout) -> Iterator[str]:
+        """Take these fields, and yield the topics among them."""
+        for part in layout:
+            if isinstance(part, int):
+                self.take(part)
+            elif part == _TEXT:
+                self.string()
+            elif part == _NULLABLE_TEXT:
+                self.take(max(0, self.varint() - 1 if self.compact else self.integer(2)))
+            elif part == _TOPIC:
+                yield self.string().decode()
+            elif part == _REFUSED:
+                raise ValueError("a Streams group that reads topics by a pattern, or a share group of Kafka 4.0")
+            else:
+                for _ in range(self.length()):
+                    yield from self.topics(part)
+                    if len(part) > 1:
+                        self.no_tags()
 
     def no_tags(self) -> None:
         """Raise ValueError for tagged fields, which may change what the others mean."""
-        if self.varint():
+        if self.compact and self.varint():
             raise ValueError("unknown tagged fields")
 
     def end(self) -> None:

@@ -10,15 +10,12 @@ from hypothesis import strategies as st
 from reconciler.kafka.consumer_offsets_layout import (
     GROUP_TYPES,
     NO_TOPIC_ID,
+    SUBSCRIPTIONS,
     CommitValue,
     RecordKey,
     decode_commit,
-    decode_generation,
     decode_key,
     decode_protocol_type,
-    decode_share_member,
-    decode_share_state,
-    decode_topology,
     encode_topic_id,
     log_partition,
 )
@@ -43,6 +40,9 @@ TYPES = {
     **dict.fromkeys(range(17, 24), GroupType.STREAMS),
     2: None,
 }
+decode_generation, decode_share_member, decode_share_state, decode_topology = (
+    SUBSCRIPTIONS[key] for key in (2, 10, 15, 23)
+)
 PLAIN = Commit("g", "t", 0, 5, -1, b"", 1_000, b"\x01" * 16)
 
 
@@ -217,6 +217,9 @@ def test_decoder_refuses_lists_that_are_null() -> None:
     """A null list says nothing of topics; it once would have read as an empty one."""
     with pytest.raises(ValueError, match="null"):
         decode_share_state(b"\0\0\1\0\1\0")
+    generation = generation_value(3, [["orders"], ["clicks"]]).replace(b"\0\3\0\0\0\1", b"\0\3\xff\xff\xff\xff", 1)
+    with pytest.raises(ValueError, match="null"):
+        decode_generation(generation)
 
 
 @pytest.mark.parametrize(
