@@ -219,7 +219,7 @@ class ApplyContext:
             self.halt(f"{ended} expired during this run: plan again")
         return not self.stopping
 
-    def record_intents(self, attempts: Sequence[Attempt[Any]]) -> bool:
+    def record_intents(self, attempts: Sequence[Attempt]) -> bool:
         """Store the intents. False: the journal took none. Stops the run then, and where clocks differ."""
         actions = [attempt.action for attempt in attempts]
         offsets = {attempt.action.address: attempt.removed_offsets for attempt in attempts if attempt.removed_offsets}
@@ -247,20 +247,20 @@ class ApplyContext:
                 "clock that is wrong, then plan again"
             )
 
-    def announce(self, attempts: Iterable[Attempt[Any]]) -> None:
+    def announce(self, attempts: Iterable[Attempt]) -> None:
         """Note that the requests of these attempts go out now."""
         self._sent.update((attempt.action.subject, True) for attempt in attempts)
         self._announced.set()
         self.sending()
 
-    def with_intent(self, attempt: Attempt[Any]) -> Attempt[Any]:
+    def with_intent(self, attempt: Attempt) -> Attempt:
         """Return the attempt of an interrupted batch: intent stored, request perhaps sent."""
         sent = self._sent.get(attempt.action.subject)
         if sent is None:
             return attempt
         return replace(attempt, intended=True, sends=attempt.sends + sent, possible=attempt.possible or sent)
 
-    def discard(self, batch: Iterable[Attempt[Any]]) -> None:
+    def discard(self, batch: Iterable[Attempt]) -> None:
         """Forget the state of a batch whose steps are known."""
         for attempt in batch:
             self._sent.pop(attempt.action.subject, None)

@@ -111,12 +111,12 @@ class Sendable(Action):
     # --- apply
 
     @classmethod
-    def batches(cls, attempts: Sequence[Attempt[Any]], size: int) -> list[list[Sequence[Attempt[Any]]]]:
+    def batches(cls, attempts: Sequence[Attempt], size: int) -> list[list[Sequence[Attempt]]]:
         """Return at most LANES parallel lanes for each key, of batches of up to `size` subjects and BATCH_WEIGHT."""
-        by_key: dict[Any, list[Attempt[Any]]] = {}
+        by_key: dict[Any, list[Attempt]] = {}
         for attempt in attempts:
             by_key.setdefault(attempt.action.batch_key(attempt), []).append(attempt)
-        lanes: list[list[Sequence[Attempt[Any]]]] = []
+        lanes: list[list[Sequence[Attempt]]] = []
         for _, same in sorted(by_key.items()):
             batches, weight = list[Any](), 0
             for attempt in same:
@@ -133,7 +133,7 @@ class Sendable(Action):
         """How much of a request's BATCH_WEIGHT the subject takes."""
         return 0
 
-    def batch_key(self, attempt: Attempt[Any]) -> int | str:
+    def batch_key(self, attempt: Attempt) -> int | str:
         """Return what the subjects of one request have in common, such as their leader."""
         return 0
 
@@ -146,7 +146,7 @@ class Sendable(Action):
     def observe(cls, actions: Sequence[Any], context: RunContext) -> Observation:
         """Read the facts that may have changed since the recheck."""
 
-    def prepare(self, attempt: Attempt[Any], observation: Observation) -> Attempt[Any]:
+    def prepare(self, attempt: Attempt, observation: Observation) -> Attempt:
         """Return the attempt with what the facts before the request say about it."""
         return attempt
 
@@ -172,7 +172,7 @@ class Sendable(Action):
     def effect(self, observation: Observation) -> Effect:
         """Return what the cluster shows of the desired state."""
 
-    def verify(self, attempt: Attempt[Any], response: Response, observation: Observation) -> StepResult:
+    def verify(self, attempt: Attempt, response: Response, observation: Observation) -> StepResult:
         """Return what the response to a request and the cluster afterwards make of the attempt."""
         attempt, effect = attempt.after_response(response), self.effect(observation)
         if (status := _STATUS_OF.get(response.answer)) is not None:
@@ -182,12 +182,12 @@ class Sendable(Action):
         return self.reached(attempt, observation)
 
     def after_confirmation(
-        self, attempt: Attempt[Any], failure: RecheckFailure | None, observation: Observation
+        self, attempt: Attempt, failure: RecheckFailure | None, observation: Observation
     ) -> StepResult | None:
         """Return what a later recheck makes of an attempt that a broker called done, if any."""
         return None
 
-    def reached(self, attempt: Attempt[Any], observation: Observation) -> Outcome:
+    def reached(self, attempt: Attempt, observation: Observation) -> Outcome:
         """End the attempt: the cluster shows the desired state."""
         status, detail = (Status.APPLIED, self.APPLIED) if attempt.possible else (Status.SATISFIED, self.SATISFIED)
         return attempt.outcome(status, detail, read_back=self.effect(observation).read_back)

@@ -135,7 +135,7 @@ class DeletionRule(Deletion):
             position = verified_offset(group, by_group.get(group), facts, self.seen.topic_id, high_watermark)
             _check_position(group, position, self.before_offset, target)
         if self.guard.consumers is not LagPolicy.IGNORE:
-            for reader in external_positions(observation.snapshot, self.partition, log_start, high_watermark):
+            for reader in external_positions(observation, self.partition, log_start, high_watermark):
                 if reader.committed < self.before_offset - self.empty_tail:
                     raise RecheckFailure(Status.STALE, f"{reader.group} is at {reader.committed}, {target}")
         accepted = {reader.group: reader.committed for reader in self.guard.accepted}
