@@ -141,7 +141,7 @@ def _decision(
             return ended(status, f"{decision.reason} ({decision.code})")
     if not (policy.select_among({action.address.name}) and policy.claims(action.address)):
         return ended(Status.BLOCKED, f"{place} does not select it any more")
-    incomplete = snapshot.groups_incomplete if policy.SUBJECTS == "groups" else snapshot.topics_incomplete
+    _names, incomplete = snapshot.listed(policy.SUBJECTS)
     if incomplete is None:
         return ended(Status.STALE, f"{format_address(action.address)} is gone")
     reason = f"the list of {policy.SUBJECTS} is incomplete: {incomplete.reason}"
