@@ -11,11 +11,10 @@ from reconciler.errors import JournalUnavailable
 from reconciler.journal.journal import ActionJournal
 from reconciler.model.action import Subject
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.ports import Gateway
 from reconciler.model.progress import Progress
 from reconciler.model.snapshot import Consumers, GroupFacts, GroupState, GroupType, Unknown
 from reconciler.operations.attempt import Attempt
-from reconciler.operations.sendable import Sendable
+from reconciler.operations.sendable import RunContext, Sendable
 from reconciler.text.formatting import approximate_duration, format_duration, format_instant
 
 _LOG = logging.getLogger(__name__)
@@ -124,7 +123,7 @@ def _union(topics: frozenset[str] | None, others: frozenset[str] | None) -> froz
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyContext:
+class ApplyContext(RunContext):
     """One run of the applier. Times are epoch milliseconds, None: never.
 
     `stop`: read before each request; true means that nothing new is sent. `sending`: called before each
@@ -134,22 +133,16 @@ class ApplyContext:
     `needs_stamps`: whether a journal that the brokers do not stamp stops the run. Others: as in `RunContext`.
     """
 
-    gateway: Gateway
     journal: ActionJournal
     run_id: str
     plan_digest: str
-    clock: Callable[[], int]
-    sleep: Callable[[float], None]
     stop: Callable[[], bool] = lambda: False
     progress: Progress = lambda *_step: None
     sending: Callable[[], None] = lambda: None
     tuning: Tuning = field(default_factory=Tuning)
     checked_at_ms: int | None = None
     expires_ms: Mapping[str, int] = field(default_factory=dict)
-    removed_groups: set[str] = field(default_factory=set)
     leaders: dict[Subject, int] = field(default_factory=dict)
-    known_groups: Mapping[str, GroupFacts] = field(default_factory=dict)
-    consumer_offsets_ends: Mapping[int, int] = field(default_factory=dict)
     needs_stamps: bool = False
     topics: set[str] = field(default_factory=set)
     """The topics that the run is about."""
@@ -183,7 +176,6 @@ class ApplyContext:
         self._reasons.append(reason)
 
     def consumers(self) -> Consumers:
-        """Return all groups and what they consume of the run's topics, at most a minute old."""
         return self._consumers.read(self._read_consumers, self.clock)
 
     def _read_consumers(self) -> Consumers:

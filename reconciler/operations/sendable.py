@@ -1,9 +1,9 @@
 """What the executor needs of whatever writes to Kafka: batches, facts, check, request, verification."""
 
-from abc import abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
 
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason
@@ -22,41 +22,35 @@ class Effect(NamedTuple):
     missing: str | None
 
 
-class RunContext(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext(ABC):
     """What an operation needs of a run of the applier. Times are epoch milliseconds.
 
-    `removed_groups`: groups that this run has removed, or found removed. `effect_wait_ms`: how long
-    to wait until the cluster shows the effect of a request. `consumer_offsets_ends`: up to where the recheck
-    has read each partition of `__consumer_offsets`. `known_groups`: those of the recheck, which read the
-    types that no list call tells.
+    `removed_groups`: groups that this run has removed, or found removed. `consumer_offsets_ends`: up to where
+    the recheck has read each partition of `__consumer_offsets`. `known_groups`: those of the recheck, which read
+    the types that no list call tells.
     """
 
-    @property
-    def gateway(self) -> Gateway: ...
+    gateway: Gateway
+    clock: Callable[[], int]
+    sleep: Callable[[float], None]
+    removed_groups: set[str] = field(default_factory=set)
+    known_groups: Mapping[str, GroupFacts] = field(default_factory=dict)
+    consumer_offsets_ends: Mapping[int, int] = field(default_factory=dict)
 
     @property
-    def removed_groups(self) -> Collection[str]: ...
-
-    @property
+    @abstractmethod
     def has_sent(self) -> bool:
         """Whether a request of this run may have gone out."""
 
     @property
-    def effect_wait_ms(self) -> int: ...
+    @abstractmethod
+    def effect_wait_ms(self) -> int:
+        """How long to wait until the cluster shows the effect of a request."""
 
-    @property
-    def consumer_offsets_ends(self) -> Mapping[int, int]: ...
-
-    @property
-    def known_groups(self) -> Mapping[str, GroupFacts]: ...
-
-    def clock(self) -> int: ...
-
-    def sleep(self, seconds: float) -> None: ...
-
+    @abstractmethod
     def consumers(self) -> Consumers:
-        """Return all groups and what they consume, at most a few seconds old."""
-        ...
+        """Return all groups and what they consume of the run's topics, at most a minute old."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
