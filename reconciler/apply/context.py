@@ -128,9 +128,8 @@ class ApplyContext(RunContext):
 
     `stop`: read before each request; true means that nothing new is sent. `sending`: called before each
     request, from any thread, once its intents are stored. `checked_at_ms`: when the recheck began.
-    `expires_ms`: when what the run rests on ends, such as the plan; then nothing more is sent. `leaders`: the
-    leader of each partition for which it held an election.
-    `needs_stamps`: whether a journal that the brokers do not stamp stops the run. Others: as in `RunContext`.
+    `expires_ms`: when what the run rests on ends, such as the plan; then nothing more is sent. `needs_stamps`:
+    whether a journal that the brokers do not stamp stops the run. Others: as in `RunContext`.
     """
 
     journal: ActionJournal
@@ -142,7 +141,6 @@ class ApplyContext(RunContext):
     tuning: Tuning = field(default_factory=Tuning)
     checked_at_ms: int | None = None
     expires_ms: Mapping[str, int] = field(default_factory=dict)
-    leaders: dict[Subject, int] = field(default_factory=dict)
     needs_stamps: bool = False
     topics: set[str] = field(default_factory=set)
     """The topics that the run is about."""
@@ -264,15 +262,10 @@ class ApplyContext(RunContext):
             self._record(recordable)
 
     def note_effects(self, outcomes: Iterable[Outcome]) -> None:
-        """Remember the groups that are gone and the leaders that are elected by these outcomes of this run."""
+        """Remember what these outcomes of this run brought about."""
         for outcome in outcomes:
-            action = outcome.action
-            if not isinstance(action, Sendable) or outcome.status not in (Status.APPLIED, Status.SATISFIED):
-                continue
-            if action.removed_group is not None and action.proves_absence(outcome):
-                self.removed_groups.add(action.removed_group)
-            if action.elected_leader is not None:
-                self.leaders[action.subject] = action.elected_leader
+            if isinstance(outcome.action, Sendable) and outcome.status in (Status.APPLIED, Status.SATISFIED):
+                outcome.action.note_effect(outcome, self)
 
     def back_off(self, round_number: int) -> None:
         """Wait before a round, longer each time, or until a stop. 1: the second round."""

@@ -288,8 +288,9 @@ class DeleteGroup(Operation):
 
     # --- apply
 
-    def proves_absence(self, outcome: Outcome) -> bool:
-        return outcome.read_back in (None, _ABSENT)  # None: of the recheck of the plan
+    def note_effect(self, outcome: Outcome, context: RunContext) -> None:
+        if outcome.read_back in (None, _ABSENT):  # None: of the recheck of the plan
+            context.removed_groups.add(self.group)
 
     @property
     def weight(self) -> int:

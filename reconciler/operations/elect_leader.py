@@ -14,7 +14,7 @@ from reconciler.model.block_reason import BlockReason, contradiction, known, unk
 from reconciler.model.bounds import Int32, NonEmpty
 from reconciler.model.description import Description, Fact, LeaderMove
 from reconciler.model.names import Address, TopicPartition, format_subject
-from reconciler.model.outcome import Status
+from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Election, Gateway, ItemResult
 from reconciler.model.snapshot import ClusterSnapshot, PartitionFacts, Unknown
 from reconciler.operations.attempt import Attempt
@@ -114,10 +114,6 @@ class ElectLeader(Operation):
 
     def figure(self) -> LeaderMove:
         return LeaderMove(self.seen.leader, self.leader_wanted)
-
-    @property
-    def elected_leader(self) -> int | None:
-        return self.leader_wanted
 
     # --- plan file
 
@@ -239,6 +235,10 @@ class ElectLeader(Operation):
             raise RecheckFailure(Status.STALE, f"broker {self.leader_wanted} is not alive and in sync now")
 
     # --- apply
+
+    def note_effect(self, _outcome: Outcome, context: RunContext) -> None:
+        if self.leader_wanted is not None:
+            context.leaders[self.partition] = self.leader_wanted
 
     @classmethod
     def batches(cls, attempts: Sequence[Attempt], size: int) -> list[list[Sequence[Attempt]]]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
-from reconciler.model.action import Action
+from reconciler.model.action import Action, Subject
 from reconciler.model.block_reason import BlockReason
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
@@ -26,15 +26,16 @@ class Effect(NamedTuple):
 class RunContext(ABC):
     """What an operation needs of a run of the applier. Times are epoch milliseconds.
 
-    `removed_groups`: groups that this run has removed, or found removed. `consumer_offsets_ends`: up to where
-    the recheck has read each partition of `__consumer_offsets`. `known_groups`: those of the recheck, which read
-    the types that no list call tells.
+    `removed_groups`: groups that this run has removed, or found removed. `leaders`: the leader of each partition
+    for which it held an election. `consumer_offsets_ends`: up to where the recheck has read each partition of
+    `__consumer_offsets`. `known_groups`: those of the recheck, which read the types that no list call tells.
     """
 
     gateway: Gateway
     clock: Callable[[], int]
     sleep: Callable[[float], None]
     removed_groups: set[str] = field(default_factory=set)
+    leaders: dict[Subject, int] = field(default_factory=dict)
     known_groups: Mapping[str, GroupFacts] = field(default_factory=dict)
     consumer_offsets_ends: Mapping[int, int] = field(default_factory=dict)
 
@@ -93,14 +94,8 @@ class Sendable(Action):
         """The group that is gone once this action is applied; None: none."""
         return None
 
-    def proves_absence(self, outcome: Outcome) -> bool:
-        """Whether `removed_group` is gone by this outcome, and no other group has its name since."""
-        return True
-
-    @property
-    def elected_leader(self) -> int | None:
-        """The broker that leads the partition once this action is applied; None: it is not known."""
-        return None
+    def note_effect(self, outcome: Outcome, context: RunContext) -> None:
+        """Remember for the rest of the run what an outcome, APPLIED or SATISFIED, brought about."""
 
     # --- apply
 

@@ -78,11 +78,7 @@ class DeleteRecords(DeletionRule, DeletionTexts):
         return Observation(
             observed_at_ms=read_at_ms,
             partitions={
-                partition: replace(
-                    facts,
-                    readers=_readers(facts, consumers, positions),
-                    readers_below=facts.high_watermark,
-                )
+                partition: replace(facts, readers=_readers(facts, consumers, positions))
                 for partition, facts in present(partitions).items()
             },
             groups=consumers.groups,
