@@ -43,7 +43,6 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC, RetentionFacts, TopicListing
 from reconciler.manifest.files import ClusterManifests, load
 from reconciler.model.names import TopicPartition
-from reconciler.model.plan import Plan
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import (
     ClusterSnapshot,
@@ -284,10 +283,7 @@ def _plan_and_recheck(steps: Steps, manifests: ClusterManifests, path: Path) -> 
     snapshot = _scan(planner.scan_request(manifests.policies, NOW_MS))
     steps.mark("plan")
 
-    def plan(snapshot: ClusterSnapshot) -> tuple[Plan, Lookups]:
-        planned = planner.plan(manifests, snapshot)
-        return planned, planner.asked_lookups(planned.decisions)
-
+    plan = partial(planner.plan, manifests)
     planned, snapshot = pipeline.decide_with_lookups(_session(), snapshot, plan, lambda *_step: None)
     del snapshot
     steps.mark("plan file")
@@ -300,10 +296,7 @@ def _plan_and_recheck(steps: Steps, manifests: ClusterManifests, path: Path) -> 
     snapshot = _scan(recheck.scan_request(planned, manifests.policies, NOW_MS))
     steps.mark("decisions")
 
-    def check(snapshot: ClusterSnapshot) -> tuple[recheck.Recheck, Lookups]:
-        checked = recheck.recheck(planned, manifests, snapshot)
-        return checked, checked.asked
-
+    check = partial(recheck.recheck, planned, manifests)
     checked, _snapshot = pipeline.decide_with_lookups(_session(), snapshot, check, lambda *_step: None)
     sizes = {"decisions": len(planned.decisions), "actions": len(planned.actions), "rechecked": len(checked.remaining)}
     del snapshot, _snapshot

@@ -37,7 +37,6 @@ from reconciler.model.snapshot import (
     ClusterSnapshot,
     GroupObservation,
     GroupState,
-    Lookups,
     Unknown,
 )
 from reconciler.operations import OPERATIONS, Operation
@@ -54,7 +53,7 @@ from reconciler.text.escape import display_name
 from reconciler.text.formatting import count
 from reconciler.text.suggest import suggestion
 
-T = TypeVar("T")
+D = TypeVar("D", Plan, recheck.Recheck)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,12 +92,9 @@ def plan(
     run.progress("planning")
     source = git.git_source(manifests.files)
 
-    def decide(snapshot: ClusterSnapshot) -> tuple[Plan, Lookups]:
-        planned = planner.plan(
-            manifests, snapshot, source=source, expires_after_ms=expires_after_ms, candidates=candidates, modes=modes
-        )
-        return planned, planner.asked_lookups(planned.decisions)
-
+    decide = partial(
+        planner.plan, manifests, source=source, expires_after_ms=expires_after_ms, candidates=candidates, modes=modes
+    )
     planned, snapshot = decide_with_lookups(run.session, snapshot, decide, run.progress)
     if targeted:
         planned = check_targets(targeted, planned, snapshot)
@@ -245,12 +241,8 @@ def _decide_again(needed: Plan, run: Run, now_ms: int) -> tuple[recheck.Recheck,
     def request(observed_at_ms: int) -> ScanRequest:
         return replace(recheck.scan_request(needed, manifests.policies, observed_at_ms), commit_records=True)
 
-    def decide(snapshot: ClusterSnapshot) -> tuple[recheck.Recheck, Lookups]:
-        checked = recheck.recheck(needed, manifests, snapshot)
-        return checked, checked.asked
-
     snapshot = scan(run, request, engine=engine, observed_at_ms=now_ms)
-    return decide_with_lookups(run.session, snapshot, decide, run.progress)
+    return decide_with_lookups(run.session, snapshot, partial(recheck.recheck, needed, manifests), run.progress)
 
 
 def _send(actions: Sequence[Action], planned: Plan, run: Run, context: ApplyContext) -> Iterator[Outcome]:
@@ -474,22 +466,22 @@ def observe(run: Run) -> Mapping[str, GroupObservation | Unknown] | None:
 def decide_with_lookups(
     session: KafkaSession,
     snapshot: ClusterSnapshot,
-    decide: Callable[[ClusterSnapshot], tuple[T, Lookups]],
+    decide: Callable[[ClusterSnapshot], D],
     progress: Progress,
-) -> tuple[T, ClusterSnapshot]:
+) -> tuple[D, ClusterSnapshot]:
     """Decide, and again with answers while decisions ask about records. Returns what they rest on, too.
 
     Ends, because no lookup is asked twice. In this process: decisions ask about few records.
     """
-    decided, asked = decide(snapshot)
-    while asked:
+    decided = decide(snapshot)
+    while asked := decided.asked:
         progress(f"looking up records of {count(len(asked), 'partition')}")
         partitions = dict(snapshot.partitions)
         for (partition, lookup), answer in look_up(session, asked, snapshot.partitions).items():
             facts = partitions[partition]
             partitions[partition] = replace(facts, lookups={**facts.lookups, lookup: answer})
         snapshot = replace(snapshot, partitions=partitions)
-        decided, asked = decide(snapshot)
+        decided = decide(snapshot)
     return decided, snapshot
 
 

@@ -11,11 +11,10 @@ from reconciler.errors import JournalUnavailable
 from reconciler.journal.journal import ActionJournal
 from reconciler.model.action import Subject
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.ports import Gateway
 from reconciler.model.progress import Progress
 from reconciler.model.snapshot import Consumers, GroupFacts, GroupState, GroupType, Unknown
 from reconciler.operations.attempt import Attempt
-from reconciler.operations.sendable import Sendable
+from reconciler.operations.sendable import RunContext, Sendable
 from reconciler.text.formatting import approximate_duration, format_duration, format_instant
 
 _LOG = logging.getLogger(__name__)
@@ -124,32 +123,24 @@ def _union(topics: frozenset[str] | None, others: frozenset[str] | None) -> froz
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyContext:
+class ApplyContext(RunContext):
     """One run of the applier. Times are epoch milliseconds, None: never.
 
     `stop`: read before each request; true means that nothing new is sent. `sending`: called before each
     request, from any thread, once its intents are stored. `checked_at_ms`: when the recheck began.
-    `expires_ms`: when what the run rests on ends, such as the plan; then nothing more is sent. `leaders`: the
-    leader of each partition for which it held an election.
-    `needs_stamps`: whether a journal that the brokers do not stamp stops the run. Others: as in `RunContext`.
+    `expires_ms`: when what the run rests on ends, such as the plan; then nothing more is sent. `needs_stamps`:
+    whether a journal that the brokers do not stamp stops the run. Others: as in `RunContext`.
     """
 
-    gateway: Gateway
     journal: ActionJournal
     run_id: str
     plan_digest: str
-    clock: Callable[[], int]
-    sleep: Callable[[float], None]
     stop: Callable[[], bool] = lambda: False
     progress: Progress = lambda *_step: None
     sending: Callable[[], None] = lambda: None
     tuning: Tuning = field(default_factory=Tuning)
     checked_at_ms: int | None = None
     expires_ms: Mapping[str, int] = field(default_factory=dict)
-    removed_groups: set[str] = field(default_factory=set)
-    leaders: dict[Subject, int] = field(default_factory=dict)
-    known_groups: Mapping[str, GroupFacts] = field(default_factory=dict)
-    consumer_offsets_ends: Mapping[int, int] = field(default_factory=dict)
     needs_stamps: bool = False
     topics: set[str] = field(default_factory=set)
     """The topics that the run is about."""
@@ -183,7 +174,6 @@ class ApplyContext:
         self._reasons.append(reason)
 
     def consumers(self) -> Consumers:
-        """Return all groups and what they consume of the run's topics, at most a minute old."""
         return self._consumers.read(self._read_consumers, self.clock)
 
     def _read_consumers(self) -> Consumers:
@@ -219,7 +209,7 @@ class ApplyContext:
             self.halt(f"{ended} expired during this run: plan again")
         return not self.stopping
 
-    def record_intents(self, attempts: Sequence[Attempt[Any]]) -> bool:
+    def record_intents(self, attempts: Sequence[Attempt]) -> bool:
         """Store the intents. False: the journal took none. Stops the run then, and where clocks differ."""
         actions = [attempt.action for attempt in attempts]
         offsets = {attempt.action.address: attempt.removed_offsets for attempt in attempts if attempt.removed_offsets}
@@ -247,20 +237,20 @@ class ApplyContext:
                 "clock that is wrong, then plan again"
             )
 
-    def announce(self, attempts: Iterable[Attempt[Any]]) -> None:
+    def announce(self, attempts: Iterable[Attempt]) -> None:
         """Note that the requests of these attempts go out now."""
         self._sent.update((attempt.action.subject, True) for attempt in attempts)
         self._announced.set()
         self.sending()
 
-    def with_intent(self, attempt: Attempt[Any]) -> Attempt[Any]:
+    def with_intent(self, attempt: Attempt) -> Attempt:
         """Return the attempt of an interrupted batch: intent stored, request perhaps sent."""
         sent = self._sent.get(attempt.action.subject)
         if sent is None:
             return attempt
         return replace(attempt, intended=True, sends=attempt.sends + sent, possible=attempt.possible or sent)
 
-    def discard(self, batch: Iterable[Attempt[Any]]) -> None:
+    def discard(self, batch: Iterable[Attempt]) -> None:
         """Forget the state of a batch whose steps are known."""
         for attempt in batch:
             self._sent.pop(attempt.action.subject, None)
@@ -272,15 +262,10 @@ class ApplyContext:
             self._record(recordable)
 
     def note_effects(self, outcomes: Iterable[Outcome]) -> None:
-        """Remember the groups that are gone and the leaders that are elected by these outcomes of this run."""
+        """Remember what these outcomes of this run brought about."""
         for outcome in outcomes:
-            action = outcome.action
-            if not isinstance(action, Sendable) or outcome.status not in (Status.APPLIED, Status.SATISFIED):
-                continue
-            if action.removed_group is not None and action.proves_absence(outcome):
-                self.removed_groups.add(action.removed_group)
-            if action.elected_leader is not None:
-                self.leaders[action.subject] = action.elected_leader
+            if isinstance(outcome.action, Sendable) and outcome.status in (Status.APPLIED, Status.SATISFIED):
+                outcome.action.note_effect(outcome, self)
 
     def back_off(self, round_number: int) -> None:
         """Wait before a round, longer each time, or until a stop. 1: the second round."""

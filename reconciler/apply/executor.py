@@ -27,7 +27,7 @@ _FACTS_MAX_AGE_MS = 10_000
 _RECHECKS_MAX = 3
 """Most rechecks before one request."""
 
-_Batch = Sequence[Attempt[Any]]
+_Batch = Sequence[Attempt]
 
 
 def apply(actions: Sequence[Action], context: ApplyContext) -> Iterator[Outcome]:
@@ -63,7 +63,7 @@ def _rounds(operation: type[Sendable], pending: _Batch, context: ApplyContext) -
             context.gateway.refresh()
         if not pending or context.stopping:
             break
-        postponed: list[Attempt[Any]] = []
+        postponed: list[Attempt] = []
         try:
             for steps in _run_lanes(operation, operation.batches(pending, size), context):
                 postponed += [step for step in steps if isinstance(step, Attempt)]
@@ -138,7 +138,7 @@ def _execute_batch(operation: type[Sendable], batch: _Batch, context: ApplyConte
     the broker finds too large in halves; each part is rechecked again.
     """
     ready, observation = yield from _recheck_batch(operation, batch, context)
-    by_broker: defaultdict[int | None, list[Attempt[Any]]] = defaultdict(list)
+    by_broker: defaultdict[int | None, list[Attempt]] = defaultdict(list)
     for attempt in ready:
         by_broker[attempt.broker].append(attempt)
     if len(by_broker) > 1:
@@ -188,13 +188,14 @@ def _recheck_batch(
     return ready, observation
 
 
-def _after_failure(attempt: Attempt[Sendable], failure: RecheckFailure, observation: Observation) -> StepResult:
+def _after_failure(attempt: Attempt, failure: RecheckFailure, observation: Observation) -> StepResult:
     """Return what becomes of an attempt that does not hold right before its request."""
+    action: Sendable = attempt.action
     if failure.status is Status.SATISFIED:
-        return attempt.action.reached(attempt, observation)
+        return action.reached(attempt, observation)
     if failure.status is Status.FAILED:  # a fact that was not read may be read in the next round
         return attempt.retry_later(failure.detail)
-    return attempt.outcome(failure.status, failure.detail, read_back=attempt.action.effect(observation).read_back)
+    return attempt.outcome(failure.status, failure.detail, read_back=action.effect(observation).read_back)
 
 
 def _store_intents(
@@ -213,7 +214,7 @@ def _store_intents(
         if number:
             ready, observation = yield from _recheck_batch(operation, ready, context)
         # A clock may be set back, too.
-        if 0 <= context.clock() - observation.read_at_ms <= _FACTS_MAX_AGE_MS:
+        if 0 <= context.clock() - observation.observed_at_ms <= _FACTS_MAX_AGE_MS:
             break
     else:
         took = f"the recheck before the request took longer than {_FACTS_MAX_AGE_MS // 1000} s, {_RECHECKS_MAX} times in a row"

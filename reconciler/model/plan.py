@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -11,7 +12,7 @@ from operator import attrgetter
 from reconciler.model.action import Action
 from reconciler.model.bounds import OMIT_DEFAULT, EpochMs, InstantMs, NonEmpty
 from reconciler.model.names import Address, SourceLocation, TopicPartition, format_address
-from reconciler.model.snapshot import RecordLookup
+from reconciler.model.snapshot import Lookups, RecordLookup
 from reconciler.text.escape import quoted
 
 NEXT = ". Next: "
@@ -90,6 +91,15 @@ def section_of(decision: Decision) -> str:
     if isinstance(decision, Blocked):
         return "unread" if decision.unread else "blocked"
     return _SECTION_OF.get(type(decision), "actions")
+
+
+def asked_lookups(decisions: Iterable[Decision]) -> Lookups:
+    """Return what decisions need to know of the records of partitions; empty: every decision is made."""
+    undecided = (decision for decision in decisions if isinstance(decision, Undecided))
+    asked = defaultdict[TopicPartition, tuple[RecordLookup, ...]](tuple)
+    for decision in undecided:
+        asked[decision.partition] += decision.lookups
+    return {partition: tuple(dict.fromkeys(lookups)) for partition, lookups in asked.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,6 +262,11 @@ class Plan:
     def blocked(self) -> tuple[Blocked, ...]:
         """Every subject that is blocked or could not be read, in address order."""
         return tuple(d for d in self.decisions if isinstance(d, Blocked))
+
+    @property
+    def asked(self) -> Lookups:
+        """The lookups of records that some decisions wait for."""
+        return asked_lookups(self.decisions)
 
     @property
     def owners(self) -> Mapping[Address, str]:

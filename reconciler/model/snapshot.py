@@ -1,7 +1,7 @@
 """All facts of one scan: values, or Unknown; never zero or empty for what was not read."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -376,6 +376,13 @@ class ClusterSnapshot:
     groups_incomplete: Unknown | None = None
     readers_incomplete: Unknown | None = NOT_ASKED
     cluster_records: int | Unknown = NOT_ASKED
+
+    def listed(self, subjects: str) -> tuple[Set[str], Unknown | None]:
+        """Return the `topics` or `groups` that a policy may select, and why there may be more; None: there are not."""
+        if subjects == "groups":
+            # The group "" exists for clients without one. It has no address, so no policy selects it.
+            return self.groups.keys() - {""}, self.groups_incomplete
+        return self.topics.keys(), self.topics_incomplete
 
 
 def fingerprint(commits: Iterable[tuple[str, int, int]]) -> str:

@@ -4,18 +4,15 @@ Once a request may have been carried out, no later fact lets the action end as "
 """
 
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Any
 
-from reconciler.model.action import Action
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset
 from reconciler.operations.error_meanings import Response, ResponseAction
 
-A = TypeVar("A", bound=Action, covariant=True)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt(Generic[A]):
+class Attempt:
     """An action that this run tries to carry out.
 
     `intended`: this run has stored its intent. `sends`: requests that went out. `possible`: one of
@@ -25,7 +22,7 @@ class Attempt(Generic[A]):
     needed. `removed_offsets`: the commits that the request removes, as last read.
     """
 
-    action: A
+    action: Any
     intended: bool = False
     sends: int = 0
     possible: bool = False
@@ -36,7 +33,7 @@ class Attempt(Generic[A]):
     reason: str = ""
     removed_offsets: tuple[CommittedOffset, ...] | None = None
 
-    def after_response(self, response: Response) -> "Attempt[A]":
+    def after_response(self, response: Response) -> "Attempt":
         """Return the attempt after one more request; one that was not sent does not count."""
         return replace(
             self,
@@ -47,7 +44,7 @@ class Attempt(Generic[A]):
             reason="",
         )
 
-    def retry_later(self, reason: str) -> "Attempt[A]":
+    def retry_later(self, reason: str) -> "Attempt":
         """Return the attempt for another round, with why this one did not end it."""
         return replace(self, reason=reason)
 
@@ -84,5 +81,5 @@ class Attempt(Generic[A]):
         return self.outcome(Status.FAILED, f"{reason}: {details}" if details else reason)
 
 
-StepResult = Outcome | Attempt[Action]
+StepResult = Outcome | Attempt
 """What one round makes of one action: an end, or another round."""

@@ -6,7 +6,7 @@ another group: its commits tell, and it is never removed in the place of the fir
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason, known, unknown_fact
@@ -260,7 +260,7 @@ class DeleteGroup(Operation):
     def check(self, observation: Observation) -> None:
         """Test that it is listed and EMPTY, with the same type and commits, and no newer record or open transaction."""
         name = f"group {quoted(self.group)}"
-        facts = observation.snapshot.groups.get(self.group)
+        facts = observation.groups.get(self.group)
         if facts is None or not known(facts.listed, f"whether {name} exists"):
             if facts is not None and (missing := self._not_stored(facts.newest_record)) is not None:
                 raise RecheckFailure(Status.FAILED, missing)
@@ -288,8 +288,9 @@ class DeleteGroup(Operation):
 
     # --- apply
 
-    def proves_absence(self, outcome: Outcome) -> bool:
-        return outcome.read_back in (None, _ABSENT)  # None: of the recheck of the plan
+    def note_effect(self, outcome: Outcome, context: RunContext) -> None:
+        if outcome.read_back in (None, _ABSENT):  # None: of the recheck of the plan
+            context.removed_groups.add(self.group)
 
     @property
     def weight(self) -> int:
@@ -306,10 +307,10 @@ class DeleteGroup(Operation):
             if action.seen.type is GroupType.STREAMS and groups[action.group].listed is True:
                 # No call describes it. The log told type and state to the plan, and a record since then is found.
                 groups[action.group] = replace(groups[action.group], type=action.seen.type, state=action.seen.state)
-        return Observation.before_request(read_at_ms=context.clock(), groups=groups)
+        return Observation(observed_at_ms=context.clock(), groups=groups)
 
-    def prepare(self, attempt: Attempt[Any], observation: Observation) -> Attempt[Any]:
-        offsets = observation.snapshot.groups[self.group].offsets
+    def prepare(self, attempt: Attempt, observation: Observation) -> Attempt:
+        offsets = observation.groups[self.group].offsets
         return replace(attempt, removed_offsets=None if isinstance(offsets, Unknown) else offsets)
 
     @classmethod
@@ -338,7 +339,7 @@ class DeleteGroup(Operation):
         removed = [group for group in removed if group not in {action.group for action in pending}]
         names, hidden = [action.group for action in actions], _has_streams(actions)
         groups = _with_newest_records(context.gateway.read_groups(names, removed=removed, hidden=hidden), newest)
-        return Observation.before_request(read_at_ms=context.clock(), groups=groups)
+        return Observation(observed_at_ms=context.clock(), groups=groups)
 
     @property
     def _leaves_tombstones(self) -> bool:
@@ -357,7 +358,7 @@ class DeleteGroup(Operation):
         return _NOT_STORED if newest_record == self.seen.newest_record else None
 
     def effect(self, observation: Observation) -> Effect:
-        facts = observation.snapshot.groups[self.group]
+        facts = observation.groups[self.group]
         if facts.listed is False:
             missing = self._not_stored(facts.newest_record)
             return Effect("not listed" if missing else _ABSENT, missing)
@@ -366,8 +367,8 @@ class DeleteGroup(Operation):
         state = None if isinstance(facts.state, Unknown) else f"listed, {facts.state}"
         return Effect(state, "the group is still listed")
 
-    def verify(self, attempt: Attempt[Any], response: Response, observation: Observation) -> StepResult:
-        facts, effect = observation.snapshot.groups[self.group], self.effect(observation)
+    def verify(self, attempt: Attempt, response: Response, observation: Observation) -> StepResult:
+        facts, effect = observation.groups[self.group], self.effect(observation)
         if response.answer is not ResponseAction.STALE and effect.missing is None:
             # Also after a refusal: an absent group answers a caller without rights with one.
             return self.reached(attempt.after_response(response), observation)
@@ -386,15 +387,15 @@ class DeleteGroup(Operation):
         return attempt.outcome(Status.SATISFIED, detail, read_back=effect.read_back)
 
     def after_confirmation(
-        self, attempt: Attempt[Any], failure: RecheckFailure | None, observation: Observation
+        self, attempt: Attempt, failure: RecheckFailure | None, observation: Observation
     ) -> StepResult | None:
         if failure is not None and failure.status not in (Status.STALE, Status.BLOCKED):
             return None
         return self._listed_though_removed(attempt, observation, None if failure is None else failure.detail)
 
-    def _listed_though_removed(self, attempt: Attempt[Any], observation: Observation, change: str | None) -> StepResult:
+    def _listed_though_removed(self, attempt: Attempt, observation: Observation, change: str | None) -> StepResult:
         """End an attempt that a broker called done, although a group of that name is listed."""
-        read_back, state = self.effect(observation).read_back, observation.snapshot.groups[self.group].state
+        read_back, state = self.effect(observation).read_back, observation.groups[self.group].state
         if change is None and state is GroupState.EMPTY:
             detail = "the broker answered NONE, and the same group is still listed"
             return attempt.outcome(Status.FAILED, detail, read_back=read_back)

@@ -7,20 +7,20 @@ the leader that the metadata shows counts.
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason, contradiction, known, unknown_fact
 from reconciler.model.bounds import Int32, NonEmpty
 from reconciler.model.description import Description, Fact, LeaderMove
 from reconciler.model.names import Address, TopicPartition, format_subject
-from reconciler.model.outcome import Status
+from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Election, Gateway, ItemResult
 from reconciler.model.snapshot import ClusterSnapshot, PartitionFacts, Unknown
 from reconciler.operations.attempt import Attempt
 from reconciler.operations.base import DAY_MS, NO_LIMITS, Limit, LimitUsage, Operation, beyond_review
 from reconciler.operations.error_meanings import ErrorMeaning, ErrorTable, Response, ResponseAction, Right
-from reconciler.operations.observation import Observation, RecheckFailure
+from reconciler.operations.observation import Observation, RecheckFailure, present
 from reconciler.operations.sendable import Effect, RunContext, polls
 from reconciler.text.formatting import broker_ids, count, count_partitions
 from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
@@ -114,10 +114,6 @@ class ElectLeader(Operation):
 
     def figure(self) -> LeaderMove:
         return LeaderMove(self.seen.leader, self.leader_wanted)
-
-    @property
-    def elected_leader(self) -> int | None:
-        return self.leader_wanted
 
     # --- plan file
 
@@ -240,22 +236,24 @@ class ElectLeader(Operation):
 
     # --- apply
 
+    def note_effect(self, _outcome: Outcome, context: RunContext) -> None:
+        if self.leader_wanted is not None:
+            context.leaders[self.partition] = self.leader_wanted
+
     @classmethod
-    def batches(
-        cls, attempts: Sequence[Attempt["ElectLeader"]], size: int
-    ) -> list[list[Sequence[Attempt["ElectLeader"]]]]:
+    def batches(cls, attempts: Sequence[Attempt], size: int) -> list[list[Sequence[Attempt]]]:
         """Return one lane: there is one controller."""
         lane = [batch for lane in super(ElectLeader, cls).batches(attempts, size) for batch in lane]
         return [lane] if lane else []
 
-    def batch_key(self, _attempt: Attempt[Any]) -> str:
+    def batch_key(self, _attempt: Attempt) -> str:
         return self.election
 
     @classmethod
     def observe(cls, actions: Sequence["ElectLeader"], context: RunContext) -> Observation:
         read_at_ms = context.clock()
         partitions = context.gateway.read_partitions([action.partition for action in actions], offsets=False)
-        return Observation.before_request(read_at_ms=read_at_ms, partitions=partitions)
+        return Observation(observed_at_ms=read_at_ms, partitions=present(partitions))
 
     @classmethod
     def call_gateway(cls, actions: Sequence["ElectLeader"], gateway: Gateway) -> Mapping[TopicPartition, ItemResult]:
@@ -272,14 +270,14 @@ class ElectLeader(Operation):
         for _ in polls(context):
             partitions.update(context.gateway.read_partitions(pending, offsets=False))
             awaited = [at for at in pending if responses[at].answer in (ResponseAction.DONE, ResponseAction.READ_BACK)]
-            present = ((at, facts) for at in awaited if (facts := partitions[at]) is not None)
-            pending = [at for at, facts in present if not by_partition[at]._has_wanted_leader(facts)]
+            there = present({at: partitions[at] for at in awaited})
+            pending = [at for at, facts in there.items() if not by_partition[at]._has_wanted_leader(facts)]
             if not pending:
                 break
-        return Observation.before_request(read_at_ms=context.clock(), partitions=partitions)
+        return Observation(observed_at_ms=context.clock(), partitions=present(partitions))
 
     def effect(self, observation: Observation) -> Effect:
-        facts = observation.snapshot.partitions.get(self.partition)
+        facts = observation.partitions.get(self.partition)
         if facts is None:
             return Effect("gone", "the partition is gone")
         if isinstance(facts.leader, Unknown):

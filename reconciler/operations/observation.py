@@ -2,14 +2,12 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Self
 
 from reconciler.model.block_reason import known
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import ClusterSnapshot, ExternalPositions, GroupFacts, PartitionFacts, Unknown
+from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, PartitionFacts, TopicFacts, Unknown
 from reconciler.operations.consumers import GroupExcluder, UnknownConsumers, group_excluder, unknown_consumers
 
 
@@ -27,55 +25,28 @@ class RecheckFailure(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
+class Observation(ClusterSnapshot):
     """The facts right before a request, against which its actions are checked again.
 
     The check tests what can change in seconds; the planner has decided about everything else in this
-    run. `removed_groups`: groups that this run has removed, without those that were created again.
-    `read_at_ms`: when reading began; of groups, when it ended. `positions`: newer commits of some groups;
+    run. `observed_at_ms`: when reading began; of groups, when it ended. `removed_groups`: groups that this
+    run has removed, without those that were created again. `positions`: newer commits of some groups;
     None: no commit.
     """
 
-    snapshot: ClusterSnapshot
-    read_at_ms: int
+    cluster_id: str = ""
+    brokers: tuple[int, ...] = ()
+    topics: Mapping[str, TopicFacts] = field(default_factory=dict)
+    groups: Mapping[str, GroupFacts] = field(default_factory=dict)
+    partitions: Mapping[TopicPartition, PartitionFacts] = field(default_factory=dict)
+    readers_incomplete: Unknown | None = None
     removed_groups: Collection[str] = ()
     positions: Mapping[tuple[str, TopicPartition], int | Unknown | None] = field(default_factory=dict)
     _excluders: dict[tuple[str, ...], tuple[GroupExcluder, UnknownConsumers]] = field(default_factory=dict)
 
-    @classmethod
-    def before_request(
-        cls,
-        *,
-        read_at_ms: int,
-        partitions: Mapping[TopicPartition, PartitionFacts | None] | None = None,
-        groups: Mapping[str, GroupFacts] | None = None,
-        groups_incomplete: Unknown | None = None,
-        external: ExternalPositions = MappingProxyType({}),
-        removed_groups: Collection[str] = (),
-        positions: Mapping[tuple[str, TopicPartition], int | Unknown | None] | None = None,
-    ) -> Self:
-        """Return the facts right before a request. A partition that is None is provably gone."""
-        snapshot = ClusterSnapshot(
-            cluster_id="",
-            observed_at_ms=read_at_ms,
-            brokers=(),
-            topics={},
-            groups=groups or {},
-            partitions={name: facts for name, facts in (partitions or {}).items() if facts is not None},
-            groups_incomplete=groups_incomplete,
-            external=external,
-            readers_incomplete=None,
-        )
-        return cls(
-            snapshot=snapshot,
-            read_at_ms=read_at_ms,
-            removed_groups=removed_groups,
-            positions=positions or {},
-        )
-
     def partition(self, partition: TopicPartition, topic_id: str) -> PartitionFacts:
         """Return the facts of a partition. Raises RecheckFailure if it is not the plan's."""
-        facts = self.snapshot.partitions.get(partition)
+        facts = self.partitions.get(partition)
         if facts is None:
             raise RecheckFailure(Status.STALE, "the partition is gone")
         present_id = known(facts.topic_id, "the topic id of", partition)
@@ -88,5 +59,10 @@ class Observation:
         """Return what these `exceptGroups` leave out, and why not every other group is known."""
         if selectors not in self._excluders:
             excluded = group_excluder(map(Selector, selectors))
-            self._excluders[selectors] = (excluded, unknown_consumers(self.snapshot, excluded))
+            self._excluders[selectors] = (excluded, unknown_consumers(self, excluded))
         return self._excluders[selectors]
+
+
+def present(read: Mapping[TopicPartition, PartitionFacts | None]) -> dict[TopicPartition, PartitionFacts]:
+    """Return what was read of partitions without those that are provably gone."""
+    return {partition: facts for partition, facts in read.items() if facts is not None}

@@ -7,7 +7,7 @@ NUL byte behind it, so a restored commit has none.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from reconciler.model.block_reason import known
 from reconciler.model.names import Address, TopicPartition
@@ -16,7 +16,7 @@ from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.snapshot import NOT_ASKED, CommittedOffset, GroupFacts, GroupState, Unknown
 from reconciler.operations.attempt import Attempt, StepResult
 from reconciler.operations.error_meanings import ErrorMeaning, ErrorTable, Response, Right
-from reconciler.operations.observation import Observation, RecheckFailure
+from reconciler.operations.observation import Observation, RecheckFailure, present
 from reconciler.operations.sendable import Effect, RunContext, Sendable
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import count
@@ -85,9 +85,9 @@ class RestoreOffset(Sendable):
             raise RecheckFailure(Status.STALE, f"the log ends at {high_watermark}, below the offset")
 
     def _check_group(self, observation: Observation) -> None:
-        name, snapshot = f"group {quoted(self.group)}", observation.snapshot
-        facts = snapshot.groups.get(self.group)
-        unread = snapshot.groups_incomplete if facts is None else facts.listed
+        name = f"group {quoted(self.group)}"
+        facts = observation.groups.get(self.group)
+        unread = observation.groups_incomplete if facts is None else facts.listed
         if isinstance(unread, Unknown):
             raise RecheckFailure(Status.FAILED, f"whether {name} exists is not known: {unread.reason}")
         if facts is not None:
@@ -122,7 +122,7 @@ class RestoreOffset(Sendable):
         cls, actions: Sequence["RestoreOffset"], _responses: Mapping[TopicPartition, Response], context: RunContext
     ) -> Observation:
         positions = context.gateway.read_positions({actions[0].group: [action.subject for action in actions]})
-        return Observation.before_request(read_at_ms=context.clock(), positions=positions)
+        return Observation(observed_at_ms=context.clock(), positions=positions)
 
     def effect(self, observation: Observation) -> Effect:
         position = observation.positions.get((self.group, self.subject), NOT_ASKED)
@@ -132,7 +132,7 @@ class RestoreOffset(Sendable):
         read_back = "no commit" if position is None else f"offset {position}"
         return Effect(read_back, None if is_written else f"the group has {read_back}, and not {self.commit.offset}")
 
-    def verify(self, attempt: Attempt[Any], response: Response, observation: Observation) -> StepResult:
+    def verify(self, attempt: Attempt, response: Response, observation: Observation) -> StepResult:
         """Only the read-back proves a commit, and not after a refusal: a consumer may be at that offset."""
         position = observation.positions[self.group, self.subject]
         if not response.no_effect and self.effect(observation).missing is None:
@@ -142,7 +142,7 @@ class RestoreOffset(Sendable):
             return replace(outcome, detail=f"{outcome.detail}; a consumer has gone on since")
         return super(RestoreOffset, self).verify(attempt, response, observation)
 
-    def reached(self, attempt: Attempt[Any], observation: Observation) -> Outcome:
+    def reached(self, attempt: Attempt, observation: Observation) -> Outcome:
         outcome, metadata = super(RestoreOffset, self).reached(attempt, observation), self.commit.metadata_base64
         if outcome.status is not Status.APPLIED or metadata == "":
             return outcome
@@ -170,9 +170,9 @@ def observe_restore(
             found = {at: position for (_group, at), position in positions.items() if position is not None}
             if found and found.items() < wanted.items():
                 groups = {}
-    return Observation.before_request(
-        read_at_ms=read_at_ms,
-        partitions=gateway.read_partitions(partitions, offsets=True),
+    return Observation(
+        observed_at_ms=read_at_ms,
+        partitions=present(gateway.read_partitions(partitions, offsets=True)),
         groups={} if isinstance(groups, Unknown) else groups,
         groups_incomplete=groups if isinstance(groups, Unknown) else None,
         positions=positions,

@@ -1,11 +1,11 @@
 """What the executor needs of whatever writes to Kafka: batches, facts, check, request, verification."""
 
-from abc import abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
 
-from reconciler.model.action import Action
+from reconciler.model.action import Action, Subject
 from reconciler.model.block_reason import BlockReason
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
@@ -22,41 +22,36 @@ class Effect(NamedTuple):
     missing: str | None
 
 
-class RunContext(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext(ABC):
     """What an operation needs of a run of the applier. Times are epoch milliseconds.
 
-    `removed_groups`: groups that this run has removed, or found removed. `effect_wait_ms`: how long
-    to wait until the cluster shows the effect of a request. `consumer_offsets_ends`: up to where the recheck
-    has read each partition of `__consumer_offsets`. `known_groups`: those of the recheck, which read the
-    types that no list call tells.
+    `removed_groups`: groups that this run has removed, or found removed. `leaders`: the leader of each partition
+    for which it held an election. `consumer_offsets_ends`: up to where the recheck has read each partition of
+    `__consumer_offsets`. `known_groups`: those of the recheck, which read the types that no list call tells.
     """
 
-    @property
-    def gateway(self) -> Gateway: ...
+    gateway: Gateway
+    clock: Callable[[], int]
+    sleep: Callable[[float], None]
+    removed_groups: set[str] = field(default_factory=set)
+    leaders: dict[Subject, int] = field(default_factory=dict)
+    known_groups: Mapping[str, GroupFacts] = field(default_factory=dict)
+    consumer_offsets_ends: Mapping[int, int] = field(default_factory=dict)
 
     @property
-    def removed_groups(self) -> Collection[str]: ...
-
-    @property
+    @abstractmethod
     def has_sent(self) -> bool:
         """Whether a request of this run may have gone out."""
 
     @property
-    def effect_wait_ms(self) -> int: ...
+    @abstractmethod
+    def effect_wait_ms(self) -> int:
+        """How long to wait until the cluster shows the effect of a request."""
 
-    @property
-    def consumer_offsets_ends(self) -> Mapping[int, int]: ...
-
-    @property
-    def known_groups(self) -> Mapping[str, GroupFacts]: ...
-
-    def clock(self) -> int: ...
-
-    def sleep(self, seconds: float) -> None: ...
-
+    @abstractmethod
     def consumers(self) -> Consumers:
-        """Return all groups and what they consume, at most a few seconds old."""
-        ...
+        """Return all groups and what they consume of the run's topics, at most a minute old."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,24 +94,18 @@ class Sendable(Action):
         """The group that is gone once this action is applied; None: none."""
         return None
 
-    def proves_absence(self, outcome: Outcome) -> bool:
-        """Whether `removed_group` is gone by this outcome, and no other group has its name since."""
-        return True
-
-    @property
-    def elected_leader(self) -> int | None:
-        """The broker that leads the partition once this action is applied; None: it is not known."""
-        return None
+    def note_effect(self, outcome: Outcome, context: RunContext) -> None:
+        """Remember for the rest of the run what an outcome, APPLIED or SATISFIED, brought about."""
 
     # --- apply
 
     @classmethod
-    def batches(cls, attempts: Sequence[Attempt[Any]], size: int) -> list[list[Sequence[Attempt[Any]]]]:
+    def batches(cls, attempts: Sequence[Attempt], size: int) -> list[list[Sequence[Attempt]]]:
         """Return at most LANES parallel lanes for each key, of batches of up to `size` subjects and BATCH_WEIGHT."""
-        by_key: dict[Any, list[Attempt[Any]]] = {}
+        by_key: dict[Any, list[Attempt]] = {}
         for attempt in attempts:
             by_key.setdefault(attempt.action.batch_key(attempt), []).append(attempt)
-        lanes: list[list[Sequence[Attempt[Any]]]] = []
+        lanes: list[list[Sequence[Attempt]]] = []
         for _, same in sorted(by_key.items()):
             batches, weight = list[Any](), 0
             for attempt in same:
@@ -133,7 +122,7 @@ class Sendable(Action):
         """How much of a request's BATCH_WEIGHT the subject takes."""
         return 0
 
-    def batch_key(self, attempt: Attempt[Any]) -> int | str:
+    def batch_key(self, attempt: Attempt) -> int | str:
         """Return what the subjects of one request have in common, such as their leader."""
         return 0
 
@@ -146,7 +135,7 @@ class Sendable(Action):
     def observe(cls, actions: Sequence[Any], context: RunContext) -> Observation:
         """Read the facts that may have changed since the recheck."""
 
-    def prepare(self, attempt: Attempt[Any], observation: Observation) -> Attempt[Any]:
+    def prepare(self, attempt: Attempt, observation: Observation) -> Attempt:
         """Return the attempt with what the facts before the request say about it."""
         return attempt
 
@@ -172,7 +161,7 @@ class Sendable(Action):
     def effect(self, observation: Observation) -> Effect:
         """Return what the cluster shows of the desired state."""
 
-    def verify(self, attempt: Attempt[Any], response: Response, observation: Observation) -> StepResult:
+    def verify(self, attempt: Attempt, response: Response, observation: Observation) -> StepResult:
         """Return what the response to a request and the cluster afterwards make of the attempt."""
         attempt, effect = attempt.after_response(response), self.effect(observation)
         if (status := _STATUS_OF.get(response.answer)) is not None:
@@ -182,12 +171,12 @@ class Sendable(Action):
         return self.reached(attempt, observation)
 
     def after_confirmation(
-        self, attempt: Attempt[Any], failure: RecheckFailure | None, observation: Observation
+        self, attempt: Attempt, failure: RecheckFailure | None, observation: Observation
     ) -> StepResult | None:
         """Return what a later recheck makes of an attempt that a broker called done, if any."""
         return None
 
-    def reached(self, attempt: Attempt[Any], observation: Observation) -> Outcome:
+    def reached(self, attempt: Attempt, observation: Observation) -> Outcome:
         """End the attempt: the cluster shows the desired state."""
         status, detail = (Status.APPLIED, self.APPLIED) if attempt.possible else (Status.SATISFIED, self.SATISFIED)
         return attempt.outcome(status, detail, read_back=self.effect(observation).read_back)

@@ -1,7 +1,6 @@
 """Which topics and groups may be touched: what protects them, and which topics lose no records."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from reconciler.model.block_reason import BlockReason, known, unknown_fact
 from reconciler.model.names import Address, SourceLocation, TopicPartition
@@ -12,36 +11,29 @@ from reconciler.text.formatting import count
 from reconciler.text.suggest import suggestion_of_many
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Protection:
-    """The protections of one Cluster manifest, and its location. `journal`: the journal's topic."""
+    """The protections of one Cluster manifest, and its location. `journal`: the journal's topic.
+
+    A pattern protects also the name that is written like it: that can only protect more.
+    """
 
     cluster: Address
     declared_at: SourceLocation
-    topics: tuple[Selector, ...] = ()
-    groups: tuple[Selector, ...] = ()
-    journal: str | None = None
+    topics: SelectorSet
+    groups: SelectorSet
+    journal: str | None
 
     def of_topic(self, topic: str) -> BlockReason | None:
         """Return why `topic` may lose no records; None: nothing protects it."""
         if topic == self.journal:
             reason = f"{topic} is the journal of this tool: its records are the audit trail and the clock of `every`"
             return BlockReason("B201", reason, next_step="take it out of topics; its own retention rules it")
-        return self._protected(f"topic {topic}", self._topics.covering(topic))
+        return self._protected(f"topic {topic}", self.topics.covering(topic))
 
     def of_group(self, group: str) -> BlockReason | None:
         """Return why `group` may not be removed; None: nothing protects it."""
-        return self._protected(f"group {quoted(group)}", self._groups.covering(group))
-
-    # A pattern protects also the name that is written like it: that can only protect more.
-
-    @cached_property
-    def _topics(self) -> SelectorSet:
-        return SelectorSet(self.topics)
-
-    @cached_property
-    def _groups(self) -> SelectorSet:
-        return SelectorSet(self.groups)
+        return self._protected(f"group {quoted(group)}", self.groups.covering(group))
 
     def _protected(self, subject: str, selector: Selector | None) -> BlockReason | None:
         if selector is None:

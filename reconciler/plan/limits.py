@@ -50,19 +50,8 @@ def verdicts(decisions: Iterable[Decision], rules: RuleSet, snapshot: ClusterSna
                 bucket.uncounted += uncounted
     now_ms = snapshot.observed_at_ms
     changed = [connection_verdict(rules, now_ms=now_ms)] if rules.connection_changes else []
-    return (
-        *changed,
-        *(
-            _verdict(
-                limit,
-                rules,
-                [bucket for _name, bucket in sorted(buckets[limit.id].items())],
-                places,
-                now_ms=now_ms,
-            )
-            for limit in LIMITS
-        ),
-    )
+    by_name = {limit: [bucket for _name, bucket in sorted(buckets[limit.id].items())] for limit in LIMITS}
+    return (*changed, *(_verdict(limit, rules, by_name[limit], places, now_ms=now_ms) for limit in LIMITS))
 
 
 def connection_verdict(rules: RuleSet, *, now_ms: int) -> LimitVerdict:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from reconciler.model.action import Mode
 from reconciler.model.block_reason import SILENT, BlockReason
 from reconciler.model.garbage import gc_paused
-from reconciler.model.names import Address, TopicPartition
+from reconciler.model.names import Address
 from reconciler.model.plan import (
     Blocked,
     Decision,
@@ -16,11 +16,10 @@ from reconciler.model.plan import (
     Satisfied,
     Skipped,
     Source,
-    Undecided,
     sort_decisions,
 )
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.snapshot import ClusterSnapshot, Lookups, RecordLookup
+from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.operations import Operation
 from reconciler.operations.touchable import Protection
 from reconciler.plan import limits
@@ -127,15 +126,6 @@ def decide(
         if addresses is None or decision.address in above or not addresses.isdisjoint(with_parents(decision.address))
     )
     return planned, decisions
-
-
-def asked_lookups(decisions: Iterable[Decision]) -> Lookups:
-    """Return what decisions need to know of the records of partitions; empty: every decision is made."""
-    undecided = (decision for decision in decisions if isinstance(decision, Undecided))
-    asked = defaultdict[TopicPartition, tuple[RecordLookup, ...]](tuple)
-    for decision in undecided:
-        asked[decision.partition] += decision.lookups
-    return {partition: tuple(dict.fromkeys(lookups)) for partition, lookups in asked.items()}
 
 
 def _by_policy(addresses: Iterable[Address]) -> Mapping[Address, Sequence[Address]]:

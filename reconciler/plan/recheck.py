@@ -13,7 +13,7 @@ from reconciler.model.block_reason import BlockReason, Origin, origin_of
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address, format_address
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import Blocked, Decision, LimitVerdict, Plan, Satisfied, Skipped, Waiting
+from reconciler.model.plan import Blocked, Decision, LimitVerdict, Plan, Satisfied, Skipped, Waiting, asked_lookups
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot, Lookups
@@ -109,7 +109,7 @@ def recheck(saved: Plan, rules: RuleSet, snapshot: ClusterSnapshot) -> Recheck:
             bounded.append(decision)
             remaining.append(decision.within(action))
     verdicts = limits.verdicts(bounded, rules, snapshot)
-    lookups = planner.asked_lookups(decisions.values())
+    lookups = asked_lookups(decisions.values())
     return Recheck(tuple(remaining), tuple(outcomes), tuple(done), verdicts, lookups)
 
 
@@ -141,7 +141,7 @@ def _decision(
             return ended(status, f"{decision.reason} ({decision.code})")
     if not (policy.select_among({action.address.name}) and policy.claims(action.address)):
         return ended(Status.BLOCKED, f"{place} does not select it any more")
-    incomplete = snapshot.groups_incomplete if policy.SUBJECTS == "groups" else snapshot.topics_incomplete
+    _names, incomplete = snapshot.listed(policy.SUBJECTS)
     if incomplete is None:
         return ended(Status.STALE, f"{format_address(action.address)} is gone")
     reason = f"the list of {policy.SUBJECTS} is incomplete: {incomplete.reason}"

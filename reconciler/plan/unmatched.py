@@ -52,12 +52,9 @@ def _policy(selection: Selection, snapshot: ClusterSnapshot) -> Iterator[Unmatch
     that exist. Nothing is said where `expectAtMost` is 0, or where the list of names is incomplete.
     """
     policy = selection.policy
-    of_groups = policy.SUBJECTS == "groups"
-    incomplete = snapshot.groups_incomplete if of_groups else snapshot.topics_incomplete
+    names, incomplete = snapshot.listed(policy.SUBJECTS)
     if policy.expect_at_most == 0 or incomplete is not None:
         return
-    # The group "" has no address, so no policy selects it.
-    names = frozenset(snapshot.groups.keys() - {""} if of_groups else snapshot.topics.keys())
     if policy.ABSENCE_IS_DESIRED:
         reason, end = _misspelt(selection, names), "take out what is gone; expectAtMost: 0 says that nothing is left"
     else:
@@ -73,9 +70,8 @@ def _guards(manifest: Cluster | Policy | ExternalReader, snapshot: ClusterSnapsh
     """
     expected = frozenset(manifest.metadata.expect_none or ())
     for field, (subjects, selectors) in manifest.guards.items():
-        of_groups = subjects == "groups"
-        names = frozenset(snapshot.groups if of_groups else snapshot.topics)
-        if (snapshot.groups_incomplete if of_groups else snapshot.topics_incomplete) is not None:
+        names, incomplete = snapshot.listed(subjects)
+        if incomplete is not None:
             continue
         empty = [
             selector

@@ -282,8 +282,7 @@ class Policy(Envelope, ABC):
 
     def select(self, snapshot: ClusterSnapshot) -> Selection:
         """Resolve the policy's selectors against the names that the cluster lists."""
-        # The group "" exists for clients without one. It has no address, so no policy selects it.
-        listed = snapshot.groups.keys() - {""} if self.SUBJECTS == "groups" else snapshot.topics.keys()
+        listed, _incomplete = snapshot.listed(self.SUBJECTS)
         exact = {selector.name for selector in self.selectors if selector.name is not None}
         # A policy of exact names only does not walk through every name of the cluster.
         names = exact if first_pattern(self.selectors) is None else {*listed, *exact}

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, create_model
 
+from reconciler.model.selector import SelectorSet
 from reconciler.operations import OPERATIONS
 from reconciler.operations.base import Limit
 from reconciler.operations.touchable import Protection
@@ -113,8 +114,8 @@ class Cluster(Envelope):
         return Protection(
             cluster=self.address,
             declared_at=self.declared_at,
-            topics=protect.topics or (),
-            groups=protect.groups or (),
+            topics=SelectorSet(protect.topics or ()),
+            groups=SelectorSet(protect.groups or ()),
             journal=self.spec.journal.topic,
         )
 

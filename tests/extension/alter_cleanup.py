@@ -106,7 +106,7 @@ class AlterCleanup(Operation):
         return "the policy is set already" if is_set else None
 
     def check(self, observation: Observation) -> None:
-        facts = observation.snapshot.topics.get(self.topic)
+        facts = observation.topics.get(self.topic)
         if facts is None or facts.topic_id != self.seen.topic_id:
             raise RecheckFailure(Status.STALE, f"topic {self.topic} is gone")
         known(facts.cleanup_policy, "the cleanup policy")
@@ -117,11 +117,7 @@ class AlterCleanup(Operation):
     def observe(cls, actions: Sequence["AlterCleanup"], context: RunContext) -> Observation:
         gateway: Any = context.gateway
         topics = gateway.read_cleanup([action.topic for action in actions])
-        read_at_ms = context.clock()
-        snapshot = ClusterSnapshot(
-            cluster_id="", observed_at_ms=read_at_ms, brokers=(), topics=topics, groups={}, partitions={}
-        )
-        return Observation(snapshot=snapshot, read_at_ms=read_at_ms)
+        return Observation(observed_at_ms=context.clock(), topics=topics)
 
     @classmethod
     def call_gateway(cls, actions: Sequence["AlterCleanup"], gateway: Any) -> Mapping[str, ItemResult]:
@@ -129,7 +125,7 @@ class AlterCleanup(Operation):
         return results
 
     def effect(self, observation: Observation) -> Effect:
-        facts = observation.snapshot.topics.get(self.topic)
+        facts = observation.topics.get(self.topic)
         if facts is None:
             return Effect(None, "the topic is gone")
         missing = "the configuration shows another policy"

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka import ConsumerGroupState
@@ -38,7 +39,6 @@ from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
-from reconciler.model.snapshot import ClusterSnapshot, Lookups
 from reconciler.plan import plan_file, recheck
 from reconciler.run import Run
 from reconciler.scan import scan
@@ -149,10 +149,7 @@ class _Driver:
             progress=lambda *_step: None,
         )
 
-        def decide(snapshot: ClusterSnapshot) -> tuple[recheck.Recheck, Lookups]:
-            checked = recheck.recheck(plan, manifests, snapshot)
-            return checked, checked.asked
-
+        decide = partial(recheck.recheck, plan, manifests)
         return pipeline.decide_with_lookups(session, snapshot, decide, lambda *_step: None)[0]
 
     def send(self, actions: Sequence[Action], digest: str, stop: Callable[[], bool]) -> Iterator[Outcome]:

@@ -40,12 +40,10 @@ def test_a_group_is_behind_by_records_only(log: Log, position: int, last: int, c
         return
     assert isinstance(decision, DeleteRecords), decision
     assert decision.before_offset == (behind[0].offset if behind else target)
-    seen = Observation.before_request(
-        read_at_ms=NOW_MS, partitions={facts.partition: replace(facts, readers_below=facts.high_watermark)}
-    )
+    seen = Observation(observed_at_ms=NOW_MS, partitions={facts.partition: facts})
     assert decision.recheck(seen) is None
-    moved_back = replace(facts, readers=(reader("billing", max(0, position - 1)),), readers_below=facts.high_watermark)
-    failure = decision.recheck(Observation.before_request(read_at_ms=NOW_MS, partitions={facts.partition: moved_back}))
+    moved_back = replace(facts, readers=(reader("billing", max(0, position - 1)),))
+    failure = decision.recheck(Observation(observed_at_ms=NOW_MS, partitions={facts.partition: moved_back}))
     if log.records(max(position - 1, log.log_start), decision.before_offset):
         assert failure is not None
 

@@ -6,7 +6,7 @@ The request goes to the partition's leader, and only the log start offset proves
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
@@ -16,7 +16,7 @@ from reconciler.operations.attempt import Attempt, StepResult
 from reconciler.operations.delete_records.rule import DeletionRule
 from reconciler.operations.delete_records.texts import DeletionTexts
 from reconciler.operations.error_meanings import ErrorMeaning, ErrorTable, Response, ResponseAction, Right
-from reconciler.operations.observation import Observation
+from reconciler.operations.observation import Observation, present
 from reconciler.operations.sendable import Effect, RunContext
 from reconciler.text.escape import quoted
 
@@ -56,7 +56,7 @@ class DeleteRecords(DeletionRule, DeletionTexts):
             "before_offset": self.before_offset,
         }
 
-    def batch_key(self, attempt: Attempt[Any]) -> int:
+    def batch_key(self, attempt: Attempt) -> int:
         """Return the partition's leader, as last read."""
         return self.seen.leader if attempt.broker is None else attempt.broker
 
@@ -75,16 +75,11 @@ class DeleteRecords(DeletionRule, DeletionTexts):
         positions = context.gateway.read_positions(requested)
         # After the positions: a commit above an end that was read before it would seem to be none of this log.
         partitions = context.gateway.read_partitions([action.partition for action in actions], offsets=True)
-        return Observation.before_request(
-            read_at_ms=read_at_ms,
+        return Observation(
+            observed_at_ms=read_at_ms,
             partitions={
-                partition: facts
-                and replace(
-                    facts,
-                    readers=_readers(facts, consumers, positions),
-                    readers_below=facts.high_watermark,
-                )
-                for partition, facts in partitions.items()
+                partition: replace(facts, readers=_readers(facts, consumers, positions))
+                for partition, facts in present(partitions).items()
             },
             groups=consumers.groups,
             groups_incomplete=consumers.incomplete,
@@ -92,8 +87,8 @@ class DeleteRecords(DeletionRule, DeletionTexts):
             removed_groups=_still_removed(context.removed_groups, consumers, positions),
         )
 
-    def prepare(self, attempt: Attempt[Any], observation: Observation) -> Attempt[Any]:
-        facts = observation.snapshot.partitions[self.partition]
+    def prepare(self, attempt: Attempt, observation: Observation) -> Attempt:
+        facts = observation.partitions[self.partition]
         assert isinstance(facts.log_start, int)
         assert isinstance(facts.leader, int)
         start = facts.log_start if attempt.start is None else min(facts.log_start, attempt.start)
@@ -108,10 +103,10 @@ class DeleteRecords(DeletionRule, DeletionTexts):
         cls, actions: Sequence[DeletionRule], _responses: Mapping[TopicPartition, Response], context: RunContext
     ) -> Observation:
         partitions = context.gateway.read_partitions([action.partition for action in actions], offsets=True)
-        return Observation.before_request(read_at_ms=context.clock(), partitions=partitions)
+        return Observation(observed_at_ms=context.clock(), partitions=present(partitions))
 
     def effect(self, observation: Observation) -> Effect:
-        facts = observation.snapshot.partitions.get(self.partition)
+        facts = observation.partitions.get(self.partition)
         if facts is None:
             return Effect("gone", "the partition is gone")
         if isinstance(facts.log_start, Unknown):
@@ -119,7 +114,7 @@ class DeleteRecords(DeletionRule, DeletionTexts):
         missing = f"the log start is {facts.log_start}, the target {self.before_offset}"
         return Effect(f"log start {facts.log_start}", missing if facts.log_start < self.before_offset else None)
 
-    def verify(self, attempt: Attempt[Any], response: Response, observation: Observation) -> StepResult:
+    def verify(self, attempt: Attempt, response: Response, observation: Observation) -> StepResult:
         """Only the log start offset proves anything; an answer that contradicts it is read back again.
 
         Source: a broker answers NONE once the low watermark, the lowest log start of the leader, its
@@ -128,7 +123,7 @@ class DeleteRecords(DeletionRule, DeletionTexts):
         of the deletion, other errors -1, and the client library hands on neither. So with NONE a lower one
         is not proof for all replicas, and one above the log start is that of another log.
         """
-        facts = observation.snapshot.partitions.get(self.partition)
+        facts = observation.partitions.get(self.partition)
         if facts is None or (isinstance(facts.topic_id, str) and facts.topic_id != self.seen.topic_id):
             # Which of the two topics the request met is not known any more.
             detail = "the topic was deleted while the request was under way"
@@ -146,15 +141,15 @@ class DeleteRecords(DeletionRule, DeletionTexts):
             response = replace(response, no_effect=True)
         return super().verify(attempt, response, observation)
 
-    def reached(self, attempt: Attempt[Any], observation: Observation) -> Outcome:
+    def reached(self, attempt: Attempt, observation: Observation) -> Outcome:
         outcome = super().reached(attempt, observation)
         disagreement = self._disagreement(attempt, observation)
         return outcome if disagreement is None else replace(outcome, detail=f"{outcome.detail}; {disagreement}")
 
-    def _disagreement(self, attempt: Attempt[Any], observation: Observation) -> str | None:
+    def _disagreement(self, attempt: Attempt, observation: Observation) -> str | None:
         """Return how the newest low watermark disagrees with target or log start; None: not at all."""
         low_watermark = None if attempt.last is None else attempt.last.low_watermark
-        log_start = observation.snapshot.partitions[self.partition].log_start
+        log_start = observation.partitions[self.partition].log_start
         if low_watermark is None:
             return None
         if low_watermark < self.before_offset:

@@ -127,15 +127,13 @@ class DeletionRule(Deletion):
         if (blind_spot := unknown.of(self.partition.topic)) is not None:
             raise blind_spot.with_traceback(None)  # raised for many partitions
         readers = known(facts.readers, "the consumers of", self.partition)
-        if isinstance(facts.readers_below, Unknown) or facts.readers_below < self.before_offset:
-            raise RecheckFailure(Status.FAILED, f"consumers were not looked for up to {self.before_offset}")
         by_group = {reader.group: reader for reader in readers}
         target = f"below the target {self.before_offset}"
         for group in self.guard.named:
             position = verified_offset(group, by_group.get(group), facts, self.seen.topic_id, high_watermark)
             _check_position(group, position, self.before_offset, target)
         if self.guard.consumers is not LagPolicy.IGNORE:
-            for reader in external_positions(observation.snapshot, self.partition, log_start, high_watermark):
+            for reader in external_positions(observation, self.partition, log_start, high_watermark):
                 if reader.committed < self.before_offset - self.empty_tail:
                     raise RecheckFailure(Status.STALE, f"{reader.group} is at {reader.committed}, {target}")
         accepted = {reader.group: reader.committed for reader in self.guard.accepted}

@@ -106,7 +106,7 @@ def policies_of(manifests: ClusterManifests) -> str:
 
 
 def protected(manifests: ClusterManifests) -> str:
-    return ",".join(selector.text for selector in manifests.cluster.protection.topics)
+    return ",".join(selector.text for selector in manifests.cluster.spec.protect.topics or ())
 
 
 def nothing() -> None:

@@ -161,7 +161,7 @@ def test_the_lower_of_both_targets_is_sent_under_the_conditions_of_the_review(
     assert (action.before_offset, action.guard, result.outcomes) == (target, reviewed.guard, ())
     assert (action.seen.log_start, action.seen.high_watermark) == (0, 100)
     partitions = {fact.partition: fact for fact in facts if isinstance(fact, PartitionFacts)}
-    failure = action.recheck(Observation.before_request(read_at_ms=LATER_MS, partitions=partitions))
+    failure = action.recheck(Observation(observed_at_ms=LATER_MS, partitions=partitions))
     assert (f"{failure.status}: {failure.detail}" if failure else "") == last_look
 
 

@@ -8,7 +8,6 @@ import pytest
 from reconciler.model.plan import Blocked, Satisfied, Undecided, Waiting
 from reconciler.model.snapshot import Cause, LookupKind, PartitionFacts, RecordLookup, RecordStamp, Unknown
 from reconciler.operations.delete_records import DeleteRecords
-from reconciler.plan.planner import asked_lookups
 from reconciler.text.formatting import format_instant
 from tests.strategies.facts import (
     DAY,
@@ -114,7 +113,7 @@ def test_what_is_not_looked_up_is_asked_once_and_blocks_until_then() -> None:
     (decision,) = plan.decisions
     assert isinstance(decision, Undecided)
     assert decision.unread
-    assert asked_lookups(plan.decisions) == {decision.partition: (FIRST, LAST)}
+    assert plan.asked == {decision.partition: (FIRST, LAST)}
 
 
 def test_a_lag_that_could_not_be_looked_up_stays_a_lag() -> None:
