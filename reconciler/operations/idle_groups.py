@@ -24,6 +24,7 @@ END_TRANSACTION = (
     "wait for the end of the transaction; kafka-transactions.sh find-hanging --topic __consumer_offsets shows one that "
     "hangs, and abort ends it; or name the group in exceptGroups"
 )
+_CATCH_UP = "let it catch up"
 UNREAD = GroupType.HIDDEN, GroupState.UNKNOWN
 """Type and state in the observation of a group that could not be read."""
 _GAPS = 4
@@ -134,21 +135,25 @@ def standalone_doubt(facts: GroupFacts | None) -> tuple[str, str] | None:
     return f"{why}, and commits nothing while its topics are quiet", "ask its owner"
 
 
-def state_elsewhere(group: str, type_: GroupType | Unknown, topic: str | None) -> tuple[str, str] | None:
+def state_elsewhere(group: str, facts: GroupFacts | None, topic: str | None) -> tuple[str, str] | None:
     """Return whose group it is and what to do there, where another system holds the rest of the state.
 
-    `topic`: its entry of `topics_of_streams`. None: no such system is known.
+    A reset or a deletion is for what has stopped: one with members has to catch up. `topic`: its entry of
+    `topics_of_streams`. None: no such system is known.
     """
-    if topic is not None or type_ is GroupType.STREAMS:
+    has_stopped = facts is not None and facts.state is GroupState.EMPTY
+    if topic is not None or (facts is not None and facts.type is GroupType.STREAMS):
         owns = f", which has the topic {topic}" if topic is not None else ""
         return (
             f"it is the group of a Kafka Streams application{owns}",
-            f"reset the application with kafka-streams-application-reset.sh --application-id {quoted(group)}",
+            f"reset the application with kafka-streams-application-reset.sh --application-id {quoted(group)}"
+            if has_stopped
+            else _CATCH_UP,
         )
     if group.startswith(_CONNECTOR) and group != _CONNECTOR:
         connector = group.removeprefix(_CONNECTOR)
         return (
             "it has the name of a Kafka Connect sink connector's group, and a stopped connector keeps its offsets on purpose",
-            f"resume or delete the connector {quoted(connector)} with Connect's REST API",
+            f"resume or delete the connector {quoted(connector)} with Connect's REST API" if has_stopped else _CATCH_UP,
         )
     return None

@@ -112,10 +112,7 @@ class FloorConsumers:
             return transaction, END_TRANSACTION
         groups, topics = self.snapshot.groups, self.streams
         facts = {reader.group: groups.get(reader.group) for reader in lagging}
-        kept = {
-            group: state_elsewhere(group, NOT_ASKED if of_group is None else of_group.type, topics.get(group))
-            for group, of_group in facts.items()
-        }
+        kept = {group: state_elsewhere(group, of_group, topics.get(group)) for group, of_group in facts.items()}
         if (elsewhere := kept[lagging[0].group]) is not None:
             return f"; {elsewhere[0]}", f"{elsewhere[1]}, {clamp}or name it in exceptGroups"
         are_groups = all(reader.written_at_ms is None for reader in lagging)

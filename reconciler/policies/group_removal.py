@@ -140,5 +140,5 @@ class GroupRemoval(Policy):
                 newest_record=newest_record,
                 observations=observations,
             ),
-            caveat="; ".join(state_elsewhere(group, type_, topic) or standalone_doubt(facts) or ()),
+            caveat="; ".join(state_elsewhere(group, facts, topic) or standalone_doubt(facts) or ()),
         )

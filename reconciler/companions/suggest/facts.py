@@ -10,7 +10,7 @@ from typing import Any
 from reconciler.model.block_reason import BlockReason, known
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ExternalReaderRequest
-from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, ConsumerPosition, GroupState, PartitionFacts, Unknown
+from reconciler.model.snapshot import ClusterSnapshot, ConsumerPosition, GroupState, PartitionFacts, Unknown
 from reconciler.operations import consumers
 from reconciler.operations.idle_groups import state_elsewhere, topics_of_streams
 from reconciler.operations.touchable import check_records_deletable
@@ -67,9 +67,7 @@ class ClusterFacts:
 
     def state_elsewhere(self, group: str) -> tuple[str, ...]:
         """Return whose group it is and what to do there, where another system holds the rest of its state."""
-        facts = self.snapshot.groups.get(group)
-        type_ = NOT_ASKED if facts is None else facts.type
-        return state_elsewhere(group, type_, self._streams.get(group)) or ()
+        return state_elsewhere(group, self.snapshot.groups.get(group), self._streams.get(group)) or ()
 
     @cached_property
     def unknown_consumers(self) -> str | None:

@@ -810,9 +810,18 @@ def test_idle_is_not_dead_and_has_its_own_next_step(name: str, more: tuple[Any, 
 
 @pytest.mark.parametrize("state", [GroupState.STABLE, GroupState.PREPARING_REBALANCE, LOST])
 def test_a_group_with_members_is_never_proposed_for_removal(state: GroupState | Unknown) -> None:
-    """The plan said `removing "billing" would unblock 1 partition` of a group in use."""
-    facts = old(readers=(reader("billing", 10),)), group("billing", state=state)
-    assert "remove" not in blocked(LAST, *facts).next_step
+    """The plan said `removing "billing" would unblock 1 partition` of a group in use.
+
+    It also said to reset a Streams application that runs, and to delete a connector that works.
+    """
+    for name, type_ in (
+        ("billing", GroupType.CLASSIC),
+        ("app", GroupType.STREAMS),
+        ("connect-lake", GroupType.CLASSIC),
+    ):
+        facts = old(readers=(reader(name, 10),)), group(name, state=state, type=type_)
+        next_step = blocked(LAST, *facts).next_step
+        assert next_step == "let it catch up, say consumers: clamp, or name it in exceptGroups"
 
 
 def test_explain_says_why_a_partition_is_in_sync() -> None:
