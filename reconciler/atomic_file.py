@@ -1,6 +1,8 @@
 """Writes a file completely or not at all."""
 
+import errno
 import os
+import shutil
 import stat
 import tempfile
 from collections.abc import Iterable
@@ -15,6 +17,8 @@ def write_file(path: Path, pieces: Iterable[str], *, mode: int) -> None:
 def write_bytes(path: Path, pieces: Iterable[bytes], *, mode: int | None) -> None:
     """Write and flush bytes. A link stays one; pipes and devices are written to.
 
+    A file that is mounted by itself, as containers have, or in a folder that takes no other, is overwritten
+    once all is written elsewhere.
     `mode`: None leaves that of an earlier file, and a new one has that of `open`. Raises OSError, also
     for a pipe that nothing reads.
     """
@@ -28,7 +32,12 @@ def write_bytes(path: Path, pieces: Iterable[bytes], *, mode: int | None) -> Non
     if mode is None:
         os.umask(mask := os.umask(0o077))
         mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~mask
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES) or not os.access(path, os.W_OK):
+            raise
+        descriptor, name = tempfile.mkstemp()
     draft = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as stream:
@@ -36,7 +45,13 @@ def write_bytes(path: Path, pieces: Iterable[bytes], *, mode: int | None) -> Non
             stream.flush()
             os.fsync(stream.fileno())
         draft.chmod(mode)
-        draft.replace(path)
+        try:
+            draft.replace(path)
+        except OSError as error:
+            if error.errno not in (errno.EBUSY, errno.EXDEV):
+                raise
+            shutil.copy(draft, path)
+            draft.unlink()
     except BaseException:
         draft.unlink(missing_ok=True)
         raise

@@ -11,7 +11,7 @@ from pathlib import Path
 from reconciler.clock import wall_clock_ms
 from reconciler.errors import JournalUnavailable, Refused, WrongCluster
 from reconciler.external.read import read_positions
-from reconciler.journal.file import JournalFile
+from reconciler.journal.file import FOLDER, JournalFile
 from reconciler.journal.journal import ActionJournal, whoami
 from reconciler.journal.release import ci_run
 from reconciler.kafka.gateway import KafkaGateway
@@ -94,7 +94,7 @@ class Run(AbstractContextManager["Run"]):
         topic = cluster.spec.journal.topic
         # A link to the manifest would give the same cluster a second journal, and a second clock of `every`.
         folder = (manifest.resolve() if manifest.is_symlink() else manifest).parent
-        path = Path(".reconciler") / f"{cluster.metadata.name}.jsonl"
+        path = Path(FOLDER) / f"{cluster.metadata.name}.jsonl"
         if not topic and path.exists() and not (folder / path).exists():
             raise JournalUnavailable(
                 f"the journal {path} is in the working directory, and a journal belongs to its manifests: "

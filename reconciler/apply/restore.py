@@ -33,7 +33,7 @@ class Removal:
 
     `address`: of the action that removed it, which names the group. `plan_digest`: of its plan. `source`: for people.
     `cluster_id` None: a journal does not name it; topic ids tell clusters apart, too. `total`: how many
-    offsets the removal took, where the journal holds them in several entries.
+    offsets the removal took, where the journal holds them in several entries. `at_ms`: of its last intent.
     """
 
     address: Address
@@ -42,6 +42,7 @@ class Removal:
     source: str
     cluster_id: str | None = None
     total: int | None = None
+    at_ms: int = 0
 
     @property
     def group(self) -> str:
@@ -97,6 +98,12 @@ def find_removal(text: str, group: str, *, name: str) -> Removal:
             f"{name} holds no offsets of group {quoted(group)}, but those of {number}{hint}; "
             "`reconciler journal -o json` prints those of a run that was killed, too"
         )
+    if later := next((removal for removal in same if removal.at_ms > same[-1].at_ms), None):
+        raise PlanUnusable(
+            f"{name} holds {same[-1].source}, after {later.source}: which of them removed group {quoted(group)} last is not "
+            "known: nothing was done; join the journals in the order of their times, or pass `reconciler journal --run ID "
+            "-o json` of one run"
+        )
     if not same[-1].offsets:
         raise PlanUnusable(
             f"group {quoted(group)} had no committed offset when it was removed: there is nothing to restore"
@@ -150,6 +157,7 @@ def _of_journal(text: str) -> Iterator[Removal]:
                 plan_digest=entry.plan_digest,
                 source=f"the intent of run {entry.run_id} in the journal, {format_time(entry.at_ms)}",
                 total=entry.removed_offsets_total,
+                at_ms=entry.at_ms,
             )
     yield from removals.values()
 

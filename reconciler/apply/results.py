@@ -1,5 +1,6 @@
 """Writes results.json, what became of each action, and chooses the exit code that sums it up."""
 
+import errno
 import fcntl
 import json
 import os
@@ -149,6 +150,19 @@ def read_earlier(path: Path, plan_digest: str) -> list[ResultRow]:
     if header is not None and is_newer(header.format_version, FORMAT_VERSION):
         raise _unusable(path, f"has format {header.format_version}, this program writes {FORMAT_VERSION}")
     return rows
+
+
+def place_of_undo(path: Path) -> Path | None:
+    """Return where results are moved to that hold offsets of removed groups; None: they hold none.
+
+    Raises OSError for results that cannot be read.
+    """
+    try:
+        header, rows = parse(path.read_text(encoding="utf-8-sig"))
+        place = path.with_name(f"{path.stem}-{header.run_id}{path.suffix}")
+    except ValueError as error:
+        raise FileExistsError(errno.EEXIST, f"it has results that cannot be read: {error_reason(error)}") from None
+    return place if any(row.removed_offsets for row in rows) else None
 
 
 def _unusable(path: Path, reason: str) -> UsageError:

@@ -19,7 +19,7 @@ from reconciler.cli.progress import ProgressBar, ProgressDisplay, StepLines, hid
 from reconciler.cli.settings import Settings
 from reconciler.errors import ExitCode, OutputUnwritten, ReconcilerError, Refused, UsageError
 from reconciler.report.annotations import write_annotations
-from reconciler.report.document import RESULTS, Document, Format, Kind, Rendered, StepOutputs, View
+from reconciler.report.document import JOURNAL, RESULTS, Document, Format, Kind, Rendered, StepOutputs, View
 from reconciler.report.markdown import write_pages
 from reconciler.report.tree import NO_PAGES, Report
 from reconciler.text.escape import escape_text, quoted
@@ -192,7 +192,8 @@ def write_files(settings: Settings, document: Document) -> None:
         if output in document.kind.formats:
             try:
                 with write_errors(f"--output-file {path}"):
-                    _check_no_manifest(path)
+                    _check_replaceable(path, document.kind)
+                    _set_results_aside(path)
                     lines = texts(_render(settings, document, output), color=False)
                     write_bytes(path, (line.encode() for line in lines), mode=None)
             except OutputUnwritten as error:
@@ -295,7 +296,7 @@ def prepare(settings: Settings, kind: Kind, *files: Path | None) -> None:
             present = next(place for place in (path, *path.parents) if place.exists())
             if present != path and not present.is_dir():
                 raise NotADirectoryError(errno.ENOTDIR, f"{present} is not a folder")
-            _check_no_manifest(path)
+            _check_replaceable(path, kind)
             if kind != RESULTS and read_kind(path) == "Results":
                 raise FileExistsError(errno.EEXIST, "it has results, with which restore-group writes offsets back")
             if path.is_dir():
@@ -306,12 +307,26 @@ def prepare(settings: Settings, kind: Kind, *files: Path | None) -> None:
             raise UsageError(f"{path} cannot be written: {error.strerror or error}; nothing was done") from error
 
 
-def _check_no_manifest(path: Path) -> None:
-    """Raise FileExistsError for a file that ends like a manifest: no output replaces one."""
+def _check_replaceable(path: Path, kind: Kind) -> None:
+    """Raise FileExistsError for a manifest and for the journal, which no output replaces, but an export of it."""
+    from reconciler.codec import read_kind
+    from reconciler.journal.file import FOLDER
     from reconciler.manifest.files import SUFFIXES  # what validates manifests, which `help` does without
 
     if path.suffix.lower() in SUFFIXES and path.is_file():
         raise FileExistsError(errno.EEXIST, "it ends like a manifest, and would be replaced")
+    if read_kind(path) == "Journal" and (kind != JOURNAL or path.resolve().parent.name == FOLDER):
+        raise FileExistsError(errno.EEXIST, "it is a journal, whose entries would be lost")
+
+
+def _set_results_aside(path: Path) -> None:
+    """Rename results that hold offsets of removed groups by their run, so that the next document replaces none."""
+    from reconciler.apply import results
+    from reconciler.codec import read_kind
+
+    if read_kind(path) == "Results" and (place := results.place_of_undo(path.resolve())):
+        path.resolve().rename(place)
+        print_stderr(f"{path} has offsets of removed groups, which are now in {place}")
 
 
 @contextmanager

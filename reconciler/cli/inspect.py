@@ -20,7 +20,7 @@ from reconciler.cli.settings import SPARK, Settings, accepts_settings, parse_dur
 from reconciler.cli.validate import show_clusters
 from reconciler.clock import wall_clock_ms
 from reconciler.doctor import ClusterCheck, check_cluster, doctor_report
-from reconciler.errors import ExitCode, ScanFailed, UsageError, WrongCluster
+from reconciler.errors import ExitCode, OutputUnwritten, ScanFailed, UsageError, WrongCluster
 from reconciler.kafka.permissions import Role
 from reconciler.model.snapshot import GroupState, Unknown
 from reconciler.plan import drift as drift_reports
@@ -168,6 +168,11 @@ def drift(
     With -q, nothing is printed for a cluster in sync.
     """
     console.prepare(settings, DRIFT, metrics)
+    if metrics and metrics.is_file() and "reconciler_runs_total" in metrics.read_text(errors="replace"):
+        raise UsageError(
+            f"--metrics {metrics} has the counters of apply, converge or watch, which drift would replace: nothing was "
+            "done; name a file of its own"
+        )
     previous_reports = _read(previous)
     reports: list[DriftReport] = []
     codes: set[int] = set()
@@ -192,10 +197,11 @@ def drift(
     document = drift_document(reports, paths=paths or (), quiet=settings.quiet, dated=previous is not None)
     try:
         console.emit(settings, document)
+    except OutputUnwritten as error:  # the code of what was found comes before it
+        console.print_exception(error)
+        codes.add(error.exit_code)
     finally:  # an alert on the metrics must not depend on the report
-        if metrics:
-            with console.write_errors(f"--metrics {metrics}"):
-                drift_metrics(reports, dated=previous is not None).write(metrics)
+        common.write_metrics(drift_metrics(reports, dated=previous is not None), metrics, codes)
     if wrong_cluster:
         return WrongCluster.exit_code
     return drift_reports.exit_code(reports) or common.worst_exit_code(codes)  # of a cluster without a report

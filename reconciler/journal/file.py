@@ -15,6 +15,8 @@ from threading import Lock
 from reconciler.errors import JournalUnavailable
 from reconciler.journal.journal import Line
 
+FOLDER = ".reconciler"
+"""The folder of journal files, beside the manifest of their cluster."""
 _TAIL_BYTES = 64 * 1024
 _BLOCK_BYTES = 1024 * 1024
 _TIME = re.compile(rb'^\{"v":\d+,"at_ms":(\d{1,18}),', re.MULTILINE)

@@ -404,6 +404,13 @@ def test_the_newest_removal_of_a_journal_counts(entries: list[JournalEntry], off
     assert [(commit.partition, commit.offset) for commit in commits] == offsets
 
 
+def test_journals_that_were_joined_in_the_wrong_order_are_refused() -> None:
+    """The offsets of the older removal were written: a group that had gone back would have skipped records."""
+    text = "".join(f"{dump(line)}\n" for line in (entry("b", 2, 6), entry("a", 1, 90)))
+    with pytest.raises(PlanUnusable, match=r"of run a .* after .* of run b .*nothing was done; join .*--run ID"):
+        find_removal(text, GROUP, name="journal.jsonl")
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

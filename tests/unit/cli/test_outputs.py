@@ -20,9 +20,11 @@ from reconciler.cli.apply import show_applied
 from reconciler.cli.settings import OutputFile, Settings
 from reconciler.errors import ClusterUnreachable, ExitCode, OutputUnwritten, Refused, UsageError, WrongCluster
 from reconciler.model.outcome import Outcome, Status
+from reconciler.model.snapshot import CommittedOffset
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.plan import plan_file
-from reconciler.report.document import RESULTS, Format
+from reconciler.report.document import JOURNAL, RESULTS, Document, Format
+from reconciler.report.metrics import Metrics
 from reconciler.report.results import results_document
 from tests import rendering
 from tests.command import environment
@@ -116,6 +118,68 @@ def test_an_output_of_another_command_never_replaces_results(
     assert run([verb, str(folder), "--cluster", "one", option, value]) == ExitCode.USAGE
     assert path.read_bytes() == before
     assert ": ;" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", ["plan --output-file", "drift --metrics", "validate --output-file"])
+def test_no_output_replaces_the_journal(words: str, folder: Path) -> None:
+    """Each command once replaced it: with it, the offsets of every removed group and the release were gone."""
+    path = folder / ".reconciler" / "one.jsonl"
+    path.parent.mkdir()
+    path.write_text('{"v":3,"at_ms":1,\n')
+    verb, option = words.split()
+    value = f"json={path}" if option == "--output-file" else str(path)
+    assert run([verb, str(folder), "--cluster", "one", option, value]) != ExitCode.DONE
+    assert path.read_text() == '{"v":3,"at_ms":1,\n'
+    export = [OutputFile(Format.JSON, folder / "journal.jsonl")]
+    for text in ('{"v":2,', '{"v":2,"at_ms":1,'):
+        console.write_files(
+            Settings(output_file=export), Document(kind=JOURNAL, writers={"json": lambda text=text: text})
+        )
+    assert export[0].path.read_text() == text, "an export of the journal is replaced by the next one"
+
+
+def test_documents_move_results_with_removed_groups_aside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The plan of the next `converge` replaced the results of the one that had removed a group."""
+    path, offsets = tmp_path / "out.json", (CommittedOffset(topic="orders", topic_id="id", partition=0, offset=5),)
+    gone = Outcome(action=removal(), status=Status.APPLIED, detail="gone", removed_offsets=offsets)
+    results.write(path, [gone], HEADER)
+    before, settings = path.read_text(), Settings(output_file=[OutputFile(Format.JSON, path)])
+    for _round in range(2):
+        console.write_files(settings, results_document(HEADER, [], lambda: ["next"]))
+    assert path.read_text() == "next"
+    assert (tmp_path / f"out-{HEADER.run_id}.json").read_text() == before
+    assert f"now in {tmp_path / f'out-{HEADER.run_id}.json'}" in capsys.readouterr().err
+
+
+def test_drift_leaves_the_counters_of_runs_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They began again at 0, and `increase` over them hid what had been removed."""
+    metrics = Metrics()
+    with metrics.measure("converge", "one"):
+        pass
+    metrics.write(path := folder / "m.prom")
+    before = path.read_bytes()
+    assert run(["drift", str(folder), "--cluster", "one", "--metrics", str(path)]) == ExitCode.USAGE
+    assert "counters of apply, converge or watch" in capsys.readouterr().err
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_is_mounted_by_itself_is_written(tmp_path: Path) -> None:
+    """Containers mount single files, which nothing can be renamed to: the results of a run were lost."""
+    (tmp_path / "host").write_text("before")
+    (tmp_path / "folder").mkdir()
+    (mounted := tmp_path / "folder" / "results.json").touch()
+    write = "import sys; from pathlib import Path; from reconciler.atomic_file import write_file\n"
+    write += "write_file(Path(sys.argv[1]), iter(['af', 'ter']), mode=0o644)"
+    script = 'mount --bind host "$1" && "$2" -c "$3" "$1" && mount --bind folder folder'
+    script += ' && mount -o remount,bind,ro folder && mount --bind host "$1" && "$2" -c "$3" "$1"'
+    unshare = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, "sh"]
+    words = [*unshare, mounted, sys.executable, write]
+    ended = subprocess.run(words, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    if "unshare" in ended.stderr or "permission denied" in ended.stderr:
+        pytest.skip(f"this machine gives no mounts to tests: {ended.stderr}")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert (tmp_path / "host").read_text() == "after"
+    assert list(mounted.parent.iterdir()) == [mounted]
 
 
 def test_an_output_file_is_whole_or_the_earlier_one(tmp_path: Path) -> None:
@@ -212,7 +276,7 @@ def test_drift_distinguishes_a_wrong_from_an_unavailable_cluster(
 def test_drift_says_what_it_found_where_one_output_cannot_be_written(
     option: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A full disk below the report took the metrics away, and what a person would have read."""
+    """A full disk below the report took the metrics away, what a person would have read, and then exit code 2."""
     words = {"--metrics": folder / "metrics.txt", "--output-file": f"json={folder / 'drift.json'}"}
 
     def planned(run: object) -> object:
@@ -223,7 +287,7 @@ def test_drift_says_what_it_found_where_one_output_cannot_be_written(
     pages = [folder / "first.md", folder / "last.md"]
     first, last = (("--output-file", f"md={page}") for page in pages)
     arguments = [str(word) for pair in words.items() for word in pair]
-    assert run(["drift", str(folder), "--cluster", "one", *first, *arguments, *last]) == ExitCode.ERROR
+    assert run(["drift", str(folder), "--cluster", "one", *first, *arguments, *last]) == ExitCode.ACTIONS
     captured = capsys.readouterr()
     assert mentions(captured.err, option, "could not be written")
     assert "Drift on" in captured.out
