@@ -1,5 +1,6 @@
 """Plans, outcomes and journal entries of every type, for the tests of reports."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from reconciler.journal.entry import Event, JournalEntry
@@ -237,3 +238,36 @@ def folded_outcomes() -> list[Outcome]:
         detail = f"applied in its own words {number}"
         rows.append(Outcome(action=purge("own", number), status=Status.APPLIED, detail=detail, code="NONE", sends=1))
     return rows
+
+
+PLANS = {
+    "whole": WHOLE,
+    "crowded": CROWDED,
+    "edges": EDGES,
+    "moved": MOVED,
+    "two policies of a partition": MEETING,
+    "calm": CALM,
+    "changed": CHANGED,
+    "one block": ONE,
+    "unreadable": UNREADABLE,
+    "nothing": NOTHING,
+    "causes": CAUSES,
+    "unknown": UNKNOWN,
+}
+OUTCOMES: dict[str, Callable[[], list[Outcome]]] = {
+    "mixed": mixed_outcomes,
+    "crowded": crowded_outcomes,
+    "folded": folded_outcomes,
+    "none": list,
+}
+COMPARISONS = {
+    "whole": (WHOLE, CHANGED),
+    "crowded": (CROWDED, CHANGED),
+    "crowded, back": (CHANGED, CROWDED),
+    "election": (plan(election()), plan(election(unclean=True))),
+    "twenty and twenty-one": (
+        NOTHING,
+        plan(*(purge("twenty", number) for number in range(20)), *(purge("more", number) for number in range(21))),
+    ),
+    "equal": (NOTHING, NOTHING),
+}
