@@ -2,13 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from reconciler.journal.entry import Event, JournalEntry
 from reconciler.model.action import Action, Mode
 from reconciler.model.names import Address, SourceLocation
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import LimitVerdict, PolicyInfo, Skipped, Source, UsedWaiver
-from reconciler.operations.delete_records import LagPolicy, Preconditions
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import AcceptedLag, LagPolicy, Preconditions
 from tests.strategies.examples import NOW_MS, blocked, election, plan, purge, removal, satisfied, waiting
 
 HOUR_MS = 3_600_000
@@ -254,12 +256,52 @@ PLANS = {
     "causes": CAUSES,
     "unknown": UNKNOWN,
 }
+
+
+def outcome_of(number: int = 3, status: Status = Status.APPLIED, **changes: Any) -> Outcome:
+    """Return the outcome of a deletion in orders[number]."""
+    action = purge(partition=number)
+    example = Outcome(action=action, status=status, detail="", sends=1, removed_max=action.records_max)
+    return replace(example, **changes)
+
+
+def cautious(topic: str, number: int) -> Action:
+    return purge(topic, number, caveat='no consumer is known: "consumers: block" guards nobody here')
+
+
+FULL_DISK = "the journal j cannot be written: No space left on device. Next: free disk space"
 OUTCOMES: dict[str, Callable[[], list[Outcome]]] = {
     "mixed": mixed_outcomes,
     "crowded": crowded_outcomes,
     "folded": folded_outcomes,
     "none": list,
+    # As in the plan: 300 topics that no group guards once had 300 lines. What was not sent has no caveat.
+    "one caveat": lambda: [
+        *(outcome_of(action=cautious(*at)) for at in (("orders", 1), ("orders", 2), ("clicks", 3))),
+        outcome_of(status=Status.STALE, action=cautious("orders", 3), sends=0, removed_max=0),
+    ],
+    # A sum over the results of both runs would count them twice.
+    "records that another run counts": lambda: [
+        outcome_of(3, removed_max=1_610),
+        outcome_of(4, removed_max=810, also_counted_by=("b",)),
+    ],
+    # A full disk once stood in a warning and in each item, and the next step said to apply again.
+    "stopped by a full disk": lambda: [
+        *(outcome_of(number, Status.NOT_ATTEMPTED, detail=FULL_DISK, removed_max=0) for number in range(3)),
+        outcome_of(7, Status.NOT_ATTEMPTED, detail="broker 3 is silent", removed_max=0),
+    ],
+    # The details are left out only where they are the operation's usual words.
+    "an unusual success": lambda: [
+        outcome_of(action=removal(), detail="removed; created since", read_back="listed, EMPTY", removed_max=0),
+        outcome_of(action=removal("other"), detail=DeleteGroup.APPLIED, read_back="absent", removed_max=0),
+    ],
 }
+CLICKS = [purge("clicks", number) for number in range(64)]
+EVENTS = [purge(topic, number, policy="events") for topic in "abcdefg" for number in range(12)]
+MANY_GROUPS = [removal(f"old-{number}") for number in range(300)]
+FIFTY = [purge(partition=number) for number in range(50)]
+IGNORING = replace(FIFTY[0].guard, consumers=LagPolicy.IGNORE, accepted=(AcceptedLag("billing", 5),))
+LOWER, HIGHER = (purge(log_start=start) for start in (0, 900))
 COMPARISONS = {
     "whole": (WHOLE, CHANGED),
     "crowded": (CROWDED, CHANGED),
@@ -270,4 +312,91 @@ COMPARISONS = {
         plan(*(purge("twenty", number) for number in range(20)), *(purge("more", number) for number in range(21))),
     ),
     "equal": (NOTHING, NOTHING),
+    "two clusters": (plan(), plan(cluster_id="another")),
+    # One line with the records before and after.
+    "a topic": (plan(*CLICKS), plan(*(replace(action, before_offset=98_214) for action in CLICKS))),
+    # After an apply, 301 lines once said "gone" one by one, and a floor that had become blocked was one of them.
+    "after an apply": (
+        plan(*EVENTS, purge(partition=5), removal(), election()),
+        plan(blocked(), removal("newcomer")),
+    ),
+    # Each of them may lose records.
+    "unclean elections": (plan(), plan(*(election(partition=number, unclean=True) for number in range(7)))),
+    # Two rows, each with the values of its first subject.
+    "another topic id, and another guard": (
+        plan(*FIFTY),
+        plan(
+            *(replace(action, seen=replace(action.seen, topic_id="another")) for action in FIFTY[:25]),
+            *(replace(action, guard=IGNORING) for action in FIFTY[25:]),
+        ),
+    ),
+    # As for `--within`: more records would go, although the target is the same. An offset is not a record.
+    "a lower log start": (plan(HIGHER), plan(LOWER)),
+    "a higher log start": (plan(LOWER), plan(HIGHER)),
+    "a lower log start and target": (plan(HIGHER), plan(replace(LOWER, before_offset=98_000))),
+    "a lower log start of offsets": (
+        plan(replace(HIGHER, may_have_gaps=True)),
+        plan(replace(LOWER, before_offset=98_000, may_have_gaps=True)),
+    ),
+    # Each group was once a line of its own, 301 of one policy. A few have a line each, with their numbers.
+    "many groups": (plan(), plan(*MANY_GROUPS)),
+    "many groups, back": (plan(*MANY_GROUPS), plan()),
+    "few groups": (plan(), plan(*MANY_GROUPS[:5])),
+    "few groups, back": (plan(*MANY_GROUPS[:5]), plan()),
+}
+
+
+def entries_of(policy: str, *statuses: Status | None, run_id: str = "one", digest: str = "d") -> list[JournalEntry]:
+    """Return the entries of one action for each status; None: its intent only."""
+    entries = []
+    for number, status in enumerate(statuses):
+        address = Address("RetentionFloor", policy, "orders", number)
+        intent = JournalEntry(
+            event=Event.INTENT,
+            at_ms=NOW_MS,
+            run_id=run_id,
+            plan_digest=digest,
+            address=address,
+            operation="delete_records",
+            request={},
+        )
+        outcome = replace(intent, event=Event.OUTCOME, status=status, detail="why", code="NONE", removed_max=5)
+        entries += [intent] if status is None else [intent, outcome]
+    return entries
+
+
+def restored(*statuses: Status) -> list[JournalEntry]:
+    """Return the entries of offsets of one restored group, with one status each."""
+    group = {"address": Address("GroupRemoval", "dead", "old-etl"), "operation": "restore_group", "removed_max": None}
+    request = {"group": "old-etl", "topic": "orders"}
+    return [
+        replace(entry, **group, request={**request, "partition": entry.address.partition})  # type: ignore[arg-type]
+        for entry in entries_of("dead", *statuses)
+    ]
+
+
+TWO_RUNS = [
+    entries_of("dead", None, run_id=run_id, digest=f"sha256:{number * 64}")[0]
+    for run_id, number in (("one", "1"), ("two", "2"))
+]
+STOPPED = replace(TWO_RUNS[0], event=Event.OUTCOME, status=Status.NOT_ATTEMPTED, detail="stopped", code="NONE")
+JOURNALS: dict[str, list[JournalEntry]] = {
+    # The command says on stderr that there is no entry.
+    "none": [],
+    # Runs that overlap once looked like one, and each line repeated the run.
+    "two runs that overlap": [*TWO_RUNS, STOPPED],
+    "a restored run": [replace(TWO_RUNS[0], run_id="three", plan_digest=f"restore of sha256:{'3' * 64}")],
+    # 603 lines of one run once had the one that failed somewhere between those that went well.
+    "one failed": [*entries_of("fine", *[Status.APPLIED] * 300), *entries_of("bad", Status.APPLIED, Status.FAILED)],
+    # `1 applied` once stood for all offsets, and hid a failure before it: they share the address of their group.
+    "a restored group": restored(Status.APPLIED, Status.APPLIED),
+    "a group that is not restored": restored(Status.FAILED, Status.APPLIED),
+    # An intent without an outcome is not done: a run that was killed, a retry of one action, two runs of one subject.
+    "killed": entries_of("p", Status.APPLIED, None),
+    "a retry, whose last entry counts": [
+        *entries_of("p", None),
+        *entries_of("p", Status.FAILED),
+        *entries_of("p", Status.APPLIED),
+    ],
+    "two runs of one subject": [*entries_of("p", None), *entries_of("p", Status.APPLIED, run_id="two")],
 }

@@ -22,6 +22,7 @@ from tests.golden.wording import mentions
 from tests.strategies.examples import blocked, plan
 from tests.unit.report.sample_plans import (
     CHANGED,
+    CLICKS,
     COMPARISONS,
     CROWDED,
     EDGES,
@@ -85,7 +86,7 @@ def test_an_explanation_has_the_decision_and_its_numbers(example: Plan) -> None:
     [("five", 5), ("six", 6), ("five/five", 5), ("six/six", 6), ("five/five[0]", 1), ("ten", 10)],
 )
 def test_an_address_of_several_decisions_explains_five_and_counts_the_others(name: str, decisions: int) -> None:
-    """Up to five have no headline and no remainder; more have their counts first."""
+    """Up to five have no headline and no remainder; more have their counts and losses first."""
     lines = plain(render.explain(CROWDED, Address.parse(f"RetentionFloor/{name}"), width=60))
     covered = [str(d.address) for d in CROWDED.decisions if d.address.policy == name.partition("/")[0]][:5]
     heads = [line for line in lines if line.startswith("RetentionFloor/")]
@@ -94,6 +95,8 @@ def test_an_address_of_several_decisions_explains_five_and_counts_the_others(nam
         assert mentions(heads.pop(0), f"RetentionFloor/{name}", str(decisions))
         assert numbers(lines[-1]) == [str(decisions - 5)]
     assert [head.partition(":")[0] for head in heads] == covered[: min(decisions, 5)]
+    head, *_ = plain(render.explain(plan(*CLICKS[:9]), Address.parse("RetentionFloor/clicks-gdpr/clicks")))
+    assert mentions(head, "9", "874,917 records")
 
 
 def test_a_comparison_is_truncated_at_its_limit() -> None:

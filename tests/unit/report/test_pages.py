@@ -24,6 +24,7 @@ from tests.unit.report.sample_plans import (
     CHANGED,
     COMPARISONS,
     HOUR_MS,
+    JOURNALS,
     OUTCOMES,
     PLANS,
     WHOLE,
@@ -86,6 +87,13 @@ def all_drift() -> Iterator[tuple[str, str]]:
         yield f"{name}, Markdown", report.drift_markdown(found)
 
 
+def all_journals() -> Iterator[tuple[str, str]]:
+    for name, entries in JOURNALS.items():
+        yield name, plain(report.journal_text(entries))
+    overlapping = JOURNALS["two runs that overlap"]
+    yield "two runs that overlap, in full", plain(report.journal_text(overlapping, full=True))
+
+
 def titled(pages: Iterable[tuple[str, str]]) -> str:
     return "".join(f"=== {title} ===\n{page}\n" for title, page in pages)
 
@@ -104,6 +112,7 @@ RENDERERS: dict[str, Callable[[], str]] = {
     "journal-full-80.txt": lambda: lines(report.journal_text(journal_entries(), width=80, full=True)),
     "results.txt": lambda: titled(all_results()),
     "comparisons.txt": lambda: titled(all_comparisons()),
+    "journals.txt": lambda: titled(all_journals()),
     "drift.txt": lambda: titled(all_drift()),
 }
 
