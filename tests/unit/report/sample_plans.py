@@ -8,7 +8,7 @@ from reconciler.journal.entry import Event, JournalEntry
 from reconciler.model.action import Action, Mode
 from reconciler.model.names import Address, SourceLocation
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import LimitVerdict, PolicyInfo, Skipped, Source, UsedWaiver
+from reconciler.model.plan import LimitVerdict, Plan, PolicyInfo, Skipped, Source, UsedWaiver
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import AcceptedLag, LagPolicy, Preconditions
 from tests.strategies.examples import NOW_MS, blocked, election, plan, purge, removal, satisfied, waiting
@@ -399,4 +399,94 @@ JOURNALS: dict[str, list[JournalEntry]] = {
         *entries_of("p", Status.APPLIED),
     ],
     "two runs of one subject": [*entries_of("p", None), *entries_of("p", Status.APPLIED, run_id="two")],
+}
+
+
+LIMITS_USED = tuple(
+    LimitVerdict(id=name, limit=limit, observed=observed, passed=True, message="")
+    for name, limit, observed in (
+        ("topics", 50, 10.0),
+        ("recordsPercentPerTopic", 90, 39.04),
+        ("recordsPercent", 50, 12.3),
+        ("groups", 20, 1.0),
+        ("groupsPercent", 50, 25.0),
+        ("elections", 1000, 177.0),
+    )
+)
+HELD = [
+    blocked(f"RetentionFloor/week/{topic}[{number}]", held_by=groups)
+    for topic, number, groups in (
+        ("orders", 0, ("old-etl",)),
+        ("orders", 1, ("old-etl",)),
+        ("clicks", 0, ("old-etl",)),
+        ("clicks", 1, ("billing",)),
+        ("clicks", 2, ("billing", "old-etl")),
+    )
+]
+EXPIRING = replace(
+    WAIVER, limit="recordsPercent", value=100, expires_ms=NOW_MS + 9 * 86_400_000 + 14 * HOUR_MS + 59_000
+)
+TOO_MUCH = [
+    LimitVerdict(id=name, limit=50, observed=96, passed=passed, message=f"{name}: too much", waivers=(EXPIRING,))
+    for name, passed in (("recordsPercent", True), ("topics", False))
+]
+IN_USE = Skipped(address=Address("GroupRemoval", "a", "live"), code="B303", reason="it is in use")
+CLAIMED = "RetentionFloor/orders-gdpr (manifests/orders.yaml:3) and RetentionFloor/a both claim {}"
+LEADERS = [3] * 14 + [4] * 5 + [2] * 5
+BEYOND_LIMIT = LimitVerdict(id="groups", limit=0, observed=1, passed=False, message="groups: 1")
+NEXT, HERE = {"with_next_step": True}, {"with_next_step": True, "paths": ["here"]}
+FULL = {"full": True, "width": 80}
+TEXTS: dict[str, tuple[Plan, dict[str, Any]]] = {
+    # Records that unreadBy answers for do not count towards the limits, so their share is not known.
+    "no share of records that named groups read": (
+        plan(purge(), purge(partition=4, guard=NAMED, consumed_by_named=True), limits=LIMITS_USED),
+        {},
+    ),
+    # On both sides. A removal that is not in the plan is never proposed, as it once was.
+    "a removal and what it unblocks": (plan(removal(), *HELD), {}),
+    "a removal that unblocks nothing": (plan(removal(), blocked()), {}),
+    # The last line is to apply, to save first, or why not.
+    "next: apply": (plan(removal()), {"saved_to": "a plan.json", **NEXT}),
+    "next: save": (plan(removal()), NEXT),
+    "next: save, of a folder": (plan(removal()), HERE),
+    "next: explain": (plan(blocked()), NEXT),
+    "next: explain, of a folder": (plan(blocked()), HERE),
+    "next: nothing of a refused plan": (plan(removal(), limits=(BEYOND_LIMIT,)), NEXT),
+    "next: nothing in sync": (plan(satisfied("LeaderPolicy/all/x[0]")), NEXT),
+    # Moves that are as frequent as each other are in the order of their brokers.
+    "the most frequent move first": (
+        plan(*(election("orders", n, seen=replace(election().seen, leader=of)) for n, of in enumerate(LEADERS))),
+        {},
+    ),
+    # Each of them may lose any number of records.
+    "unclean elections": (plan(*(election("orders", number, unclean=True) for number in range(25))), {}),
+    # Also a plan without changes may be applied.
+    "saved without changes": (plan(), {"saved_to": "plan.json"}),
+    "saved": (plan(removal()), {"saved_to": "plan.json"}),
+    # A reviewer needs the commit.
+    "uncommitted changes": (plan(source=Source(commit="4f2c9aa" * 5, dirty=True)), {}),
+    "no checkout": (plan(source=Source()), {}),
+    # Each waiver is shown once, although several limits may use it, with its remaining time.
+    "a refusal and a waiver": (plan(purge(), limits=tuple(TOO_MUCH)), {}),
+    "skipped": (plan(IN_USE), {}),
+    "skipped, in full": (plan(IN_USE), FULL),
+    # The topic `orders` was once cut out of the policy `orders-gdpr`, and had a line of its own.
+    "topics of one cause": (
+        plan(*(blocked(f"RetentionFloor/a/{t}", code="B105", reason=CLAIMED.format(t)) for t in ("orders", "visits"))),
+        {},
+    ),
+    # One line per policy for the interval, one per reason for a missing replica.
+    "waiting": (
+        plan(
+            *(
+                waiting(f"RetentionFloor/s/t[{n}]", until_ms=NOW_MS + 1000 * (n + 1), reason=f"at {n}")
+                for n in range(3)
+            ),
+            *(waiting(f"LeaderPolicy/all/{t}[0]", until_ms=None, reason="broker 1 is away") for t in "xy"),
+        ),
+        {},
+    ),
+    # Locations are right-aligned if there is room, otherwise on a line of their own.
+    "locations, in full": (plan(removal()), FULL),
+    "a long location, in full": (plan(replace(removal(), declared_at=SourceLocation("a" * 70, 4, 1))), FULL),
 }

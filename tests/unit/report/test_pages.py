@@ -27,6 +27,7 @@ from tests.unit.report.sample_plans import (
     JOURNALS,
     OUTCOMES,
     PLANS,
+    TEXTS,
     WHOLE,
     journal_entries,
     mixed_outcomes,
@@ -62,6 +63,11 @@ def lines(texts: Iterable[Text]) -> str:
 
 def plain(texts: Iterable[Text]) -> str:
     return "".join(f"{line.plain}\n" for line in texts)
+
+
+def all_texts() -> Iterator[tuple[str, str]]:
+    for name, (plan, options) in TEXTS.items():
+        yield name, plain(report.text(plan, **options))
 
 
 def all_results() -> Iterator[tuple[str, str]]:
@@ -110,6 +116,7 @@ RENDERERS: dict[str, Callable[[], str]] = {
     "drift-80.txt": lambda: lines(report.drift_text(drift_report(), width=80)),
     "journal-80.txt": lambda: lines(report.journal_text(journal_entries(), width=80)),
     "journal-full-80.txt": lambda: lines(report.journal_text(journal_entries(), width=80, full=True)),
+    "plans.txt": lambda: titled(all_texts()),
     "results.txt": lambda: titled(all_results()),
     "comparisons.txt": lambda: titled(all_comparisons()),
     "journals.txt": lambda: titled(all_journals()),
