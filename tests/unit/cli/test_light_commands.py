@@ -20,11 +20,15 @@ sys.exit(code)
 """
 HEAVY = {
     "confluent_kafka",
+    "deepdiff",
     "jinja2",
+    "markupsafe",
     "pandas",
     "prometheus_client",
     "pyarrow",
+    "pydantic",
     "pyspark",
+    "reconciler.companions.html.page",
     "reconciler.kafka",
     "reconciler.pipeline",
     "reconciler.scan",
@@ -35,11 +39,16 @@ HEAVY = {
 @pytest.mark.parametrize(
     ("words", "module", "needed"),
     [
-        (f"validate {EXAMPLES}", "validate", set()),
-        (f"clusters {EXAMPLES}", "validate", set()),
-        (f"show {SAVED}", "show", {"rich.console"}),
+        # Each costs more to import than the rest of the start: `--version` once took 1.5 s.
+        ("--version", "app", set()),
+        ("--help", "app", set()),
+        (f"validate {EXAMPLES}", "validate", {"pydantic"}),
+        (f"clusters {EXAMPLES}", "validate", {"pydantic"}),
+        # The template engine of the page costs a tenth of a second.
+        *((f"show {SAVED} -o {output}", "show", {"pydantic", "rich.console"}) for output in ("text", "json")),
+        (f"show {SAVED} -o md", "show", {"pydantic"}),
     ],
-    ids=["validate", "clusters", "show"],
+    ids=["version", "help", "validate", "clusters", "text", "json", "md"],
 )
 def test_commands_without_a_cluster_import_neither_the_client_nor_the_scan(
     words: str, module: str, needed: set[str]

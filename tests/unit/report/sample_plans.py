@@ -1,13 +1,16 @@
 """Plans, outcomes and journal entries of every type, for the tests of reports."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from reconciler.journal.entry import Event, JournalEntry
 from reconciler.model.action import Action, Mode
 from reconciler.model.names import Address, SourceLocation
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import LimitVerdict, PolicyInfo, Skipped, Source, UsedWaiver
-from reconciler.operations.delete_records import LagPolicy, Preconditions
+from reconciler.model.plan import LimitVerdict, Plan, PolicyInfo, Skipped, Source, UsedWaiver
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import AcceptedLag, LagPolicy, Preconditions
 from tests.strategies.examples import NOW_MS, blocked, election, plan, purge, removal, satisfied, waiting
 
 HOUR_MS = 3_600_000
@@ -237,3 +240,253 @@ def folded_outcomes() -> list[Outcome]:
         detail = f"applied in its own words {number}"
         rows.append(Outcome(action=purge("own", number), status=Status.APPLIED, detail=detail, code="NONE", sends=1))
     return rows
+
+
+PLANS = {
+    "whole": WHOLE,
+    "crowded": CROWDED,
+    "edges": EDGES,
+    "moved": MOVED,
+    "two policies of a partition": MEETING,
+    "calm": CALM,
+    "changed": CHANGED,
+    "one block": ONE,
+    "unreadable": UNREADABLE,
+    "nothing": NOTHING,
+    "causes": CAUSES,
+    "unknown": UNKNOWN,
+}
+
+
+def outcome_of(number: int = 3, status: Status = Status.APPLIED, **changes: Any) -> Outcome:
+    """Return the outcome of a deletion in orders[number]."""
+    action = purge(partition=number)
+    example = Outcome(action=action, status=status, detail="", sends=1, removed_max=action.records_max)
+    return replace(example, **changes)
+
+
+def cautious(topic: str, number: int) -> Action:
+    return purge(topic, number, caveat='no consumer is known: "consumers: block" guards nobody here')
+
+
+FULL_DISK = "the journal j cannot be written: No space left on device. Next: free disk space"
+OUTCOMES: dict[str, Callable[[], list[Outcome]]] = {
+    "mixed": mixed_outcomes,
+    "crowded": crowded_outcomes,
+    "folded": folded_outcomes,
+    "none": list,
+    # As in the plan: 300 topics that no group guards once had 300 lines. What was not sent has no caveat.
+    "one caveat": lambda: [
+        *(outcome_of(action=cautious(*at)) for at in (("orders", 1), ("orders", 2), ("clicks", 3))),
+        outcome_of(status=Status.STALE, action=cautious("orders", 3), sends=0, removed_max=0),
+    ],
+    # A sum over the results of both runs would count them twice.
+    "records that another run counts": lambda: [
+        outcome_of(3, removed_max=1_610),
+        outcome_of(4, removed_max=810, also_counted_by=("b",)),
+    ],
+    # A full disk once stood in a warning and in each item, and the next step said to apply again.
+    "stopped by a full disk": lambda: [
+        *(outcome_of(number, Status.NOT_ATTEMPTED, detail=FULL_DISK, removed_max=0) for number in range(3)),
+        outcome_of(7, Status.NOT_ATTEMPTED, detail="broker 3 is silent", removed_max=0),
+    ],
+    # The details are left out only where they are the operation's usual words.
+    "an unusual success": lambda: [
+        outcome_of(action=removal(), detail="removed; created since", read_back="listed, EMPTY", removed_max=0),
+        outcome_of(action=removal("other"), detail=DeleteGroup.APPLIED, read_back="absent", removed_max=0),
+    ],
+}
+CLICKS = [purge("clicks", number) for number in range(64)]
+EVENTS = [purge(topic, number, policy="events") for topic in "abcdefg" for number in range(12)]
+MANY_GROUPS = [removal(f"old-{number}") for number in range(300)]
+FIFTY = [purge(partition=number) for number in range(50)]
+IGNORING = replace(FIFTY[0].guard, consumers=LagPolicy.IGNORE, accepted=(AcceptedLag("billing", 5),))
+LOWER, HIGHER = (purge(log_start=start) for start in (0, 900))
+COMPARISONS = {
+    "whole": (WHOLE, CHANGED),
+    "crowded": (CROWDED, CHANGED),
+    "crowded, back": (CHANGED, CROWDED),
+    "election": (plan(election()), plan(election(unclean=True))),
+    "twenty and twenty-one": (
+        NOTHING,
+        plan(*(purge("twenty", number) for number in range(20)), *(purge("more", number) for number in range(21))),
+    ),
+    "equal": (NOTHING, NOTHING),
+    "two clusters": (plan(), plan(cluster_id="another")),
+    # One line with the records before and after.
+    "a topic": (plan(*CLICKS), plan(*(replace(action, before_offset=98_214) for action in CLICKS))),
+    # After an apply, 301 lines once said "gone" one by one, and a floor that had become blocked was one of them.
+    "after an apply": (
+        plan(*EVENTS, purge(partition=5), removal(), election()),
+        plan(blocked(), removal("newcomer")),
+    ),
+    # Each of them may lose records.
+    "unclean elections": (plan(), plan(*(election(partition=number, unclean=True) for number in range(7)))),
+    # Two rows, each with the values of its first subject.
+    "another topic id, and another guard": (
+        plan(*FIFTY),
+        plan(
+            *(replace(action, seen=replace(action.seen, topic_id="another")) for action in FIFTY[:25]),
+            *(replace(action, guard=IGNORING) for action in FIFTY[25:]),
+        ),
+    ),
+    # As for `--within`: more records would go, although the target is the same. An offset is not a record.
+    "a lower log start": (plan(HIGHER), plan(LOWER)),
+    "a higher log start": (plan(LOWER), plan(HIGHER)),
+    "a lower log start and target": (plan(HIGHER), plan(replace(LOWER, before_offset=98_000))),
+    "a lower log start of offsets": (
+        plan(replace(HIGHER, may_have_gaps=True)),
+        plan(replace(LOWER, before_offset=98_000, may_have_gaps=True)),
+    ),
+    # Each group was once a line of its own, 301 of one policy. A few have a line each, with their numbers.
+    "many groups": (plan(), plan(*MANY_GROUPS)),
+    "many groups, back": (plan(*MANY_GROUPS), plan()),
+    "few groups": (plan(), plan(*MANY_GROUPS[:5])),
+    "few groups, back": (plan(*MANY_GROUPS[:5]), plan()),
+}
+
+
+def entries_of(policy: str, *statuses: Status | None, run_id: str = "one", digest: str = "d") -> list[JournalEntry]:
+    """Return the entries of one action for each status; None: its intent only."""
+    entries = []
+    for number, status in enumerate(statuses):
+        address = Address("RetentionFloor", policy, "orders", number)
+        intent = JournalEntry(
+            event=Event.INTENT,
+            at_ms=NOW_MS,
+            run_id=run_id,
+            plan_digest=digest,
+            address=address,
+            operation="delete_records",
+            request={},
+        )
+        outcome = replace(intent, event=Event.OUTCOME, status=status, detail="why", code="NONE", removed_max=5)
+        entries += [intent] if status is None else [intent, outcome]
+    return entries
+
+
+def restored(*statuses: Status) -> list[JournalEntry]:
+    """Return the entries of offsets of one restored group, with one status each."""
+    group = {"address": Address("GroupRemoval", "dead", "old-etl"), "operation": "restore_group", "removed_max": None}
+    request = {"group": "old-etl", "topic": "orders"}
+    return [
+        replace(entry, **group, request={**request, "partition": entry.address.partition})  # type: ignore[arg-type]
+        for entry in entries_of("dead", *statuses)
+    ]
+
+
+TWO_RUNS = [
+    entries_of("dead", None, run_id=run_id, digest=f"sha256:{number * 64}")[0]
+    for run_id, number in (("one", "1"), ("two", "2"))
+]
+STOPPED = replace(TWO_RUNS[0], event=Event.OUTCOME, status=Status.NOT_ATTEMPTED, detail="stopped", code="NONE")
+JOURNALS: dict[str, list[JournalEntry]] = {
+    # The command says on stderr that there is no entry.
+    "none": [],
+    # Runs that overlap once looked like one, and each line repeated the run.
+    "two runs that overlap": [*TWO_RUNS, STOPPED],
+    "a restored run": [replace(TWO_RUNS[0], run_id="three", plan_digest=f"restore of sha256:{'3' * 64}")],
+    # 603 lines of one run once had the one that failed somewhere between those that went well.
+    "one failed": [*entries_of("fine", *[Status.APPLIED] * 300), *entries_of("bad", Status.APPLIED, Status.FAILED)],
+    # `1 applied` once stood for all offsets, and hid a failure before it: they share the address of their group.
+    "a restored group": restored(Status.APPLIED, Status.APPLIED),
+    "a group that is not restored": restored(Status.FAILED, Status.APPLIED),
+    # An intent without an outcome is not done: a run that was killed, a retry of one action, two runs of one subject.
+    "killed": entries_of("p", Status.APPLIED, None),
+    "a retry, whose last entry counts": [
+        *entries_of("p", None),
+        *entries_of("p", Status.FAILED),
+        *entries_of("p", Status.APPLIED),
+    ],
+    "two runs of one subject": [*entries_of("p", None), *entries_of("p", Status.APPLIED, run_id="two")],
+}
+
+
+LIMITS_USED = tuple(
+    LimitVerdict(id=name, limit=limit, observed=observed, passed=True, message="")
+    for name, limit, observed in (
+        ("topics", 50, 10.0),
+        ("recordsPercentPerTopic", 90, 39.04),
+        ("recordsPercent", 50, 12.3),
+        ("groups", 20, 1.0),
+        ("groupsPercent", 50, 25.0),
+        ("elections", 1000, 177.0),
+    )
+)
+HELD = [
+    blocked(f"RetentionFloor/week/{topic}[{number}]", held_by=groups)
+    for topic, number, groups in (
+        ("orders", 0, ("old-etl",)),
+        ("orders", 1, ("old-etl",)),
+        ("clicks", 0, ("old-etl",)),
+        ("clicks", 1, ("billing",)),
+        ("clicks", 2, ("billing", "old-etl")),
+    )
+]
+EXPIRING = replace(
+    WAIVER, limit="recordsPercent", value=100, expires_ms=NOW_MS + 9 * 86_400_000 + 14 * HOUR_MS + 59_000
+)
+TOO_MUCH = [
+    LimitVerdict(id=name, limit=50, observed=96, passed=passed, message=f"{name}: too much", waivers=(EXPIRING,))
+    for name, passed in (("recordsPercent", True), ("topics", False))
+]
+IN_USE = Skipped(address=Address("GroupRemoval", "a", "live"), code="B303", reason="it is in use")
+CLAIMED = "RetentionFloor/orders-gdpr (manifests/orders.yaml:3) and RetentionFloor/a both claim {}"
+LEADERS = [3] * 14 + [4] * 5 + [2] * 5
+BEYOND_LIMIT = LimitVerdict(id="groups", limit=0, observed=1, passed=False, message="groups: 1")
+NEXT, HERE = {"with_next_step": True}, {"with_next_step": True, "paths": ["here"]}
+FULL = {"full": True, "width": 80}
+TEXTS: dict[str, tuple[Plan, dict[str, Any]]] = {
+    # Records that unreadBy answers for do not count towards the limits, so their share is not known.
+    "no share of records that named groups read": (
+        plan(purge(), purge(partition=4, guard=NAMED, consumed_by_named=True), limits=LIMITS_USED),
+        {},
+    ),
+    # On both sides. A removal that is not in the plan is never proposed, as it once was.
+    "a removal and what it unblocks": (plan(removal(), *HELD), {}),
+    "a removal that unblocks nothing": (plan(removal(), blocked()), {}),
+    # The last line is to apply, to save first, or why not.
+    "next: apply": (plan(removal()), {"saved_to": "a plan.json", **NEXT}),
+    "next: save": (plan(removal()), NEXT),
+    "next: save, of a folder": (plan(removal()), HERE),
+    "next: explain": (plan(blocked()), NEXT),
+    "next: explain, of a folder": (plan(blocked()), HERE),
+    "next: nothing of a refused plan": (plan(removal(), limits=(BEYOND_LIMIT,)), NEXT),
+    "next: nothing in sync": (plan(satisfied("LeaderPolicy/all/x[0]")), NEXT),
+    # Moves that are as frequent as each other are in the order of their brokers.
+    "the most frequent move first": (
+        plan(*(election("orders", n, seen=replace(election().seen, leader=of)) for n, of in enumerate(LEADERS))),
+        {},
+    ),
+    # Each of them may lose any number of records.
+    "unclean elections": (plan(*(election("orders", number, unclean=True) for number in range(25))), {}),
+    # Also a plan without changes may be applied.
+    "saved without changes": (plan(), {"saved_to": "plan.json"}),
+    "saved": (plan(removal()), {"saved_to": "plan.json"}),
+    # A reviewer needs the commit.
+    "uncommitted changes": (plan(source=Source(commit="4f2c9aa" * 5, dirty=True)), {}),
+    "no checkout": (plan(source=Source()), {}),
+    # Each waiver is shown once, although several limits may use it, with its remaining time.
+    "a refusal and a waiver": (plan(purge(), limits=tuple(TOO_MUCH)), {}),
+    "skipped": (plan(IN_USE), {}),
+    "skipped, in full": (plan(IN_USE), FULL),
+    # The topic `orders` was once cut out of the policy `orders-gdpr`, and had a line of its own.
+    "topics of one cause": (
+        plan(*(blocked(f"RetentionFloor/a/{t}", code="B105", reason=CLAIMED.format(t)) for t in ("orders", "visits"))),
+        {},
+    ),
+    # One line per policy for the interval, one per reason for a missing replica.
+    "waiting": (
+        plan(
+            *(
+                waiting(f"RetentionFloor/s/t[{n}]", until_ms=NOW_MS + 1000 * (n + 1), reason=f"at {n}")
+                for n in range(3)
+            ),
+            *(waiting(f"LeaderPolicy/all/{t}[0]", until_ms=None, reason="broker 1 is away") for t in "xy"),
+        ),
+        {},
+    ),
+    # Locations are right-aligned if there is room, otherwise on a line of their own.
+    "locations, in full": (plan(removal()), FULL),
+    "a long location, in full": (plan(replace(removal(), declared_at=SourceLocation("a" * 70, 4, 1))), FULL),
+}

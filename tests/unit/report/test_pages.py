@@ -1,12 +1,14 @@
-"""Complete pages, compared character by character with their styles: one of each report, as
-documentation. test_page_facts.py says what each report must show.
+"""Complete pages, compared character by character: one of each report with its styles, as
+documentation, and those of other results, comparisons and drift, of many and of few. A reviewer
+looks for: the worst first, each cause once with its count, and one next step for each status.
+test_page_facts.py says what each report of a plan must show.
 
 After an intended change write the pages again with `RECONCILER_GOLDEN=write make test-unit`, and
 read the difference.
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +20,18 @@ from reconciler.plan import drift
 from reconciler.plan.diff import compare
 from tests import rendering as report
 from tests.strategies.examples import NOW_MS
-from tests.unit.report.sample_plans import CHANGED, HOUR_MS, WHOLE, journal_entries, mixed_outcomes
+from tests.unit.report.sample_plans import (
+    CHANGED,
+    COMPARISONS,
+    HOUR_MS,
+    JOURNALS,
+    OUTCOMES,
+    PLANS,
+    TEXTS,
+    WHOLE,
+    journal_entries,
+    mixed_outcomes,
+)
 
 PAGES = Path(__file__).with_name("pages")
 WRITE = os.environ.get("RECONCILER_GOLDEN") == "write"
@@ -48,6 +61,49 @@ def lines(texts: Iterable[Text]) -> str:
     return "".join(f"{line.markup}\n" for line in texts)
 
 
+def plain(texts: Iterable[Text]) -> str:
+    return "".join(f"{line.plain}\n" for line in texts)
+
+
+def all_texts() -> Iterator[tuple[str, str]]:
+    for name, (plan, options) in TEXTS.items():
+        yield name, plain(report.text(plan, **options))
+
+
+def all_results() -> Iterator[tuple[str, str]]:
+    for name, make in OUTCOMES.items():
+        outcomes = make()
+        yield f"{name}, text", plain(report.results_text(WHOLE, outcomes))
+        yield f"{name}, Markdown", report.results_markdown(WHOLE, outcomes)
+        yield f"{name}, annotations", report.results_github(WHOLE, outcomes)
+
+
+def all_comparisons() -> Iterator[tuple[str, str]]:
+    for name, pair in COMPARISONS.items():
+        yield f"{name}, text", plain(report.diff_text(compare(*pair)))
+        yield f"{name}, Markdown", report.diff_markdown(compare(*pair))
+
+
+def all_drift() -> Iterator[tuple[str, str]]:
+    """Every second decision of each plan existed an hour before."""
+    for name, plan in PLANS.items():
+        before = replace(plan, decisions=plan.decisions[1::2], observed_at_ms=plan.observed_at_ms - HOUR_MS)
+        found = drift.report(plan, previous=[drift.report(before)])
+        yield f"{name}, text", plain(report.drift_text(found))
+        yield f"{name}, Markdown", report.drift_markdown(found)
+
+
+def all_journals() -> Iterator[tuple[str, str]]:
+    for name, entries in JOURNALS.items():
+        yield name, plain(report.journal_text(entries))
+    overlapping = JOURNALS["two runs that overlap"]
+    yield "two runs that overlap, in full", plain(report.journal_text(overlapping, full=True))
+
+
+def titled(pages: Iterable[tuple[str, str]]) -> str:
+    return "".join(f"=== {title} ===\n{page}\n" for title, page in pages)
+
+
 RENDERERS: dict[str, Callable[[], str]] = {
     "plan-80.txt": lambda: lines(report.text(WHOLE, width=80, saved_to="plan.json")),
     "plan.md": lambda: report.markdown(WHOLE),
@@ -60,6 +116,11 @@ RENDERERS: dict[str, Callable[[], str]] = {
     "drift-80.txt": lambda: lines(report.drift_text(drift_report(), width=80)),
     "journal-80.txt": lambda: lines(report.journal_text(journal_entries(), width=80)),
     "journal-full-80.txt": lambda: lines(report.journal_text(journal_entries(), width=80, full=True)),
+    "plans.txt": lambda: titled(all_texts()),
+    "results.txt": lambda: titled(all_results()),
+    "comparisons.txt": lambda: titled(all_comparisons()),
+    "journals.txt": lambda: titled(all_journals()),
+    "drift.txt": lambda: titled(all_drift()),
 }
 
 

@@ -41,10 +41,11 @@ def test_the_headline_has_cluster_and_counts(example: Plan, counts: list[str]) -
     assert re.findall(r"\d+ \w+", headline) == counts
 
 
-def test_there_are_no_tables() -> None:
-    """A phone scrolls wide tables sideways."""
+def test_there_are_no_tables_and_no_commands() -> None:
+    """A phone scrolls wide tables sideways, and no command can be typed in a page."""
     text = report.markdown(plan(purge(), removal(), election(), blocked(), waiting("LeaderPolicy/all/z[0]")))
     assert "|" not in text
+    assert "reconciler apply" not in text
 
 
 def test_long_lists_are_collapsed() -> None:

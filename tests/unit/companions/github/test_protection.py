@@ -7,6 +7,7 @@ Source of the answers' form: GitHub's REST API, version 2022-11-28.
 import base64
 import json
 from pathlib import Path, PurePosixPath
+from subprocess import CompletedProcess
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,6 +24,8 @@ from reconciler.companions.github.protection import (
     check_repository,
 )
 from reconciler.errors import ExitCode, UsageError
+from tests.build import cluster_manifest, head
+from tests.command import reconciler
 from tests.unit.companions.github.conftest import FORBIDDEN, NOT_FOUND, TOKEN, FakeApi
 
 APPLY = "environments/reconciler-apply-prod"
@@ -313,10 +316,9 @@ def test_environments_of_schedules_need_no_reviewers(api: FakeApi, role: str) ->
 GATE = ("--environment", "reconciler-apply-prod")
 
 
-def doctor(api: FakeApi, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    monkeypatch.setenv("GITHUB_API_URL", api.url)
-    monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
-    return run(["doctor", "--github", "acme/kafka", *words])
+def doctor(folder: Path, url: str, *words: str, **variables: str) -> CompletedProcess[str]:
+    of_api = {"GITHUB_API_URL": url, "GITHUB_TOKEN": TOKEN}
+    return reconciler(folder, "doctor", "--github", "acme/kafka", *words, **of_api, **variables)
 
 
 @pytest.mark.parametrize(
@@ -331,26 +333,29 @@ def doctor(api: FakeApi, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
         ((200, b"<html>"), "something else than JSON"),
         ({"id": 1}, "another form"),
         ((403, {"message": "API rate limit exceeded", "headers": {"X-RateLimit-Remaining": "0"}}), "no more requests"),
+        ((403, {"message": f"no {TOKEN} \x1b[2J\n::error::x"}), ""),
     ],
 )  # fmt: skip
-def test_the_gate_of_apply_fails_closed(
-    api: FakeApi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], answer: Any, words: str
-) -> None:
-    """An approval that cannot be shown is none. The refusal begins with `not protected`."""
+def test_the_gate_of_apply_fails_closed(api: FakeApi, tmp_path: Path, answer: Any, words: str) -> None:
+    """An approval that cannot be shown is none. The refusal begins with `not protected`.
+
+    A server may repeat the header in its message, and has no command of a terminal or of a runner for us.
+    """
     api.answers[APPLY] = answer
-    assert doctor(api, monkeypatch, *GATE) == ExitCode.ERROR
-    shown = capsys.readouterr().out
-    assert shown.startswith("not protected: environment reconciler-apply-prod: ")
-    assert words in shown.splitlines()[0]
-    assert TOKEN not in shown
+    done = doctor(tmp_path, api.url, *GATE)
+    assert done.returncode == ExitCode.ERROR
+    assert done.stdout.startswith("not protected: environment reconciler-apply-prod: ")
+    assert words in done.stdout.splitlines()[0]
+    assert TOKEN not in done.stdout + done.stderr
+    assert "\x1b" not in done.stdout
+    assert "::error" not in done.stdout
 
 
-def test_the_gate_of_apply_opens(
-    api: FakeApi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_gate_of_apply_opens(api: FakeApi, tmp_path: Path) -> None:
     """It needs no manifests, and asks nothing but the environment."""
-    assert doctor(api, monkeypatch, *GATE) == ExitCode.DONE
-    assert "not protected" not in capsys.readouterr().out
+    done = doctor(tmp_path, api.url, *GATE)
+    assert done.returncode == ExitCode.DONE
+    assert "not protected" not in done.stdout
     assert {urlsplit(path).path.removeprefix("/repos/acme/kafka") for path, _ in api.requests} == {
         "",
         f"/{APPLY}",
@@ -360,50 +365,39 @@ def test_the_gate_of_apply_opens(
 
 @pytest.mark.parametrize(("names", "code"), [("prod", 0), ("dev, prod", 0), ("dev", 1), ("", 1), ("prod-eu,pro", 1)])
 def test_an_operator_may_accept_a_cluster_without_reviewers(
-    api: FakeApi, monkeypatch: pytest.MonkeyPatch, names: str, code: int
+    api: FakeApi, tmp_path: Path, names: str, code: int
 ) -> None:
     """Private repositories may have no reviewers. The branch rule is not given up."""
-    monkeypatch.setenv("RECONCILER_UNREVIEWED", names)
-    api.answers[APPLY] = environment()
-    assert doctor(api, monkeypatch, *GATE) == code
-    api.answers[APPLY] = environment(deployment_branch_policy=None)
-    assert doctor(api, monkeypatch, *GATE) == ExitCode.ERROR
+    for answer, expected in ((environment(), code), (environment(deployment_branch_policy=None), ExitCode.ERROR)):
+        api.answers[APPLY] = answer
+        assert doctor(tmp_path, api.url, *GATE, RECONCILER_UNREVIEWED=names).returncode == expected
 
 
-MANIFESTS = """\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {name: prod}
-spec:
-  clusterId: id-of-prod-000000000
-  bootstrapServers: ["${env:KAFKA_SERVERS}"]
-  client: {security.protocol: SASL_SSL, sasl.mechanism: PLAIN, sasl.username: ci, sasl.password: "${env:KAFKA_PASSWORD}"}
+MANIFESTS = f"""{cluster_manifest("${env:KAFKA_SERVERS}", limits="", name="prod")}\
+  client: {{security.protocol: SASL_SSL, sasl.mechanism: PLAIN, sasl.username: ci, sasl.password: "${{env:KAFKA_PASSWORD}}"}}
 ---
-apiVersion: reconciler/v1
-kind: LeaderPolicy
-metadata: {name: all}
+{head("LeaderPolicy", "all")}
 mode: continuous
-spec: {topics: ["*"]}
+spec: {{topics: ["*"]}}
 """
 
 
-def test_the_doctor_prints_gaps_with_their_calls(
-    api: FakeApi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_doctor_prints_gaps_with_their_calls(api: FakeApi, tmp_path: Path) -> None:
     """The manifests say which environments and which secrets there have to be."""
     (tmp_path / "manifests").mkdir()
     (tmp_path / "manifests" / "prod.yaml").write_text(MANIFESTS)
-    monkeypatch.chdir(tmp_path)
-    assert doctor(api, monkeypatch) == ExitCode.ERROR
-    lines = capsys.readouterr().out.splitlines()
+    done = doctor(tmp_path, api.url)
+    assert done.returncode == ExitCode.ERROR
+    lines = done.stdout.splitlines()
     missing = [line for line in lines if line.startswith("MISSING")]
     assert len(missing) == len(NEEDS.environments)
     assert all("KAFKA_SERVERS is not set there" in line for line in missing)
     assert sum("$ gh secret set KAFKA_SERVERS" in line for line in lines) == len(missing)
     for name in NEEDS.environments:
         api.answers[f"environments/{name}/variables"] = {"variables": [{"name": "KAFKA_SERVERS", "value": "b:1"}]}
-    assert doctor(api, monkeypatch, "-o", "json") == ExitCode.DONE
-    document = json.loads(capsys.readouterr().out)
+    done = doctor(tmp_path, api.url, "-o", "json")
+    assert done.returncode == ExitCode.DONE
+    document = json.loads(done.stdout)
     assert document["repository"] == "acme/kafka"
     assert {finding["state"] for finding in document["findings"]} == {"ok"}
 
@@ -416,9 +410,7 @@ def test_an_environment_without_a_repository_is_wrong_usage() -> None:
 @pytest.mark.parametrize("other", [["--acls"], ["--github", "acme/kafka"]])
 def test_a_list_of_clusters_is_no_check(other: list[str], tmp_path: Path) -> None:
     """The other option was left out without a word."""
-    cluster = {"clusterId": "x", "bootstrapServers": ["127.0.0.1:1"]}
-    text = json.dumps({"apiVersion": "reconciler/v1", "kind": "Cluster", "metadata": {"name": "a"}, "spec": cluster})
-    (tmp_path / "cluster.yaml").write_text(text)
+    (tmp_path / "cluster.yaml").write_text(cluster_manifest("127.0.0.1:1"))
     assert run(["doctor", "--list", str(tmp_path)]) == ExitCode.DONE
     assert run(["doctor", "--list", *other, str(tmp_path)]) == ExitCode.USAGE
 
@@ -478,25 +470,11 @@ def test_a_proxy_does_not_get_a_request_without_tls(api: FakeApi, monkeypatch: p
     assert gaps(check_environment(api.repository(), "reconciler-apply-prod")) == []
 
 
-def test_messages_of_the_server_show_no_token_and_no_escapes(
-    api: FakeApi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A server may repeat the header in its message."""
-    api.answers[APPLY] = (403, {"message": f"no {TOKEN} \x1b[2J\n::error::x"})
-    assert doctor(api, monkeypatch, *GATE) == ExitCode.ERROR
-    shown = capsys.readouterr()
-    assert TOKEN not in shown.out + shown.err
-    assert "\x1b" not in shown.out
-    assert "::error" not in shown.out
-
-
-def test_without_a_server_there_is_a_clear_error(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("GITHUB_API_URL", "http://127.0.0.1:1")
-    assert run(["doctor", "--github", "acme/kafka", *GATE]) == ExitCode.ERROR
+def test_without_a_server_there_is_a_clear_error(tmp_path: Path) -> None:
+    done = doctor(tmp_path, "http://127.0.0.1:1", *GATE)
+    assert done.returncode == ExitCode.ERROR
     refusal = "not protected: environment reconciler-apply-prod: 127.0.0.1:1 could not be asked"
-    assert capsys.readouterr().out.startswith(refusal)
+    assert done.stdout.startswith(refusal)
 
 
 def test_a_repository_that_is_not_seen_has_no_findings(api: FakeApi) -> None:
