@@ -7,7 +7,7 @@ from operator import itemgetter
 
 from reconciler.clock import wall_clock_ms
 from reconciler.kafka import doctor, permissions
-from reconciler.kafka.doctor import BrokerVersion, ClockSkew, DoctorReport
+from reconciler.kafka.doctor import BrokerVersion, DoctorReport
 from reconciler.kafka.journal_topic import create_command
 from reconciler.kafka.permissions import EVERY, NameSelection, Permission, RequiredAccess, RequiredRequest, Role
 from reconciler.model.selector import Selector
@@ -129,7 +129,7 @@ def doctor_report(check: ClusterCheck, purpose: Role) -> Report:
     facts = [
         _item("client", results.client),
         *_versions(results.versions, check.required.requests),
-        _clock(results.clock),
+        _clock(results.clock_age_ms),
         *(_item("SILENT", escape_sentence(f"{text}; what only it knows is not checked")) for text in results.silent),
         *(_item("MISSING", escape_sentence(sentence)) for sentence in results.unseen),
     ]
@@ -178,8 +178,7 @@ def _versions(versions: Sequence[BrokerVersion], requests: Sequence[RequiredRequ
             yield _item("  elect" if purpose is Role.ELECTIONS else f"  {purpose}", requests_of)
 
 
-def _clock(clock: ClockSkew) -> Item:
-    age_ms = clock.age_ms
+def _clock(age_ms: int | Unknown) -> Item:
     if isinstance(age_ms, Unknown):
         return _item("clock", f"not compared: {escape_sentence(age_ms.reason)}")
     if age_ms < -_AHEAD_MS:

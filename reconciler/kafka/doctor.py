@@ -42,16 +42,10 @@ class BrokerVersion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClockSkew:
-    """Our clock against the newest timestamp of a broker. `age_ms` negative: in our future."""
-
-    age_ms: int | Unknown
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorReport:
     """All results. `silent`: sentences about brokers that do not answer or are not alive; what they
-    do not answer is in no other field. `unseen`: about incomplete listings. `journal_risks`:
+    do not answer is in no other field. `clock_age_ms`: how old the newest timestamp of a broker is by our
+    clock; negative: it is in our future. `unseen`: about incomplete listings. `journal_risks`:
     sentences on how the journal topic may lose entries. `beyond`: permissions beyond planning.
     """
 
@@ -59,7 +53,7 @@ class DoctorReport:
     brokers: tuple[int, ...]
     client: str
     versions: tuple[BrokerVersion, ...]
-    clock: ClockSkew
+    clock_age_ms: int | Unknown
     topics: tuple[str, ...]
     groups: tuple[str, ...]
     rights: tuple[Permission, ...]
@@ -90,7 +84,7 @@ def run_checks(session: KafkaSession, required: RequiredAccess) -> DoctorReport:
             for broker, versions in sorted(session.api_versions().items())
             if broker not in silent
         ),
-        clock=_clock_skew(session, [facts.partition for facts in consumer_offsets]),
+        clock_age_ms=_clock_age_ms(session, [facts.partition for facts in consumer_offsets]),
         topics=names,
         groups=group_names,
         rights=rights,
@@ -111,7 +105,7 @@ def run_checks(session: KafkaSession, required: RequiredAccess) -> DoctorReport:
 
 def _undecidable(required: RequiredAccess, groups: GroupListing, described: TopicListing) -> Iterator[str]:
     """Yield what the brokers tell nobody, and without which floors and removals are blocked."""
-    if not (required.needs.groups or required.needs.readers):
+    if not required.needs.lists_groups:
         return
     untold = sorted(name for name, of in groups.groups.items() if of.listed is True and of.type is GroupType.HIDDEN)
     is_hidden = CONSUMER_OFFSETS_TOPIC not in described.topics
@@ -151,14 +145,14 @@ def broker_version(address: str, versions: ApiVersions | Unknown, requests: Sequ
     )
 
 
-def _clock_skew(session: KafkaSession, partitions: Sequence[TopicPartition]) -> ClockSkew:
+def _clock_age_ms(session: KafkaSession, partitions: Sequence[TopicPartition]) -> int | Unknown:
     """Brokers write the timestamps of `__consumer_offsets`: its newest one tells their clock."""
     if not partitions:
-        return ClockSkew(age_ms=Unknown(f"this principal cannot see {CONSUMER_OFFSETS_TOPIC}, or there is none"))
+        return Unknown(f"this principal cannot see {CONSUMER_OFFSETS_TOPIC}, or there is none")
     # A partition without an answer can only hold a newer timestamp, which changes no verdict.
     found = find_by_time(session, ((partition, RecordLookup(LookupKind.NEWEST)) for partition in partitions))
     newest_ms = max((stamp.timestamp_ms for stamp in found.values() if isinstance(stamp, RecordStamp)), default=-1)
     if newest_ms < 0:
         none = Unknown(f"{CONSUMER_OFFSETS_TOPIC} holds no record with a broker's timestamp")
-        return ClockSkew(age_ms=next((stamp for stamp in found.values() if isinstance(stamp, Unknown)), none))
-    return ClockSkew(age_ms=time.time_ns() // 1_000_000 - newest_ms)
+        return next((stamp for stamp in found.values() if isinstance(stamp, Unknown)), none)
+    return time.time_ns() // 1_000_000 - newest_ms

@@ -109,7 +109,6 @@ class RequiredRequest(NamedTuple):
 
 def planning_requests(needs: ScanRequest) -> tuple[RequiredRequest, ...]:
     """Return the requests that read these facts, by name."""
-    with_groups = bool(needs.groups) or needs.readers
     with_fetch = needs.consumer_offsets or any(part.records for part in needs.topics)
     no_position = "the positions of groups cannot be read: floors on their topics are blocked, and so is their removal"
     no_record = "neither __consumer_offsets nor records can be read: floors and removals are blocked"
@@ -118,8 +117,8 @@ def planning_requests(needs: ScanRequest) -> tuple[RequiredRequest, ...]:
         (with_fetch, "Fetch", 1, 4, no_record),
         (needs.offsets, "ListOffsets", 2, 2, "the ends of partitions cannot be read: floors are blocked"),
         (bool(needs.topics), "Metadata", 3, 10, "topics have no id: floors and elections are blocked"),
-        (with_groups, "OffsetFetch", 9, 1, no_position),
-        (with_groups, "FindCoordinator", 10, 0, no_position),
+        (needs.lists_groups, "OffsetFetch", 9, 1, no_position),
+        (needs.lists_groups, "FindCoordinator", 10, 0, no_position),
         (needs.readers, "DescribeGroups", 15, 0, "what members read is not known: floors on their topics are blocked"),
         (needs.readers, "ListGroups", 16, 0, "groups are not known: floors are blocked"),
         (bool(needs.groups), "ListGroups", 16, 4, "the states of groups are not told: removals are blocked"),

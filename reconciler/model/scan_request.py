@@ -111,6 +111,10 @@ class ScanRequest:
         return any(need.readers or need.named_groups or need.all_groups for need in self.topics)
 
     @property
+    def lists_groups(self) -> bool:
+        return bool(self.groups) or self.readers
+
+    @property
     def consumer_offsets(self) -> bool:
         """Whether `__consumer_offsets` is needed: readers include groups that only the log knows."""
         return self.readers or any(need.activity for need in self.groups)

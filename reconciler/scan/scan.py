@@ -28,13 +28,7 @@ from reconciler.model.garbage import gc_paused
 from reconciler.model.names import TopicPartition
 from reconciler.model.progress import Progress
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.snapshot import (
-    NOT_ASKED,
-    ClusterSnapshot,
-    ExternalPositions,
-    PartitionFacts,
-    Unknown,
-)
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, ExternalPositions, PartitionFacts, Unknown
 from reconciler.scan import read_chunks, select, snapshot_builder
 from reconciler.scan.chunks import Chunk, commit_chunks, log_chunks, partition_chunks
 from reconciler.scan.engine_choice import Engine
@@ -94,7 +88,7 @@ def scan(
     partitions = sum(topic["read"] for topic in rows.topics.values())
     records = sum(row["records"] or 0 for row in rows.runs)
     # Groups that were not listed are not zero groups.
-    of_groups = f" and {len(snapshot.groups):,} groups" if _lists_groups(request) else ""
+    of_groups = f" and {len(snapshot.groups):,} groups" if request.lists_groups else ""
     progress(
         f"read {partitions:,} partitions, {rows.commits_read:,} commits, {records:,} records of __consumer_offsets "
         f"in a cluster of {len(snapshot.topics):,} topics{of_groups}"
@@ -102,12 +96,8 @@ def scan(
     return snapshot
 
 
-def _lists_groups(request: ScanRequest) -> bool:
-    return bool(request.groups) or request.readers
-
-
 def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Listings:
-    with_groups = _lists_groups(request)
+    with_groups = request.lists_groups
     progress("listing topics" + (" and groups" if with_groups else ""))
     # In parallel: with a frozen broker each step takes its whole patience.
     not_listed = GroupListing(groups={}, incomplete=NOT_ASKED)

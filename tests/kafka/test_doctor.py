@@ -383,8 +383,8 @@ def test_the_doctor_reports_versions_clock_and_absent_names(secure_cluster: Sand
     assert version.kafka_4 == (kafka_version(secure_cluster) >= (4,))
     assert version.lacking == ()
     assert set(version.operations) == {operation.API[0] for operation in OPERATIONS}
-    assert isinstance(report.clock.age_ms, int)
-    assert abs(report.clock.age_ms) < 60_000
+    assert isinstance(report.clock_age_ms, int)
+    assert abs(report.clock_age_ms) < 60_000
     assert report.journal_missing
     assert {(r.operation, r.resource): r.total for r in report.rights if r.resource == "topic"} == {
         ("DESCRIBE", "topic"): 1,

@@ -7,7 +7,7 @@ import pytest
 
 from reconciler.cli.inspect import doctor_json
 from reconciler.doctor import ClusterCheck, doctor_report
-from reconciler.kafka.doctor import ClockSkew, DoctorReport
+from reconciler.kafka.doctor import DoctorReport
 from reconciler.kafka.permissions import NameSelection, Permission, RequiredAccess, Role
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.selector import Selector
@@ -19,7 +19,7 @@ HEALTHY = DoctorReport(
     brokers=(1,),
     client="client",
     versions=(),
-    clock=ClockSkew(age_ms=0),
+    clock_age_ms=0,
     topics=("a",),
     groups=(),
     rights=(),
@@ -58,8 +58,8 @@ def check(report: DoctorReport) -> ClusterCheck:
         (replace(HEALTHY, journal_missing=True), set(), "MISSING  the journal's topic does not exist"),
         (replace(HEALTHY, journal_risks=("retention.ms is 1",)), set(), "risk     retention.ms is 1"),
         (replace(HEALTHY, journal_risks=Unknown("no right")), set(Role), "unknown  how safe the"),
-        (replace(HEALTHY, clock=ClockSkew(age_ms=-60_000)), set(), "MISSING  this machine's clock"),
-        (replace(HEALTHY, clock=ClockSkew(age_ms=Unknown("no record"))), set(Role), "clock    not compared: no record"),
+        (replace(HEALTHY, clock_age_ms=-60_000), set(), "MISSING  this machine's clock"),
+        (replace(HEALTHY, clock_age_ms=Unknown("no record")), set(Role), "clock    not compared: no record"),
         (right(Role.PLAN), set(Role), "ok       DELETE on 1 topic"),
         (right(Role.PLAN, selections=(selected("a"),)), set(Role), "ok       DELETE on topic a"),
         (right(Role.PLAN, selections=(selected("a", "b"),)), set(Role), "ok       DELETE on 1 topic"),
@@ -102,6 +102,6 @@ def test_the_json_shows_names_as_written() -> None:
 )
 def test_clocks_agree_only_with_a_fresh_timestamp(age_ms: int | Unknown, words: str) -> None:
     """One of the future means that our clock is behind, or the broker's ahead; an old one, or none, proves nothing."""
-    report = replace(HEALTHY, clock=ClockSkew(age_ms=age_ms))
+    report = replace(HEALTHY, clock_age_ms=age_ms)
     [line] = [line.plain for line in write_lines(doctor_report(check(report), Role.PLAN)) if "clock" in line.plain]
     assert words in line

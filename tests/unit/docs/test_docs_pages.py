@@ -20,7 +20,7 @@ from reconciler.companions.suggest.report import suggest_report
 from reconciler.companions.suggest.rules import suggest
 from reconciler.companions.suggest.starter import starter_manifests
 from reconciler.doctor import ClusterCheck, apply_request, doctor_report, write_permission
-from reconciler.kafka.doctor import ClockSkew, DoctorReport, broker_version
+from reconciler.kafka.doctor import DoctorReport, broker_version
 from reconciler.kafka.journal_topic import create_command
 from reconciler.kafka.permissions import NameSelection, Permission, RequiredAccess, Role, planning_requests
 from reconciler.manifest.files import load
@@ -120,7 +120,7 @@ def a_checkup() -> ClusterCheck:
         brokers=(1, 2, 3),
         client="confluent-kafka 2.16.1, librdkafka 2.16.0",
         versions=(broker_version("broker-1:9093", versions, requests),),
-        clock=ClockSkew(age_ms=3_000),
+        clock_age_ms=3_000,
         topics=("clicks", "payments", *(f"topic-{number}" for number in range(39))),
         groups=("billing", "old-etl", *(f"group-{number}" for number in range(10))),
         rights=tuple(rights),
