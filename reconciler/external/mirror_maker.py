@@ -30,7 +30,7 @@ def read_syncs(session: KafkaSession, topic: str) -> ExternalPosition:
     newest: dict[TopicPartition, int | None] = {}
     written_at_ms = 0
 
-    def add(_number: int, messages: list[Any]) -> None:
+    def add(_partition: TopicPartition, messages: list[Any]) -> None:
         nonlocal written_at_ms
         for message in messages:
             partition, offset = decode_sync(message.key(), message.value())

@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,15 +26,11 @@ def read_table(files: Files, name: str, cluster_id: str) -> ExternalPosition:
     if content is None:
         raise PositionUnreadable("there is no such file")
     try:
-        return _position(_readers()[name.rpartition(".")[2]](content), cluster_id)
+        return _position(_READERS[name.rpartition(".")[2]](content), cluster_id)
     except PositionUnreadable:
         raise
     except Exception:  # noqa: BLE001 - the library's words may quote the content
         raise PositionUnreadable(f"it is not a table with the columns {', '.join(COLUMNS)}") from None
-
-
-def _readers() -> Mapping[str, Callable[[bytes], Iterable[_Row]]]:
-    return {"parquet": _parquet_rows, "csv": _csv_rows, "json": _json_rows, "jsonl": _json_rows}
 
 
 def _position(rows: Iterable[_Row], cluster_id: str) -> ExternalPosition:
@@ -104,3 +100,6 @@ def _json_rows(content: bytes) -> Iterator[_Row]:
         for line in content.decode("utf-8-sig").split("\n")
         if line.strip()
     )
+
+
+_READERS = {"parquet": _parquet_rows, "csv": _csv_rows, "json": _json_rows, "jsonl": _json_rows}

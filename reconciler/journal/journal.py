@@ -53,18 +53,15 @@ class LineStore(Protocol):
 
         The result: when the brokers stored the last one, by their clock; None: nothing tells.
         """
-        ...
 
     def lines(self, *, since_ms: int = 0, containing: bytes = b"") -> Iterator[Line]:
         """Yield lines in the order of storage: since a time, and perhaps some older ones.
 
         `containing`: only lines with these bytes.
         """
-        ...
 
     def damaged(self, location: str, error: ValueError) -> JournalUnavailable:
         """The error for a line that is not an entry."""
-        ...
 
 
 class ActionJournal:
@@ -108,7 +105,7 @@ class ActionJournal:
         without an outcome. Both lead to one request more, and no record that a rule keeps.
         """
         last: dict[TopicPartition, int] = {}
-        for entry in self._entries(self.store.lines(since_ms=now_ms - every_ms - _CLOCK_TOLERANCE_MS)):
+        for entry in self._records(self.store.lines(since_ms=now_ms - every_ms - _CLOCK_TOLERANCE_MS), JournalEntry):
             if entry.removed_max and entry.at_ms <= now_ms:
                 last[TopicPartition(entry.address.name, entry.address.partition)] = entry.at_ms
         return last
@@ -138,7 +135,7 @@ class ActionJournal:
 
     def entries(self) -> Iterator[JournalEntry]:
         """Return the entries of actions, oldest first."""
-        return self._entries(self.store.lines())
+        return self._records(self.store.lines(), JournalEntry)
 
     def history(self) -> Iterator[JournalEntry | Approval]:
         """Return all entries, releases and reviewed trees of earlier versions, oldest first."""
@@ -196,7 +193,7 @@ class ActionJournal:
         """
         intents: dict[Address, dict[str, JournalEntry]] = {}
         lines = self.store.lines(since_ms=since_ms - _CLOCK_TOLERANCE_MS, containing=plan_digest.encode())
-        for entry in self._entries(lines):
+        for entry in self._records(lines, JournalEntry):
             if entry.plan_digest != plan_digest:
                 continue
             by_run = intents.setdefault(entry.address, {})
@@ -218,15 +215,12 @@ class ActionJournal:
         """
         own, claims = f'"run":"{run_id}"'.encode(), defaultdict[Address, dict[str, Mapping[str, str | int]]](dict)
         lines = self.store.lines(since_ms=since_ms - _CLOCK_TOLERANCE_MS, containing=plan_digest.encode())
-        for entry in self._entries(line for line in lines if own not in line.data):
+        for entry in self._records((line for line in lines if own not in line.data), JournalEntry):
             if entry.plan_digest == plan_digest:
                 claims[entry.address].pop(entry.run_id, None)
                 if entry.event is Event.INTENT or entry.removed_max:
                     claims[entry.address][entry.run_id] = entry.request
         return claims
-
-    def _entries(self, lines: Iterable[Line]) -> Iterator[JournalEntry]:
-        return self._records(lines, JournalEntry)
 
     def _records(self, lines: Iterable[Line], *kinds: type[Any]) -> Iterator[Any]:
         """Yield the records of these kinds, with the store's time where it has one; a release keeps its own."""

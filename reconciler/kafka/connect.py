@@ -301,16 +301,15 @@ def open_socket(address: str, patience_s: float, context: ssl.SSLContext | None)
     return raw if context is None else context.wrap_socket(raw, server_hostname=host)
 
 
-def request_metadata(client: AdminClient, connection: Connection, *, deadline: Deadline | None = None) -> None:
+def request_metadata(client: AdminClient, connection: Connection, deadline: Deadline | None) -> None:
     """Make the first call of a new client one for metadata, and wait for its answer, if any comes soon.
 
     Of clients whose first call was ListOffsets, one in twenty waited for one or three seconds. Waiting
     for the cluster's id does not help. The call creates no topic, because `create` forbids it. Raises
     ClusterUnreachable where no thread can be started.
     """
-    limit_s = min(_METADATA_MAX_S, connection.timeout_s / 10)
-    if deadline is not None:
-        limit_s = min(limit_s, deadline.remaining_s)
+    remaining_s = connection.timeout_s if deadline is None else deadline.remaining_s
+    limit_s = min(_METADATA_MAX_S, connection.timeout_s / 10, remaining_s)
     if limit_s > 0:
         wait([submit(lambda: client.list_topics(_INTERNAL_TOPIC, timeout=limit_s))], timeout=limit_s)
 
@@ -349,12 +348,9 @@ def _diagnose_certificate(connection: Connection) -> tuple[str, str] | None:
         context = tls_context(connection.properties)
     except (OSError, ValueError):
         return None
-    limit_s = min(_GRACE_S, connection.timeout_s)
-    if context is None:
-        return None
-    for server in connection.bootstrap_servers:
+    for server in () if context is None else connection.bootstrap_servers:
         try:
-            open_socket(server, limit_s, context).close()
+            open_socket(server, min(_GRACE_S, connection.timeout_s), context).close()
         except ssl.SSLCertVerificationError as error:
             reason, next_step = _PROBLEMS.get(error.verify_code, _UNTRUSTED)
             reason = redact(reason.format(server, error.verify_message.rstrip(".")))

@@ -7,7 +7,7 @@ transaction is activity, and must not make the groups behind it look idle. Malfo
 import base64
 import time
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import KafkaException, Message
@@ -26,6 +26,7 @@ from reconciler.kafka.offsets import read_ends
 from reconciler.kafka.records import read_records
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC
+from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import GroupType, Unknown
 
 # The value that brokers since 4.2 write for a commit without metadata: version 4, offset, leader
@@ -91,7 +92,7 @@ def read_consumer_offsets(
         counts = {"records": log.records, "skipped": log.skipped, "garbled": log.malformed}
         tables["runs"].append({**at, **counts, **error_columns(errors.get(number)), "log_offset": ends.get(number)})
         tables["activity"] += ({**at, **activity} for activity in log.activities())
-        tables["origins"] += (*log.origins(origins), *log.outdated(topic_ids or {}))
+        tables["origins"] += log.origins(origins, topic_ids or {})
         tables["commits"] += log.commits()
         if last_stable_offsets is not None and number in last_stable_offsets:
             pending = log.pending(last_stable_offsets[number], frozenset(pending_of))
@@ -108,9 +109,9 @@ def read_newest_records(session: KafkaSession, starts: Mapping[int, int]) -> dic
     logs, _ends, errors = _reduce(session, sorted(starts), starts=starts)
     newest: dict[int, dict[str, int] | Unknown] = {}
     for number, log in logs.items():
-        error = errors.get(number, log.unattributed())
+        found = errors[number] if number in errors else log.newest()
         where = f"{CONSUMER_OFFSETS_TOPIC}[{number}] was not read from offset {starts[number]} to its end"
-        newest[number] = log.newest() if error is None else replace(error, reason=f"{where}: {error.reason}")
+        newest[number] = found.about(where) if isinstance(found, Unknown) else found
     return newest
 
 
@@ -149,10 +150,10 @@ def _reduce(
     """
     logs = {number: Reduction(with_commits) for number in partitions}
 
-    def add(number: int, messages: list[Message]) -> None:
+    def add(partition: TopicPartition, messages: list[Message]) -> None:
         # Without a line of Python for each of millions of records.
         columns = (map(of_message, messages) for of_message in _COLUMNS)
-        logs[number].add_records(zip(*columns, strict=True))
+        logs[partition.partition].add_records(zip(*columns, strict=True))
 
     watermarks = read_ends(session, CONSUMER_OFFSETS_TOPIC, partitions)
     ends = {number: of.high_watermark for number, of in watermarks.items() if isinstance(of.high_watermark, int)}
@@ -299,19 +300,15 @@ class Reduction:
                 **_subscription(live),
             }
 
-    def newest(self) -> dict[str, int]:
-        """The offset of each group's newest record, of unknown key types, too."""
+    def newest(self) -> dict[str, int] | Unknown:
+        """The offset of each group's newest record, of unknown key types, too; Unknown: a record may be of any group."""
         newest: dict[str, int] = {}
         for state in self._states.values():
+            if state.key is _MALFORMED:
+                return Unknown("a record has a malformed key")
             if state.key.group is not None:
                 newest[state.key.group] = max(state.offset, newest.get(state.key.group, -1))
         return newest
-
-    def unattributed(self) -> Unknown | None:
-        """Why a record may be of any group; None: each record is of one group, or of none."""
-        if any(state.key is _MALFORMED for state in self._states.values()):
-            return Unknown("a record has a malformed key")
-        return None
 
     def pending(self, last_stable_offset: int, topics: Container[str]) -> Iterator[dict[str, Any]]:
         """One row per partition of these topics whose newest commit may be of an open transaction.
@@ -332,19 +329,19 @@ class Reduction:
                     row = {"group": key.group, "topic": key.topic, "partition": key.partition}
                     yield {**row, "committed": committed}
 
-    def origins(self, requested: Mapping[str, Collection[str]] | None) -> Iterator[dict[str, Any]]:
-        """One row per topic id of the commits on each topic by the groups requested for it; None: of all."""
-        for state in self._states.values():
-            if state.is_commit and (requested is None or state.key.group in requested.get(state.key.topic, ())):
-                for topic_id, value in state.committed.items():
-                    yield _origin(state.key, topic_id, value)
+    def origins(
+        self, requested: Mapping[str, Collection[str]] | None, topic_ids: Mapping[str, str]
+    ) -> Iterator[dict[str, Any]]:
+        """One row per topic id of the commits on each topic by the groups requested for it; None: of all.
 
-    def outdated(self, topic_ids: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-        """One row per newest commit on these topics that is for another topic id."""
+        And one per newest commit of any group that is for another topic id than the present one.
+        """
         for state in self._states.values():
-            present_id = topic_ids.get(state.key.topic)
-            for topic_id, value in state.committed.items() if present_id is not None else ():
-                if value is state.value and encode_topic_id(topic_id) not in (None, present_id):
+            group, topic, present_id = state.key.group, state.key.topic, topic_ids.get(state.key.topic)
+            is_requested = requested is None or group in requested.get(topic, ())
+            for topic_id, value in state.committed.items():
+                is_newest = present_id is not None and value is state.value
+                if is_requested or (is_newest and encode_topic_id(topic_id) not in (None, present_id)):
                     yield _origin(state.key, topic_id, value)
 
     def commits(self) -> Iterator[dict[str, Any]]:

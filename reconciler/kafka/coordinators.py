@@ -9,7 +9,7 @@ and in Spark tasks (session.py says why). What opens a client raises ClusterUnre
 import time
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaError, KafkaException
@@ -337,7 +337,7 @@ def select_commits(read: Positions | Unknown) -> list[Commit] | Unknown:
     known: list[Commit] = []
     for (topic, number), committed in read.items():
         if isinstance(committed, Unknown):
-            return replace(committed, reason=f"{topic}[{number}]: {committed.reason}")
+            return committed.about(f"{topic}[{number}]")
         if committed is not None:
             known.append(committed)
     return known

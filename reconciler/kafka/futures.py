@@ -184,6 +184,13 @@ def error_columns(failure: Unknown | None) -> dict[str, Any]:
     return {"error": failure.reason, "unanswered": failure.unanswered}
 
 
+def failure_in(row: Mapping[str, Any]) -> Unknown | None:
+    """Why the subject of a row with `error_columns` was not read; None: it was, or the row lacks them."""
+    if (reason := row.get("error")) is None:
+        return None
+    return Unknown(reason, Cause.NO_ANSWER if row.get("unanswered") else Cause.OTHER)
+
+
 def submit(call: Callable[[], Result]) -> Future[Result]:
     """Run a call in a daemon thread. Raises ClusterUnreachable where no thread can be started."""
     future: Future[Result] = Future()

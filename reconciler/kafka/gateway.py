@@ -28,14 +28,7 @@ from reconciler.kafka.offsets import with_watermarks
 from reconciler.kafka.session import REQUEST_GRACE_S, Argument, Item, KafkaSession, Work
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election, ItemResult
-from reconciler.model.snapshot import (
-    CommittedOffset,
-    Consumers,
-    ExternalPositions,
-    GroupFacts,
-    PartitionFacts,
-    Unknown,
-)
+from reconciler.model.snapshot import CommittedOffset, Consumers, ExternalPositions, GroupFacts, PartitionFacts, Unknown
 
 _FAILURES = (ClusterUnreachable, ProgramFailed)
 # The broker gives up first: REQUEST_TIMED_OUT from a leader says more than silence.
@@ -95,11 +88,7 @@ class KafkaGateway:
     def read_consumers(self, topics: Collection[str], log_starts: Mapping[int, int]) -> Consumers:
         try:
             consumers = read_consumers(
-                self.session,
-                topics,
-                cluster_id=self._cluster_id,
-                log_starts=log_starts,
-                without_log=self._without_log,
+                self.session, topics, cluster_id=self._cluster_id, log_starts=log_starts, without_log=self._without_log
             )
             return replace(consumers, external=self._read_external())
         except (*_FAILURES, KafkaException) as error:

@@ -41,8 +41,7 @@ _OLD_STATE = Unknown("state: only the old list call shows this group, and it doe
 class GroupListing:
     """Groups by id. `incomplete` None: every broker answered, and the caller may list all.
 
-    `hidden_unread` None: the old list call, which shows share and Streams groups, answered
-    completely. `cluster_id`: of the cluster that answered; None: no broker has answered with it.
+    `hidden_unread` None: so did the old list call, which shows share and Streams groups. `cluster_id`: of the cluster that answered; None: no broker has answered with it.
     `without_types`: brokers before Kafka 3.8 do not tell types. All groups are then classic, unless
     `__consumer_offsets` holds a key of another protocol, which the early access of Kafka 3.7 can write.
     `classic_only`: no broker knows another protocol, so that a hidden `__consumer_offsets` changes nothing.
@@ -118,9 +117,8 @@ def list_all_groups(session: KafkaSession, *, cluster_id: str | None) -> tuple[d
     Raises ClusterUnreachable.
     """
     listing = list_groups(session, hidden=True)
-    incomplete = listing.incomplete if listing.incomplete is not None else listing.hidden_unread
     elsewhere = listing.check_cluster(cluster_id)
-    return dict(listing.groups), incomplete if elsewhere is None else elsewhere
+    return dict(listing.groups), listing.hidden_unread if elsewhere is None else elsewhere
 
 
 def with_members(groups: Mapping[str, GroupFacts]) -> frozenset[str]:

@@ -23,7 +23,7 @@ from reconciler.kafka.coordinators import (
     read_consumption,
     select_commits,
 )
-from reconciler.kafka.futures import Deadline, error_columns, submit
+from reconciler.kafka.futures import Deadline, error_columns, failure_in, submit
 from reconciler.kafka.group_listing import list_all_groups, list_groups, with_members
 from reconciler.kafka.offsets import read_last_stable_offsets
 from reconciler.kafka.session import KafkaSession
@@ -32,7 +32,6 @@ from reconciler.model.garbage import gc_paused
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import (
     NO_COMMIT_YET,
-    Cause,
     CommittedOffset,
     Consumers,
     GroupFacts,
@@ -84,7 +83,7 @@ def read_groups(
         wait(opening, timeout=listing_deadline.remaining_s)
     if (elsewhere := listing.check_cluster(cluster_id)) is not None:
         return {group: unknown_group(group, elsewhere) for group in requested}
-    incomplete = listing.hidden_unread if hidden and listing.incomplete is None else listing.incomplete
+    incomplete = listing.hidden_unread if hidden else listing.incomplete
     removed = frozenset(removed).difference(listing.groups)
     listed = {group: None for group in requested if group in listing.groups}
     uncertain = tuple(
@@ -146,7 +145,7 @@ def _observation(
     for commit in offsets:
         end = ends[commit.at]
         if isinstance(end, Unknown):
-            return replace(end, reason=f"the last stable offset of {commit.at}: {end.reason}")
+            return end.about(f"the last stable offset of {commit.at}")
         if commit.topic_id is None:
             return Unknown(f"the topic id of {commit.topic} is not known")
         commits.append(
@@ -181,12 +180,11 @@ def read_consumers(
     last_stable_offsets: dict[int, int] = {}
     for partition, end in read_last_stable_offsets(session, of_log).items():
         if isinstance(end, Unknown):
-            lost = replace(end, reason=f"the last stable offset of {partition}: {end.reason}")
-            return Consumers(groups={}, commits={}, incomplete=lost)
+            return Consumers(groups={}, commits={}, incomplete=end.about(f"the last stable offset of {partition}"))
         last_stable_offsets[partition.partition] = end
     groups, incomplete = list_all_groups(session, cluster_id=cluster_id)
     if incomplete is None and not isinstance(log, tuple):
-        failure = None if log is None else replace(log, reason=f"{CONSUMER_OFFSETS_TOPIC}: {log.reason}")
+        failure = None if log is None else log.about(CONSUMER_OFFSETS_TOPIC)
         incomplete = consumer_offsets_missing(failure, groups, hidden=without_log)
     if incomplete is not None:
         return Consumers(groups=groups, commits={}, incomplete=incomplete)
@@ -209,10 +207,9 @@ def read_consumers(
         starts=starts,
     )
     for row in tables["runs"]:
-        if row["error"] is not None:
-            number = row["log_partition"]
-            reason = f"{CONSUMER_OFFSETS_TOPIC}[{number}] was not read from {starts[number]} to its end: {row['error']}"
-            incomplete = Unknown(reason, Cause.NO_ANSWER if row["unanswered"] else Cause.OTHER)
+        if (failure := failure_in(row)) is not None:
+            at = TopicPartition(CONSUMER_OFFSETS_TOPIC, row["log_partition"])
+            incomplete = failure.about(f"{at} was not read from {starts[at.partition]} to its end")
     pending: dict[tuple[str, TopicPartition], PendingCommit] = {}
     for row in tables["pending"]:
         commits[row["topic"]].setdefault(row["group"], {})
@@ -259,10 +256,7 @@ def _unlisted(group: str, incomplete: Unknown | None, state: GroupState | Unknow
 
 
 def _with_commits(
-    listed: GroupFacts,
-    state: GroupState | Unknown,
-    offsets: Sequence[Commit] | Unknown,
-    topic_ids: Mapping[str, str],
+    listed: GroupFacts, state: GroupState | Unknown, offsets: Sequence[Commit] | Unknown, topic_ids: Mapping[str, str]
 ) -> GroupFacts:
     if listed.type is GroupType.HIDDEN:
         listed = replace(listed, type=Unknown("the broker did not tell the group's type"))

@@ -109,7 +109,7 @@ class JournalTopic:
                 n: _ENDLESS if of is None else of.offset for n, of in starts.items() if not isinstance(of, Unknown)
             }
             errors = read_records(
-                self._session, self._topic, ends, lambda _number, records: messages.extend(records), read_to=read_to
+                self._session, self._topic, ends, lambda _partition, records: messages.extend(records), read_to=read_to
             )
             unread += [error.reason for error in errors.values()]
         except (ClusterUnreachable, KafkaException) as error:

@@ -131,7 +131,7 @@ def read_offsets(session: KafkaSession, requests: Sequence[OffsetsRequest]) -> l
                 "partition": number,
                 **{end: _known(fact) for end, fact in ends.items()},
                 "instants": request.instants,
-                "offsets_at": [_known(fact) for fact in at],
+                "offsets_at": list(map(_known, at)),
                 "stamps_at": [of.timestamp_ms if isinstance(of, RecordStamp) else None for of in found],
                 **error_columns(next(errors, None)),
             }

@@ -74,13 +74,13 @@ def read_records(
     session: KafkaSession,
     topic: str,
     ends: Mapping[int, Watermarks],
-    on_records: Callable[[int, list[Message]], None],
+    on_records: Callable[[TopicPartition, list[Message]], None],
     *,
     read_to: Mapping[int, int] | None = None,
     committed: bool = False,
     limit_s: float | None = None,
 ) -> dict[int, Unknown]:
-    """Call `on_records` with a partition's number and its next records, up to its end.
+    """Call `on_records` with a partition and its next records, up to its end.
 
     Returns why a partition was not read to its end, by number. `ends`: of the partitions, by number.
     `read_to`: where earlier calls ended. `committed`: without the records of aborted transactions; the
@@ -91,18 +91,14 @@ def read_records(
     ranges: dict[TopicPartition, tuple[int, int]] = {}
     for number, (start, end, _stable) in ends.items():
         if isinstance(start, Unknown):
-            errors[number] = Unknown(f"log start: {start.reason}", start.cause)
+            errors[number] = start.about("log start")
         elif isinstance(end, Unknown):
-            errors[number] = Unknown(f"high watermark: {end.reason}", end.cause)
+            errors[number] = end.about("high watermark")
         elif (start := max(start, (read_to or {}).get(number, 0))) < end:
             ranges[TopicPartition(topic, number)] = start, end
 
-    def add(partition: TopicPartition, messages: list[Message]) -> bool:
-        on_records(partition.partition, messages)
-        return False
-
     settings = {**_ALL, "isolation.level": "read_committed"} if committed else _ALL
-    unread = _read_ranges(session, ranges, add, settings, limit_s=limit_s) if ranges else {}
+    unread = _read_ranges(session, ranges, on_records, settings, limit_s=limit_s) if ranges else {}
     return errors | {partition.partition: reason for partition, reason in unread.items()}
 
 
@@ -167,7 +163,7 @@ def _find(session: KafkaSession, ranges: Ranges, *, all_of: int) -> dict[TopicPa
 def _read_ranges(
     session: KafkaSession,
     ranges: Ranges,
-    on_records: Callable[[TopicPartition, list[Message]], bool],
+    on_records: Callable[[TopicPartition, list[Message]], bool | None],
     settings: Settings,
     *,
     limit_s: float | None,

@@ -109,7 +109,7 @@ class KafkaSession:
             if client is None:
                 client = self._clients[purpose] = connect.create(AdminClient, self.connection, settings)
         if is_new:
-            connect.request_metadata(client, self.connection, deadline=deadline)
+            connect.request_metadata(client, self.connection, deadline)
         deliver_events(client)
         return client
 

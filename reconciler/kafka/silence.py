@@ -3,7 +3,7 @@
 Most calls of the library do not say which broker they waited for, so each broker is asked once more.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -37,25 +37,20 @@ def silent_brokers(session: KafkaSession, addresses: Mapping[int, str]) -> dict[
     patience_s = max(_PATIENCE_MIN_S, session.timeout_s / 3)
     answers: dict[int, Future[Any]] = {}
     for part in batched(sorted(addresses), _BROKERS_AT_ONCE):
-        resources = {broker: ConfigResource(ResourceType.BROKER, str(broker)) for broker in part}
-        # One call per broker: the library refuses several of them in one call.
-        sent = {
-            broker: client.describe_configs([resource], request_timeout=patience_s)[resource]
-            for broker, resource in resources.items()
-        }
-        wait_all((client,), sent.values(), Deadline.after(patience_s + 1.0))
-        answers |= sent
+        for broker in part:
+            # One call per broker: the library refuses several of them in one call.
+            resource = ConfigResource(ResourceType.BROKER, str(broker))
+            answers[broker] = client.describe_configs([resource], request_timeout=patience_s)[resource]
+        wait_all((client,), (answers[broker] for broker in part), Deadline.after(patience_s + 1.0))
     silent = [broker for broker, answer in answers.items() if not _has_answered(answer)]
     opened = {broker: submit(partial(connect_once, addresses[broker], _CONNECT_S)) for broker in silent}
     failures = {broker: connection.exception() for broker, connection in opened.items()}
     # A frozen process refuses nothing: its queue of connections fills up, and then they time out.
     down = {broker for broker, error in failures.items() if error is not None and not isinstance(error, TimeoutError)}
-    listed = (
-        session.call(lambda client, limit_s: client.list_topics(CONSUMER_OFFSETS_TOPIC, timeout=limit_s))
-        if down
-        else None
-    )
-    named = set(listed.result().brokers) if listed and failure_of(listed) is None and patience_s > _FENCED_S else set()
+    named: Collection[int] = ()
+    if down and patience_s > _FENCED_S:
+        listed = session.call(lambda client, limit_s: client.list_topics(CONSUMER_OFFSETS_TOPIC, timeout=limit_s))
+        named = listed.result().brokers if failure_of(listed) is None else ()
     return {
         broker: silence_of(broker, addresses[broker], patience_s, down=broker in down, unfenced=broker in named)
         for broker in silent

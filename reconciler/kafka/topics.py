@@ -111,9 +111,9 @@ def describe_topics(session: KafkaSession, listing: TopicListing, names: Iterabl
     unknown: dict[str, Unknown] = {}
     for name, answer in describe(session, names, partitions=partitions).items():
         match answer:
-            case Unknown(reason):
+            case Unknown():
                 unknown[name] = answer
-                topic_id = replace(answer, reason=f"topic id: {reason}")
+                topic_id = answer.about("topic id")
                 if name in topics:
                     topics[name] = replace(topics[name], topic_id=topic_id)
                     partitions[name] = tuple(replace(facts, topic_id=topic_id) for facts in partitions.get(name, ()))
@@ -153,7 +153,7 @@ def read_partitions(
         if isinstance(answer, tuple):
             facts.update((partition.partition, partition) for partition in answer[1] if partition.partition in facts)
         elif isinstance(answer, Unknown):
-            reason = replace(answer, reason=f"the topic could not be described: {answer.reason}")
+            reason = answer.about("the topic could not be described")
             facts.update((p, unknown_partition(p, reason)) for p in requested if p.topic == topic)
     return facts
 
@@ -232,8 +232,7 @@ def retention_facts(session: KafkaSession, names: Iterable[str]) -> dict[str, Re
 
 def _retention(entries: Mapping[str, ConfigEntry] | Unknown) -> RetentionFacts:
     if isinstance(entries, Unknown):
-        missing = replace(entries, reason=f"cleanup.policy: {entries.reason}")
-        return RetentionFacts(missing, missing)
+        return RetentionFacts(entries.about("cleanup.policy"), entries.about("cleanup.policy"))
     policy: frozenset[str] | Unknown = Unknown("cleanup.policy: not among the topic's configs")
     if "cleanup.policy" in entries:
         policy = frozenset(filter(None, map(str.strip, entries["cleanup.policy"].value.split(","))))

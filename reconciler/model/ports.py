@@ -56,7 +56,6 @@ class Gateway(Protocol):
 
         `log_starts`: up to where each partition of `__consumer_offsets` was read before.
         """
-        ...
 
     def read_groups(
         self, groups: Sequence[str], *, removed: Collection[str] = (), hidden: bool = False
@@ -72,11 +71,9 @@ class Gateway(Protocol):
 
         Groups without a record there are absent.
         """
-        ...
 
     def list_groups(self) -> Mapping[str, GroupFacts] | Unknown:
         """Every group that the cluster may hold, also hidden ones; Unknown: there may be more."""
-        ...
 
     def connect_for_deletions(self) -> None:
         """Open this thread's connections for `delete_records`, without waiting for them."""
@@ -93,7 +90,6 @@ class Gateway(Protocol):
 
     def commit_offsets(self, group: str, offsets: Sequence[CommittedOffset]) -> Mapping[TopicPartition, ItemResult]:
         """Commit these offsets for a group without members, which creates a group that is absent."""
-        ...
 
     def refresh(self) -> None:
         """Forget cached leaders and coordinators before a retry."""

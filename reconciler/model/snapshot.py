@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -34,7 +34,7 @@ class Unknown:
     """A fact that was not read. `reason`: a sentence fragment without a full stop.
 
     `cause`: set where the answer is missed, so that no caller compares texts. A fact with another
-    reason for the same cause: `dataclasses.replace`.
+    reason for the same cause: `about`, `dataclasses.replace`.
     """
 
     reason: str
@@ -49,6 +49,10 @@ class Unknown:
     def silent(self) -> bool:
         """Whether the reason names a broker that does not answer."""
         return self.cause is Cause.SILENT_BROKER
+
+    def about(self, subject: str) -> "Unknown":
+        """Return the fact with what it is about before its reason."""
+        return replace(self, reason=f"{subject}: {self.reason}")
 
     def __bool__(self) -> bool:
         raise TypeError(f"an unknown fact has no truth value ({self.reason}): test with isinstance(fact, Unknown)")

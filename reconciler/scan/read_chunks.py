@@ -60,13 +60,9 @@ def read(
         try:
             answers = process.read(task, chunks, subjects=subjects, limit_s=limit_s, progress=progress)
         except ScanFailed:
-            close()
             limit_s = deadline.remaining_s
             if is_warm and limit_s > 0:  # its JVM, its context or its server may have ended since the last scan
                 continue
-            raise
-        except BaseException:
-            close()
             raise
         return list(map(load_answer, answers))
 

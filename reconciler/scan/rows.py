@@ -112,19 +112,22 @@ def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str,
     consumers: defaultdict[str, set[str]] = defaultdict(set)
     for group, topic in _records(answers, "consumers", "group", "topic"):
         consumers[topic].add(group)
-    for topic, group in pending:
+
+    def add_without_commit(topic: str, group: str) -> None:
+        # It consumes all partitions, as a group with a commit does.
         if group not in consumers[topic]:
-            # Its first commit on the topic is pending: it consumes all partitions, as a group with a commit does.
             consumers[topic].add(group)
             for number in partitions[topic]:
                 readers[topic, number].append(Position(group, None, pending[topic, group].get(number)))
+
+    for topic, group in pending:  # perhaps its first commit on the topic
+        add_without_commit(topic, group)
     for group, live, seems, members, may_read in _records(answers, "activity", *_SUBSCRIPTION):
-        is_streams = seems == GroupType.STREAMS
-        for topic in may_read or () if live and (members or not is_streams) else ():
-            if is_streams and group not in consumers[topic]:  # no call describes its members
-                for number in partitions[topic]:
-                    readers[topic, number].append(Position(group, None, None))
-            consumers[topic].add(group)
+        for topic in may_read or () if live else ():
+            if seems != GroupType.STREAMS:
+                consumers[topic].add(group)
+            elif members:  # no call describes them
+                add_without_commit(topic, group)
     read = {row["group"]: row for row in _rows(answers, "groups")}
     groups, commits_read = _groups(read, answers, request), sum(row["commits"] or 0 for row in read.values())
     return Rows(partitions, groups, topics, runs, readers, origins, commits, consumers, len(read), commits_read)

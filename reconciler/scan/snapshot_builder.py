@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from reconciler.kafka.consumer_offsets_layout import log_partition
+from reconciler.kafka.futures import failure_in
 from reconciler.kafka.group_listing import GroupListing
 from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC, RetentionFacts, TopicListing, consumer_offsets_missing
 from reconciler.model.names import TopicPartition
@@ -82,7 +83,7 @@ class ConsumerOffsetsLog:
     def hides_groups(self) -> Unknown | None:
         """Why the listing may lack groups: a broker lists those of log partitions that it leads."""
         if self.missing is not None and self.missing is not NOT_ASKED:
-            return replace(self.missing, reason=f"whether every group is listed is unknown: {self.missing.reason}")
+            return self.missing.about("whether every group is listed is unknown")
         if len(self.sizes) < self.partitions:
             partitions = (
                 f"{self.partitions - len(self.sizes)} of {self.partitions} partitions of {CONSUMER_OFFSETS_TOPIC}"
@@ -92,24 +93,20 @@ class ConsumerOffsetsLog:
         if self.unanswered:
             # Once the silent leader is fenced, a listing succeeds without its groups.
             number = min(self.unanswered)
-            unanswered = self.unanswered[number]
-            reason = f"the groups of {CONSUMER_OFFSETS_TOPIC}[{number}] may not be listed: {unanswered.reason}"
-            return replace(unanswered, reason=reason)
+            return self.unanswered[number].about(f"the groups of {CONSUMER_OFFSETS_TOPIC}[{number}] may not be listed")
         return None
 
     def with_rows(self, runs: Iterable[Row]) -> "ConsumerOffsetsLog":
         """The log after its reading. A partition without a row of its own was not read."""
         rows = {row["log_partition"]: row for row in runs}
-        unread = {
-            number: _unread(
-                f"{CONSUMER_OFFSETS_TOPIC}[{number}] was not read to its end: {rows[number]['error']}",
-                rows[number].get("unanswered"),
-            )
-            if number in rows
-            else _log_not_read(number, has_leader=number in self.leaders)
-            for number in range(self.partitions)
-            if number not in rows or rows[number]["error"] is not None
-        }
+        no_answer, no_leader = Unknown("its task brought no answer", Cause.NO_ANSWER), Unknown("it has no leader")
+        unread: dict[int, Unknown] = {}
+        for number in range(self.partitions):
+            where = f"{CONSUMER_OFFSETS_TOPIC}[{number}] was not read"
+            if number not in rows:
+                unread[number] = (no_answer if number in self.leaders else no_leader).about(where)
+            elif (failure := failure_in(rows[number])) is not None:
+                unread[number] = failure.about(f"{where} to its end")
         ends = {number: row["log_offset"] for number, row in rows.items() if number not in unread}
         records, skipped, malformed = (
             sum(row[column] or 0 for row in rows.values()) for column in ("records", "skipped", "garbled")
@@ -180,12 +177,8 @@ def _unread_reason(listed: PartitionFacts, row: PartitionRow | None) -> Unknown:
         return Unknown("the partition has no leader")
     if row is None:
         return _NO_ANSWER
-    return _NOT_READ if row.error is None else _unread(row.error, row.unanswered)
-
-
-def _unread(reason: str, unanswered: bool | None) -> Unknown:
-    """Return why a subject was not read. `unanswered`: of its row, as of `error_columns`."""
-    return Unknown(reason, Cause.NO_ANSWER if unanswered else Cause.OTHER)
+    failure = None if row.error is None else failure_in(row._asdict())
+    return _NOT_READ if failure is None else failure
 
 
 def _readers(
@@ -236,12 +229,6 @@ def _origin(
     return Unknown(f"the topic id that {quoted(group)} committed for: __consumer_offsets does not say")
 
 
-def _log_not_read(number: int, *, has_leader: bool) -> Unknown:
-    if has_leader:
-        return Unknown(f"{CONSUMER_OFFSETS_TOPIC}[{number}] was not read: its task brought no answer", Cause.NO_ANSWER)
-    return Unknown(f"{CONSUMER_OFFSETS_TOPIC}[{number}] was not read: it has no leader")
-
-
 def group_facts(
     request: ScanRequest, listing: GroupListing, rows: Rows, log: ConsumerOffsetsLog
 ) -> dict[str, GroupFacts]:
@@ -276,8 +263,7 @@ def group_facts(
             facts = replace(facts, listed=True, state=by_log if log_unread is None else log_unread)
         if name in read:
             # A group that was read and not requested has no row here.
-            error = row.get("error")
-            unread = None if error is None else _unread(error, row.get("unanswered"))
+            unread = failure_in(row)
             if unread is None and facts.type is GroupType.STREAMS and not row.get("commits"):
                 unread = NO_COMMIT_YET
             facts = replace(facts, consumption_unread=unread)
@@ -309,7 +295,8 @@ def _untold_types(listing: GroupListing, rows: Rows, log: ConsumerOffsetsLog) ->
 
 
 def _with_commits(facts: GroupFacts, row: Row) -> GroupFacts:
-    unread = _unread(row["error"], row.get("unanswered")) if row.get("error") else _NO_COMMITS
+    failure = failure_in(row)
+    unread = _NO_COMMITS if failure is None else failure
     if not facts.listed:
         unread = Unknown("commits of a group that no list call names cannot be read")
     elif row.get("commits") is not None and row.get("commit_keys") is not None and row["commit_keys"] > row["commits"]:

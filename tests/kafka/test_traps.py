@@ -176,7 +176,7 @@ def test_a_quota_that_holds_a_reading_back_is_named(cluster: SandboxCluster, con
     reasons: list[str] = []
 
     def is_throttled() -> bool:
-        errors = read_records(session, name, ends, lambda _number, _messages: None)
+        errors = read_records(session, name, ends, lambda _partition, _messages: None)
         reasons[:] = [error.reason for error in errors.values()]
         return bool(reasons)
 

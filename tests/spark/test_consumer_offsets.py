@@ -211,7 +211,10 @@ def test_records_that_a_new_leader_gets_late_are_read(
     with ThreadPoolExecutor(1) as executor:
         late_commits = executor.submit(lambda: (time.sleep(1.5), commit(4)))
         errors = read_records(
-            KafkaSession(connection), CONSUMER_OFFSETS_TOPIC, ends, lambda _number, messages: records.extend(messages)
+            KafkaSession(connection),
+            CONSUMER_OFFSETS_TOPIC,
+            ends,
+            lambda _partition, messages: records.extend(messages),
         )
         late_commits.result()
     assert errors == {}
@@ -229,5 +232,5 @@ def test_a_log_partition_without_its_last_records_is_unread(
     low, high = client.watermarks(servers, CONSUMER_OFFSETS_TOPIC, place)
     session = KafkaSession(replace(connection, timeout_s=3.0))
     ends = {place: Watermarks(low, high + 1_000_000)}
-    errors = read_records(session, CONSUMER_OFFSETS_TOPIC, ends, lambda _number, _messages: None)
+    errors = read_records(session, CONSUMER_OFFSETS_TOPIC, ends, lambda _partition, _messages: None)
     assert errors == {place: Unknown("no data for 3 s", Cause.NO_ANSWER)}

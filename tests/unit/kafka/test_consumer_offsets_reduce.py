@@ -58,7 +58,7 @@ def active(group: str, newest_ms: int, offset: int, seems: GroupType, *, live: b
 
 def origins(reduction: Reduction, requested: dict[str, set[str]] | None) -> set[tuple[object, ...]]:
     """Group, topic, partition, newest offset and topic id of each origin."""
-    return {tuple(row.values()) for row in reduction.origins(requested)}
+    return {tuple(row.values()) for row in reduction.origins(requested, {})}
 
 
 @given(
@@ -219,11 +219,11 @@ def test_reduce_tells_commits_in_force_for_another_topic_id() -> None:
     """Of the newest commit of each key, by any group; a value without an id proves nothing."""
     old, new = [written()], [written(2, offset=2, topic_id=ID_B)]
     ids = {"t": TEXT_B}
-    assert [tuple(row.values()) for row in reduce(*old).outdated(ids)] == [("g", "t", 0, 5, TEXT_A)]
-    assert [tuple(row.values()) for row in reduce(*new, *old).outdated(ids)] == [("g", "t", 0, 5, TEXT_A)]
+    assert [tuple(row.values()) for row in reduce(*old).origins({}, ids)] == [("g", "t", 0, 5, TEXT_A)]
+    assert [tuple(row.values()) for row in reduce(*new, *old).origins({}, ids)] == [("g", "t", 0, 5, TEXT_A)]
     for records in ((*old, *new), new, (*old, written(3, version=3)), (*old, tombstone(3))):
-        assert not list(reduce(*records).outdated(ids))
-    assert not list(reduce(*old).outdated({"other": TEXT_B}))
+        assert not list(reduce(*records).origins({}, ids))
+    assert not list(reduce(*old).origins({}, {"other": TEXT_B}))
 
 
 def test_reduce_a_commit_that_cannot_be_read_ends_earlier_commits() -> None:

@@ -10,6 +10,7 @@ from reconciler.kafka.connect import Connection
 from reconciler.kafka.offsets import Watermarks
 from reconciler.kafka.records import read_records
 from reconciler.kafka.session import KafkaSession
+from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import Unknown
 from tests.golden.wording import mentions
 
@@ -47,8 +48,8 @@ def read(
     session = KafkaSession(Connection(("127.0.0.1:9",), timeout_s=0.2))
     records: list[tuple[int, int]] = []
 
-    def add(partition: int, messages: list[Message]) -> None:
-        records.extend((partition, message.offset() or 0) for message in messages)
+    def add(partition: TopicPartition, messages: list[Message]) -> None:
+        records.extend((partition.partition, message.offset() or 0) for message in messages)
 
     errors = read_records(session, "t", ends, add, **options)
     return records, errors
