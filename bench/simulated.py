@@ -334,7 +334,7 @@ def _read(
     pickled = [len(pickle.dumps(chunk)) for chunk in chunks]
     shared = len(pickle.dumps(task))
     steps.mark(GENERATED)
-    answers = [pickle.dumps(read_chunk(session, task, chunk, isolated=False)) for chunk in chunks]
+    answers = [pickle.dumps(read_chunk(session, task, chunk)) for chunk in chunks]
     if not steps.prefix:
         sizes |= {
             "chunks": len(chunks),

@@ -417,7 +417,7 @@ def _with_observations(run: Run, request: ScanRequest, snapshot: ClusterSnapshot
     empty = sorted(name for name in selected if snapshot.groups[name].state is GroupState.EMPTY)
     if not empty:
         return snapshot
-    present = observe_groups(run.session, empty, cluster_id=snapshot.cluster_id, clock=wall_clock_ms)
+    present = observe_groups(run.session, empty, clock=wall_clock_ms)
     since_ms = snapshot.observed_at_ms - idle_for_ms * 5 // 4  # the first one, and the widest gap
     try:
         _check_untracked(run.journal, "proves nothing")
@@ -448,7 +448,7 @@ def observe(run: Run) -> Mapping[str, GroupObservation | Unknown] | None:
         raise ScanFailed(f"nothing was recorded, because groups may be missing: {listed.reason}")
     names = sorted(select_groups(parts, (name for name, facts in listed.items() if facts.listed is True)))
     run.progress(f"observing {count(len(names), 'group')}")
-    seen = observe_groups(run.session, names, cluster_id=cluster_id, clock=wall_clock_ms)
+    seen = observe_groups(run.session, names, clock=wall_clock_ms)
     at_ms = wall_clock_ms()
     run.journal.record_observations(
         (

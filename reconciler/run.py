@@ -76,7 +76,6 @@ class Run(AbstractContextManager["Run"]):
         cluster = self.manifests.cluster
         return KafkaGateway(
             self.session,
-            cluster_id=cluster.spec.cluster_id,
             read_external=partial(read_positions, self.session, self.manifests.reader_requests),
             without_consumer_offsets=cluster.hides_consumer_offsets,
         )

@@ -105,7 +105,7 @@ def share_member(bootstrap: str, group: str, topics: Sequence[str]) -> Iterator[
 
         def is_subscribed() -> bool:
             consumer.poll(0.2)
-            read = read_consumers(session, (), cluster_id=None, log_starts={})
+            read = read_consumers(session, (), log_starts={})
             return group in read.groups and (read.subscriptions.get(group) or frozenset()).issuperset(topics)
 
         wait_until(is_subscribed, 60, f"{group} to subscribe to {topics}")

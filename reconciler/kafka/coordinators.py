@@ -202,17 +202,16 @@ def _unasked(groups: Iterable[str]) -> Fetched:
 
 
 def read_consumption(
-    session: KafkaSession, groups: Sequence[str], *, with_members: Collection[str], isolated: bool
+    session: KafkaSession, groups: Sequence[str], *, with_members: Collection[str]
 ) -> Iterator[dict[str, Consumption]]:
     """What each group consumes, a few hundred groups at a time.
 
-    `with_members`: groups that may have members; the members of other groups are not read.
-    `isolated`: send from a worker process. A Spark task, which is retried, need not, and the driver
-    always does. Raises ClusterUnreachable where no client can be opened.
+    `with_members`: groups that may have members; the members of other groups are not read. Raises
+    ClusterUnreachable where no client can be opened.
     """
     with_members = frozenset(with_members)
     for part in batched(groups, _GROUPS_IN_FLIGHT):
-        described, fetched = _read(session, part, with_members.intersection(part), isolated=isolated)
+        described, fetched = _read(session, part, with_members.intersection(part))
         yield {group: _consumption(fetched[group][0], described.get(group, _NO_MEMBERS)[1]) for group in part}
 
 
@@ -223,9 +222,7 @@ def _consumption(positions: Positions | Unknown, topics: frozenset[str] | Unknow
     return Consumption(select_commits(positions), topics)
 
 
-def _read(
-    session: KafkaSession, groups: Sequence[str], members: Collection[str], *, isolated: bool
-) -> tuple[dict[str, Members], Fetched]:
+def _read(session: KafkaSession, groups: Sequence[str], members: Collection[str]) -> tuple[dict[str, Members], Fetched]:
     """Read all groups, then failed ones per coordinator: a moving one fails no others."""
     described: dict[str, Members] = {group: (NO_ANSWER, NO_ANSWER if group else NAMELESS, False) for group in members}
     fetched = _unasked(groups)
@@ -236,10 +233,7 @@ def _read(
         for part in parts:
             limit_s = max(0.1, min(deadline.remaining_s, session.timeout_s / 3))
             request = ([group for group in part if group in described], dict.fromkeys(part))
-            if isolated:
-                answer = session.call_worker(ask_for_positions, request, timeout_s=limit_s, tries=_TRIES)
-            else:  # one client: a scan has many tasks at a time
-                answer = ask_for_positions(session, request, Deadline.after(limit_s), clients=1)
+            answer = session.call_worker(ask_for_positions, request, timeout_s=limit_s, tries=_TRIES)
             if answer is not None:
                 described |= answer[0]
                 fetched |= answer[1]
@@ -280,9 +274,9 @@ def _spread(
 
 
 def _clients(session: KafkaSession, groups: int, clients_max: int, deadline: Deadline) -> list[AdminClient]:
+    if not session.isolates:  # of one of many tasks, which must not wait for connections to brokers that are away
+        return [session.reader()] if groups else []
     count = min(clients_max, -(-groups // _GROUPS_PER_CLIENT))
-    if clients_max == 1:  # of one of many tasks, which must not wait for connections to brokers that are away
-        return [session.reader()] * count
     return session.clients("coordinators", count, SETTINGS, deadline=deadline)
 
 

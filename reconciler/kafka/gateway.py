@@ -39,22 +39,19 @@ class KafkaGateway:
     """`model.ports.Gateway` over librdkafka. Safe between threads.
 
     A call takes at most the session's timeout, `read_consumers` for each of its steps, and besides four
-    seconds for late results and the start of a worker process where it needs one. `cluster_id`: of the plan, because a group of another cluster
-    is another group; None: any cluster. `read_external`: reads the positions of readers that are not groups.
-    `without_consumer_offsets`: as in `ScanRequest`.
+    seconds for late results and the start of a worker process where it needs one. `read_external`: reads the
+    positions of readers that are not groups. `without_consumer_offsets`: as in `ScanRequest`.
     """
 
     def __init__(
         self,
         session: KafkaSession,
         *,
-        cluster_id: str | None = None,
         read_external: Callable[[], ExternalPositions] = dict,
         without_consumer_offsets: bool = False,
     ) -> None:
         self.session = session
         self._without_log = without_consumer_offsets
-        self._cluster_id = cluster_id
         self._read_external = read_external
 
     def read_partitions(
@@ -87,9 +84,7 @@ class KafkaGateway:
 
     def read_consumers(self, topics: Collection[str], log_starts: Mapping[int, int]) -> Consumers:
         try:
-            consumers = read_consumers(
-                self.session, topics, cluster_id=self._cluster_id, log_starts=log_starts, without_log=self._without_log
-            )
+            consumers = read_consumers(self.session, topics, log_starts=log_starts, without_log=self._without_log)
             return replace(consumers, external=self._read_external())
         except (*_FAILURES, KafkaException) as error:
             return Consumers(groups={}, commits={}, incomplete=Unknown(str(error)))
@@ -102,15 +97,13 @@ class KafkaGateway:
             return {}
         deadline = self.session.deadline()
         try:
-            return read_groups(
-                self.session, requested, cluster_id=self._cluster_id, deadline=deadline, removed=removed, hidden=hidden
-            )
+            return read_groups(self.session, requested, deadline=deadline, removed=removed, hidden=hidden)
         except _FAILURES as error:
             return {group: unknown_group(group, Unknown(str(error))) for group in requested}
 
     def list_groups(self) -> Mapping[str, GroupFacts] | Unknown:
         try:
-            groups, incomplete = list_all_groups(self.session, cluster_id=self._cluster_id)
+            groups, incomplete = list_all_groups(self.session)
         except ClusterUnreachable as error:
             return Unknown(str(error))
         return groups if incomplete is None else incomplete

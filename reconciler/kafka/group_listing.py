@@ -111,13 +111,13 @@ def cluster_id_in_metadata(session: KafkaSession, *, limit_s: float) -> str | No
         return None
 
 
-def list_all_groups(session: KafkaSession, *, cluster_id: str | None) -> tuple[dict[str, GroupFacts], Unknown | None]:
+def list_all_groups(session: KafkaSession) -> tuple[dict[str, GroupFacts], Unknown | None]:
     """All groups, also hidden ones, and why there may be more; None: there are not.
 
     Raises ClusterUnreachable.
     """
     listing = list_groups(session, hidden=True)
-    elsewhere = listing.check_cluster(cluster_id)
+    elsewhere = listing.check_cluster(session.cluster_id)
     return dict(listing.groups), listing.hidden_unread if elsewhere is None else elsewhere
 
 

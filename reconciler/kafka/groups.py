@@ -55,7 +55,6 @@ def read_groups(
     session: KafkaSession,
     requested: Sequence[str],
     *,
-    cluster_id: str | None,
     deadline: Deadline,
     removed: Collection[str] = (),
     hidden: bool = False,
@@ -65,9 +64,9 @@ def read_groups(
     `listed` False needs a provably complete listing and the group's coordinator: while a
     coordinator moves, no broker lists its groups and no error says so. The listing has the type and
     state of a listed group, so its coordinator answers only for the commits. If an open transaction
-    may replace one of them, all commits of the group are Unknown. Unless `cluster_id` is None, every
-    fact is Unknown where another cluster answers, or one that does not tell its id: the same name
-    there is another group. While the brokers list their groups, a worker process connects to them.
+    may replace one of them, all commits of the group are Unknown. Unless the session's `cluster_id` is
+    None, every fact is Unknown where another cluster answers, or one that does not tell its id: the same
+    name there is another group. While the brokers list their groups, a worker process connects to them.
     `removed`, `hidden`: as in `model.ports.Gateway`. Raises ClusterUnreachable.
     """
     listing_deadline = Deadline.after(deadline.remaining_s * _LISTING_SHARE)
@@ -81,7 +80,7 @@ def read_groups(
         listing = list_groups(session, hidden=hidden, only=frozenset(requested), deadline=listing_deadline)
     finally:
         wait(opening, timeout=listing_deadline.remaining_s)
-    if (elsewhere := listing.check_cluster(cluster_id)) is not None:
+    if (elsewhere := listing.check_cluster(session.cluster_id)) is not None:
         return {group: unknown_group(group, elsewhere) for group in requested}
     incomplete = listing.hidden_unread if hidden else listing.incomplete
     removed = frozenset(removed).difference(listing.groups)
@@ -113,13 +112,13 @@ def read_groups(
 
 
 def observe_groups(
-    session: KafkaSession, requested: Sequence[str], *, cluster_id: str, clock: Callable[[], int]
+    session: KafkaSession, requested: Sequence[str], *, clock: Callable[[], int]
 ) -> dict[str, GroupObservation | Unknown]:
     """What coordinators and leaders say of some groups, without `__consumer_offsets`. Unknown: not all was read.
 
     `clock`: tells the time after the reading. Raises ClusterUnreachable.
     """
-    read = read_groups(session, requested, cluster_id=cluster_id, deadline=session.deadline()) if requested else {}
+    read = read_groups(session, requested, deadline=session.deadline()) if requested else {}
     empty = [facts.offsets for facts in read.values() if facts.state is GroupState.EMPTY]
     partitions = {commit.at for offsets in empty if not isinstance(offsets, Unknown) for commit in offsets}
     ends = read_last_stable_offsets(session, sorted(partitions)) if partitions else {}
@@ -161,12 +160,7 @@ def _observation(
 
 
 def read_consumers(
-    session: KafkaSession,
-    topics: Collection[str],
-    *,
-    cluster_id: str | None,
-    log_starts: Mapping[int, int],
-    without_log: bool = False,
+    session: KafkaSession, topics: Collection[str], *, log_starts: Mapping[int, int], without_log: bool = False
 ) -> Consumers:
     """All groups, and what they consume of some topics.
 
@@ -182,14 +176,14 @@ def read_consumers(
         if isinstance(end, Unknown):
             return Consumers(groups={}, commits={}, incomplete=end.about(f"the last stable offset of {partition}"))
         last_stable_offsets[partition.partition] = end
-    groups, incomplete = list_all_groups(session, cluster_id=cluster_id)
+    groups, incomplete = list_all_groups(session)
     if incomplete is None and not isinstance(log, tuple):
         failure = None if log is None else log.about(CONSUMER_OFFSETS_TOPIC)
         incomplete = consumer_offsets_missing(failure, groups, hidden=without_log)
     if incomplete is not None:
         return Consumers(groups=groups, commits={}, incomplete=incomplete)
     commits: dict[str, dict[str, dict[int, int]]] = {topic: {} for topic in topics}
-    for part in read_consumption(session, sorted(groups), with_members=with_members(groups), isolated=True):
+    for part in read_consumption(session, sorted(groups), with_members=with_members(groups)):
         for group, consumption in part.items():
             unread = consumption.unread
             if unread is None and groups[group].type is GroupType.HIDDEN and not consumption.commits:

@@ -52,11 +52,15 @@ class KafkaSession:
     Reads, deletions and elections have separate clients: a DeleteRecords request that waits for a
     slow replica blocks its connection, and a read behind it times out, or answers -1001 as an
     offset. Methods that open a client raise ClusterUnreachable.
+
+    `cluster_id`: of the cluster, whose groups are no others of the same names; None: any cluster.
+    `isolates`: a task of Spark, which is retried, needs no worker processes.
     """
 
-    def __init__(self, connection: Connection, *, cluster_id: str | None = None) -> None:
+    def __init__(self, connection: Connection, *, cluster_id: str | None = None, isolates: bool = True) -> None:
         self.connection = connection
         self.cluster_id = cluster_id
+        self.isolates = isolates
         self.addresses: dict[int, str] = {}
         """Host and port of each broker that metadata has named so far."""
         self._lock = threading.Lock()
@@ -183,7 +187,7 @@ class KafkaSession:
     def call_worker(
         self, work: Work[Argument, Result], argument: Argument, *, timeout_s: float, tries: int = 1
     ) -> Result | None:
-        """The result of `work`, which never returns None, in a worker process.
+        """The result of `work`, which never returns None, in a worker process if the session isolates.
 
         None: the process crashed or did not answer in time, in each of `tries` attempts. Its
         requests may have been carried out. Processes are reused; they end with this process, whatever
@@ -191,6 +195,8 @@ class KafkaSession:
         where no process can be started, and ProgramFailed for other exceptions of `work`.
         """
         deadline = Deadline.after(timeout_s)
+        if not self.isolates:
+            return work(self, argument, deadline)
         for _ in range(tries):
             if deadline.passed:
                 break

@@ -86,10 +86,10 @@ def _read_inline(
 
     def read_in_time(chunk: Chunk) -> Answer:
         if task.patience_s > session.timeout_s - _LATE_S:
-            return read_chunk(session, task, chunk, isolated=True)
+            return read_chunk(session, task, chunk)
         # The chunks before have waited for a silent broker, and this one does not wait as long again.
         with closing(KafkaSession(replace(session.connection, timeout_s=task.patience_s))) as impatient:
-            return read_chunk(impatient, task, chunk, isolated=True)
+            return read_chunk(impatient, task, chunk)
 
     def read_pending() -> None:
         for chunk in pending:

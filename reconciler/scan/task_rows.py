@@ -118,8 +118,8 @@ def read_encoded(task: ScanTask, chunk: Chunk) -> bytes:
             f"{reason}, on the executor {socket.gethostname()}: set it there, or leave --executor-secrets out"
         ) from None
     # Garbage collection took a third of the time.
-    with gc_paused(), closing(KafkaSession(connection)) as session:
-        answer = read_chunk(session, task, chunk, isolated=is_retry())
+    with gc_paused(), closing(KafkaSession(connection, isolates=is_retry())) as session:
+        answer = read_chunk(session, task, chunk)
         return dump_answer(answer if answers_for(session, task.cluster_id) else {})
 
 
@@ -174,12 +174,12 @@ def is_retry() -> bool:
     return context is not None and context.attemptNumber() > 0
 
 
-def read_chunk(session: KafkaSession, task: ScanTask, chunk: Chunk, *, isolated: bool) -> Answer:
-    """Read one chunk, which has one kind of subject. `isolated`: see `read_consumption`."""
+def read_chunk(session: KafkaSession, task: ScanTask, chunk: Chunk) -> Answer:
+    """Read one chunk, which has one kind of subject."""
     if chunk.requests:
         return _read_partitions(session, chunk.requests)
     if chunk.groups:
-        return _read_commits(session, task, chunk, isolated=isolated)
+        return _read_commits(session, task, chunk)
     return _read_log(session, task, chunk.log)
 
 
@@ -199,11 +199,11 @@ def _read_partitions(session: KafkaSession, requests: Sequence[OffsetsRequest]) 
     }
 
 
-def _read_commits(session: KafkaSession, task: ScanTask, chunk: Chunk, *, isolated: bool) -> Answer:
+def _read_commits(session: KafkaSession, task: ScanTask, chunk: Chunk) -> Answer:
     groups: list[dict[str, Any]] = []
     positions: dict[str, list[Any]] = {name: [] for name in SCHEMAS["positions"].names}
     consumers: dict[str, list[str]] = {name: [] for name in SCHEMAS["consumers"].names}
-    for part in read_consumption(session, chunk.groups, with_members=chunk.with_members, isolated=isolated):
+    for part in read_consumption(session, chunk.groups, with_members=chunk.with_members):
         for group, consumption in part.items():
             row = commit_row(group, consumption.commits)
             groups.append(row if consumption.unread is None else row | error_columns(consumption.unread))

@@ -290,8 +290,8 @@ def test_commits_of_a_group_without_a_name_are_unknown(cluster: SandboxCluster, 
     group = f"reader-{uuid.uuid4().hex[:12]}"
     client.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
     connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10)
-    with closing(KafkaSession(connection)) as session:
-        (read,) = read_consumption(session, ["", group], with_members=["", group], isolated=isolated)
+    with closing(KafkaSession(connection, isolates=isolated)) as session:
+        (read,) = read_consumption(session, ["", group], with_members=["", group])
     assert read == {"": Consumption(NAMELESS, NAMELESS), group: Consumption([(name, 0, 4, None)], frozenset())}
 
 
@@ -307,11 +307,11 @@ def test_the_topics_of_members_are_read_without_a_commit(cluster: SandboxCluster
     if kafka_version(cluster) < (4,):
         new_protocol = without_commits
     with (
-        closing(KafkaSession(connection)) as session,
+        closing(KafkaSession(connection, isolates=isolated)) as session,
         client.member(cluster.bootstrap_servers, classic, [name], properties=without_commits),
         client.member(cluster.bootstrap_servers, consumer, [name], properties=new_protocol),
     ):
-        (read,) = read_consumption(session, groups, with_members=groups, isolated=isolated)
+        (read,) = read_consumption(session, groups, with_members=groups)
     member = Consumption([], frozenset({name}))
     assert read == {classic: member, consumer: member, absent: Consumption([], frozenset())}
 
@@ -324,8 +324,8 @@ def test_the_topics_of_a_rebalancing_group_are_unknown(cluster: SandboxCluster, 
     client.commit(cluster.bootstrap_servers, group, {(name, 0): 0})
     join_group(cluster.bootstrap_servers, group, "consumer")
     connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10)
-    with closing(KafkaSession(connection)) as session:
-        (read,) = read_consumption(session, [group], with_members=[group], isolated=isolated)
+    with closing(KafkaSession(connection, isolates=isolated)) as session:
+        (read,) = read_consumption(session, [group], with_members=[group])
     assert read == {group: Consumption([(name, 0, 0, None)], REBALANCING)}
 
 
@@ -344,7 +344,7 @@ def test_a_static_member_that_is_away_reads_its_topics_and_blocks_no_others(clus
     connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10)
     with closing(KafkaSession(connection)) as session:
         state = list_groups(session, hidden=False).groups[group].state
-        (read,) = read_consumption(session, [group], with_members=[group], isolated=True)
+        (read,) = read_consumption(session, [group], with_members=[group])
     assert state is (GroupState.UNKNOWN if "group.protocol" in properties else GroupState.STABLE)
     assert read == {group: Consumption([], frozenset({name}))}
 

@@ -189,7 +189,7 @@ class KafkaSource(_FindsItsCode, DataSource, DataSourceReader):
         if reading is None:  # Spark's word for a source without partitions
             return
         # An executor needs no RE2, which selectors need.
-        with closing(KafkaSession(_connection(self.options))) as session:
+        with closing(KafkaSession(_connection(self.options), isolates=is_retry())) as session:
             answers_for(session, reading.cluster_id)
             origin = {"cluster_id": reading.cluster_id, "observed_at_ms": reading.observed_at_ms}
             topics = None if reading.topics is None else reading.topics | {None}
@@ -314,7 +314,7 @@ class KafkaGroupCommits(KafkaSource):
         return selected if left is None else selected & left
 
     def rows(self, session: KafkaSession, chunk: Chunk) -> Iterator[list[Row]]:
-        for part in read_consumption(session, chunk.groups, with_members=(), isolated=is_retry()):
+        for part in read_consumption(session, chunk.groups, with_members=()):
             read = {group: consumption.commits for group, consumption in part.items()}
             yield [
                 {"group": group, "topic": topic, "partition": partition, "committed": committed}

@@ -58,8 +58,9 @@ class StubSession:
 
     timeout_s = 1.0
 
-    def __init__(self, client: StubClient) -> None:
+    def __init__(self, client: StubClient, *, isolates: bool = True) -> None:
         self.only_client = client
+        self.isolates = isolates
 
     def clients(self, _purpose: str, count: int, _settings: object, **_options: Deadline) -> list[StubClient]:
         return [self.only_client] * count
@@ -80,10 +81,9 @@ class StubSession:
 
 def read(client: StubClient, *, isolated: bool) -> Consumption:
     (part,) = read_consumption(
-        StubSession(client),  # type: ignore[arg-type]
+        StubSession(client, isolates=isolated),  # type: ignore[arg-type]
         ["billing"],
         with_members=["billing"],
-        isolated=isolated,
     )
     return part["billing"]
 
@@ -179,7 +179,7 @@ def test_a_hidden_group_without_a_commit_is_not_read(
     monkeypatch.setattr(groups, "list_all_groups", lambda *_arguments, **_options: ({"billing": hidden}, None))
     monkeypatch.setattr(groups, "describe", lambda _session, names: dict.fromkeys(names))
     session: Any = StubSession(StubClient(ConsumerGroupState.EMPTY, []))
-    consumers = groups.read_consumers(session, ["orders"], cluster_id=None, log_starts={}, without_log=True)
+    consumers = groups.read_consumers(session, ["orders"], log_starts={}, without_log=True)
     assert consumers.groups["billing"].consumption_unread == unread
 
 

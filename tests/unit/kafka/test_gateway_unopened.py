@@ -170,7 +170,7 @@ def session_of(*, cluster_id: str, errors: list[KafkaError] | None = None, liste
         list_consumer_groups=lambda **_options: done(listing),
         describe_cluster=lambda **_options: done(described),
     )
-    session = KafkaSession(NOWHERE)
+    session = KafkaSession(NOWHERE, cluster_id="here")
     session._clients["reads"] = client
     return session
 
@@ -178,7 +178,7 @@ def session_of(*, cluster_id: str, errors: list[KafkaError] | None = None, liste
 def test_groups_of_another_cluster_are_unknown() -> None:
     """Absence there proves nothing, and the same name is another group."""
     session = session_of(cluster_id="elsewhere")
-    billing = read_groups(session, ["billing"], cluster_id="here", deadline=Deadline.after(5))["billing"]
+    billing = read_groups(session, ["billing"], deadline=Deadline.after(5))["billing"]
     assert isinstance(billing.listed, Unknown)
     assert mentions(billing.listed.reason, "elsewhere", "here")
 
@@ -194,7 +194,7 @@ def test_groups_of_a_cluster_without_a_known_id_are_unknown(in_metadata: str | N
     assert listing.cluster_id == in_metadata
     assert (listing.check_cluster("here") is None) is known
     assert listing.check_cluster(None) is None
-    groups = read_groups(session, ["billing"], cluster_id="here", deadline=Deadline.after(0.2), removed=["billing"])
+    groups = read_groups(session, ["billing"], deadline=Deadline.after(0.2), removed=["billing"])
     assert (groups["billing"].listed is True) is known
 
 
@@ -220,7 +220,7 @@ def test_absence_needs_a_complete_listing_and_the_coordinator(
     """Any doubt makes an unlisted group Unknown: a silent broker may be its coordinator."""
     session = session_of(cluster_id="here", errors=errors)
     monkeypatch.setattr(session, "call_worker", lambda *_arguments, **_options: coordinators)
-    billing = read_groups(session, ["billing"], cluster_id="here", deadline=Deadline.after(0.2))["billing"]
+    billing = read_groups(session, ["billing"], deadline=Deadline.after(0.2))["billing"]
     assert billing.listed is False if absent else isinstance(billing.listed, Unknown)
 
 
@@ -238,11 +238,11 @@ def test_a_group_that_its_coordinator_has_removed_is_absent_from_a_complete_list
     monkeypatch.setattr(session, "call_worker", call_worker)
     deadline = Deadline.after(5)
     groups = ["billing", "orders"]
-    facts = read_groups(session, groups, cluster_id="here", deadline=deadline, removed=["billing"])
+    facts = read_groups(session, groups, deadline=deadline, removed=["billing"])
     assert facts["billing"].listed is False if not errors else isinstance(facts["billing"].listed, Unknown)
     assert isinstance(facts["orders"].listed, Unknown)
     assert calls == [1, (("orders",), {})], "connected for one group, then asked"
-    read_groups(session, groups, cluster_id="here", deadline=deadline, removed=groups)
+    read_groups(session, groups, deadline=deadline, removed=groups)
     assert len(calls) == 2, "where all are removed, no coordinator is connected to or asked"
 
 
@@ -257,7 +257,7 @@ def test_a_commit_on_a_topic_that_cannot_be_described_has_no_topic_id(
     monkeypatch.setattr(session, "call_worker", lambda *_arguments, **_options: answer)
     client: Any = session._clients["reads"]
     client.describe_topics = lambda _topics, **_options: {"orders": refused(KafkaError(code))}
-    billing = read_groups(session, ["billing"], cluster_id="here", deadline=Deadline.after(5))["billing"]
+    billing = read_groups(session, ["billing"], deadline=Deadline.after(5))["billing"]
     assert (billing.commits, billing.offsets) == (1, (commit,))
     assert billing.fingerprint == fingerprint([("orders", 0, 3)])
 
@@ -288,7 +288,7 @@ def test_an_error_of_a_whole_call_has_its_name_for_each_group(monkeypatch: pytes
 
     session = session_of(cluster_id="here", listed=True)
     monkeypatch.setattr(session, "call_worker", call_worker)
-    gateway, at = KafkaGateway(session, cluster_id="here"), TopicPartition("orders", 0)
+    gateway, at = KafkaGateway(session), TopicPartition("orders", 0)
     unread = Unknown(str(error))
     assert gateway.read_groups(["billing"])["billing"].listed == unread
     assert gateway.read_positions({"billing": [at]}) == {("billing", at): unread}
