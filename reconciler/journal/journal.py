@@ -118,20 +118,12 @@ class ActionJournal:
         self, groups: Collection[str], *, cluster_id: str, since_ms: int
     ) -> Mapping[str, tuple[GroupObservation, ...]]:
         """Return what scans since a time saw of some groups, by the clock of the brokers where they stamp."""
-        return observed.by_group(self._observations(since_ms), groups, cluster_id)
+        lines = self.store.lines(since_ms=since_ms - _CLOCK_TOLERANCE_MS)
+        return observed.by_group(self._records(lines, JournalEntry, ObservationLine), groups, cluster_id)
 
     def observed_scans(self) -> Mapping[str, int]:
         """Return when each scan was that has observed groups, oldest first."""
         return {line.run_id: line.at_ms for line in self._records(self.store.lines(), ObservationLine)}
-
-    def _observations(self, since_ms: int) -> Iterator[ObservationLine | str]:
-        """Yield lines about groups, and the names of groups that a run acted on."""
-        lines = self.store.lines(since_ms=since_ms - _CLOCK_TOLERANCE_MS)
-        for record in self._records(lines, JournalEntry, ObservationLine):
-            if isinstance(record, ObservationLine):
-                yield record
-            elif record.address.is_of_group and record.status in (Status.APPLIED, Status.SATISFIED):
-                yield record.address.name
 
     def entries(self) -> Iterator[JournalEntry]:
         """Return the entries of actions, oldest first."""

@@ -6,9 +6,10 @@ Each is one line of the journal, so nothing less protected than releases makes a
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Literal
+from typing import Any, Literal
 
 from reconciler.model.bounds import EpochMs, NonEmpty
+from reconciler.model.outcome import Status
 from reconciler.model.snapshot import GroupObservation, GroupState, GroupType, ObservedCommit
 
 
@@ -35,24 +36,25 @@ def of_scan(seen: GroupObservation, *, cluster_id: str, run_id: str) -> Observat
 
 
 def by_group(
-    lines: Iterable[ObservationLine | str], groups: Collection[str], cluster_id: str
+    records: Iterable[Any], groups: Collection[str], cluster_id: str
 ) -> Mapping[str, tuple[GroupObservation, ...]]:
     """Return the observations of each group in their order, one for each scan of the cluster.
 
-    A text among the lines is a group that a run removed or restored: what was seen of it before shows
-    nothing of the present one. A group without a line in a scan was absent.
+    `records`: observations and entries of actions. What was seen of a group before a run removed or
+    restored it shows nothing of the present one. A group without a line in a scan was absent.
     """
     scans: defaultdict[str, dict[str, GroupObservation]] = defaultdict(dict)
     at_ms: dict[str, int] = {}
     begins = dict.fromkeys(groups, 0)
-    for line in lines:
-        if isinstance(line, str):
-            begins[line] = len(scans)
-        elif line.cluster_id == cluster_id:
-            at_ms[line.run_id] = line.at_ms
-            in_scan = scans[line.run_id]
-            if line.group in begins:
-                in_scan[line.group] = GroupObservation(**{name: getattr(line, name) for name in _SEEN})
+    for record in records:
+        if not isinstance(record, ObservationLine):
+            if record.address.is_of_group and record.status in (Status.APPLIED, Status.SATISFIED):
+                begins[record.address.name] = len(scans)
+        elif record.cluster_id == cluster_id:
+            at_ms[record.run_id] = record.at_ms
+            in_scan = scans[record.run_id]
+            if record.group in begins:
+                in_scan[record.group] = GroupObservation(**{name: getattr(record, name) for name in _SEEN})
 
     def seen(run_id: str, group: str) -> GroupObservation:
         absent = GroupObservation(at_ms=at_ms[run_id], group=group, type=GroupType.HIDDEN, state=GroupState.DEAD)

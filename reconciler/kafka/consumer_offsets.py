@@ -295,7 +295,8 @@ class Reduction:
                 "log_offset": max(state.offset for state in states),
                 "seems": _group_type(known).value,
                 "live": bool(live),
-                "commit_keys": sum(state.is_commit and not _is_negative(state.value) for state in live),
+                # Kafka's clients take an offset below 0 for none (ConsumerCoordinator).
+                "commit_keys": sum(state.is_commit and (state.value or b"")[2:3] < _NEGATIVE for state in live),
                 "members": sum(state.key.version == _STREAMS_MEMBER and state.value is not None for state in known),
                 **_subscription(live),
             }
@@ -362,11 +363,6 @@ def _origin(key: RecordKey, topic_id: bytes, value: bytes) -> dict[str, Any]:
         "committed": decode_commit(value).offset,
         "topic_id": encode_topic_id(topic_id),
     }
-
-
-def _is_negative(value: bytes | None) -> bool:
-    """Whether a commit is of an offset below 0, which Kafka's clients take for none (ConsumerCoordinator)."""
-    return value is not None and value[2:3] >= _NEGATIVE
 
 
 def _subscription(live: Sequence[KeyState]) -> dict[str, list[str] | None]:

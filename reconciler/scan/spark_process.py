@@ -195,8 +195,6 @@ class SparkProcess:
     def end(self) -> None:
         """Kill the process with its JVM and workers, and remove its files. Can be repeated."""
         self.child.end()
-        if not self._folder.name.startswith(_FOLDER):
-            raise ValueError(f"{self._folder} is not a folder of this program: not removed")
         for path in self._folder.glob("*") if self._keeps_log else ():  # a user may have removed it
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
