@@ -43,7 +43,7 @@ def test_two_simultaneous_applies_do_no_harm(cluster: SandboxCluster, tmp_path: 
     if journal_type == "topic":
         name = f"_journal.two.{uuid4().hex[:8]}"
         journal_topic.create_topic(KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")))), name)
-        cluster_spec = f"  journal: {{topic: {name}}}\n"
+        cluster_spec = f"journal: {{topic: {name}}}"
     scenario = create_and_plan(cluster, tmp_path, cluster_spec=cluster_spec)
     processes = [start(scenario, "results-1.json")]
     # The first process is stopped during its work until the second one sends its first batch, so
