@@ -7,13 +7,10 @@ from pathlib import Path
 import pytest
 
 from reconciler.clock import wall_clock_ms
-from reconciler.kafka import journal_topic
-from reconciler.kafka.connect import Connection
-from reconciler.kafka.session import KafkaSession
 from reconciler.text.formatting import format_instant
 from tests.build import policy
 from tests.command import environment
-from tests.e2e.workspace import OPEN_LIMITS, Workspace, floor
+from tests.e2e.workspace import OPEN_LIMITS, Workspace, create_journal, floor
 from tests.toolbox import run_kafka_tool
 
 pytestmark = pytest.mark.brokers
@@ -52,10 +49,8 @@ def run_with_clock(program: str, folder: Path, *words: str) -> subprocess.Comple
 @pytest.mark.parametrize("verb", [("converge",), ("watch", "--rounds", "1")])
 def test_converge_on_a_machine_two_days_ahead_does_nothing(space: Workspace, topic: str, verb: tuple[str, ...]) -> None:
     """To it, records of this minute are two days old. The brokers' stamp of its own intent says no."""
-    journal = f"_journal.{topic}"
-    session = KafkaSession(Connection(tuple(space.servers.split(",")), timeout_s=20.0))
-    journal_topic.create_topic(session, journal)
-    space.write(floor(topic, YOUNG, mode="continuous"), more=f"journal: {{topic: {journal}}}")
+    journal = f"journal: {{topic: {create_journal(space.cluster)}}}"
+    space.write(floor(topic, YOUNG, mode="continuous"), more=journal)
     result = run_with_clock(TWO_DAYS_AHEAD, space.folder, *verb)
     assert result.returncode == 1, result.stderr
     assert "log start from 0 to 100" in result.stdout, "the plan by its clock"

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from reconciler.companions.sandbox.tools import kafka_version
 from tests.e2e import raw_groups
 from tests.e2e.workspace import Workspace, blocks, floor, removal, targets
+from tests.kafka_client import remove_group, share_member
 from tests.toolbox import group_types
 
 pytestmark = pytest.mark.brokers
@@ -22,6 +24,14 @@ REMOVAL = "idleFor: 1s, expectAtMost: 1000"
 @pytest.fixture
 def topic(read_topic: str) -> str:
     return read_topic
+
+
+def assert_is_never_removed(space: Workspace, group: str) -> None:
+    """No exact name and no pattern plans a removal, which the brokers would carry out."""
+    assert space.plan(removal(f'"{group}*"', REMOVAL))["actions"] == []
+    plan = space.plan(removal(group, "idleFor: 0s"))
+    assert plan["actions"] == []
+    assert blocks(plan)[f"GroupRemoval/dead/{group}"]["code"] == "B302"
 
 
 @pytest.fixture
@@ -47,9 +57,21 @@ def test_a_streams_group_has_a_position(space: Workspace, topic: str, streams_gr
     assert targets(space.plan(floor(topic, f"keep: {{unreadBy: [{streams_group}]}}, consumers: clamp"))) == [30]
     space.apply()
     assert space.log_start(topic) == 30
-    plan = space.plan(removal(streams_group, REMOVAL))
-    assert plan["actions"] == []
-    assert blocks(plan)[f"GroupRemoval/dead/{streams_group}"]["code"] == "B302"
+    assert_is_never_removed(space, streams_group)
+
+
+def test_a_share_group_is_never_removed(space: Workspace, topic: str) -> None:
+    """Its type is in no list that the program reads; test_pending_and_shared.py has the floors that it blocks."""
+    if kafka_version(space.cluster) < (4, 1):
+        pytest.skip("no share groups before Kafka 4.1")
+    group = f"share-{topic}"
+    try:
+        with share_member(space.servers, group, [topic]):
+            assert group_types(space.cluster)[group] == "share"
+            assert_is_never_removed(space, group)
+        assert_is_never_removed(space, group)
+    finally:
+        remove_group(space.servers, group)
 
 
 def test_a_streams_group_without_a_commit_blocks(space: Workspace, topic: str) -> None:
@@ -59,12 +81,13 @@ def test_a_streams_group_without_a_commit_blocks(space: Workspace, topic: str) -
     try:
         plan = space.plan(floor(topic, LAST), code=1)
         plan_without_group = space.plan(floor(topic, f"{LAST}, exceptGroups: [{group}]"))
+        assert_is_never_removed(space, group)
     finally:
         raw_groups.leave_streams_group(space.servers, group)
         raw_groups.delete(space.servers, group)
     assert plan["actions"] == []
     assert blocks(plan)[address]["code"] == "B211"
-    assert group in blocks(plan)[address]["reason"]
+    assert f'"{group}" is a Streams group without a commit' in blocks(plan)[address]["reason"]
     assert [action["address"] for action in plan_without_group["actions"]] == [address]
 
 
@@ -74,6 +97,7 @@ def test_groups_that_never_commit_block_no_floor(space: Workspace, topic: str) -
     raw_groups.commit(space.servers, "", topic, 0, 5)
     try:
         raw_groups.join_group(space.servers, connect, "connect")
+        assert group_types(space.cluster)[connect] == "classic", "its protocol is Connect's"
         plan = space.plan(floor(topic, LAST))
         raw_groups.join_group(space.servers, connect, "connect")
         space.apply()

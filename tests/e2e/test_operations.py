@@ -17,7 +17,7 @@ from tests.e2e.github.repository import Repository, cluster_manifest
 from tests.e2e.github.repository import leaders as cluster_leaders
 from tests.e2e.github.repository import removal as cluster_removal
 from tests.e2e.test_workflows import PLANNED
-from tests.e2e.workspace import Workspace, floor, leaders, removal
+from tests.e2e.workspace import Workspace, create_journal, floor, leaders, removal
 from tests.toolbox import await_leader, partition_leaders
 
 pytestmark = pytest.mark.brokers
@@ -96,11 +96,8 @@ def test_an_approval_of_elections_releases_no_later_deletion(cluster: SandboxClu
     are not released, so `converge` deletes nothing.
     """
     repository, mark = Repository(tmp_path, {"eu": cluster}), uuid4().hex[:8]
-    journal, led, group = f"journal-{mark}", f"led-{mark}", f"dead-{mark}"
-    unlimited = {"retention.ms": "-1", "retention.bytes": "-1", "message.timestamp.type": "LogAppendTime"}
-    client.create_topics(
-        cluster.bootstrap_servers, [Topic(journal, configs=unlimited), Topic(led, assignment=[(1, 2, 3)])]
-    )
+    journal, led, group = create_journal(cluster), f"led-{mark}", f"dead-{mark}"
+    client.create_topics(cluster.bootstrap_servers, [Topic(led, assignment=[(1, 2, 3)])])
     tools.reassign(cluster, {(led, 0): (2, 3, 1)})
     repository.commit("journal", cluster=cluster_manifest("eu") + f"  journal: {{topic: {journal}}}\n")
     continuous = cluster_removal(group, idle_for="1s").replace("spec:", "mode: continuous\nspec:")

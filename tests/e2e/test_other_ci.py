@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -18,12 +17,9 @@ from ruamel.yaml import YAML
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.cluster import SandboxCluster
-from reconciler.kafka.connect import Connection
-from reconciler.kafka.journal_topic import create_topic
-from reconciler.kafka.session import KafkaSession
 from tests.build import cluster_manifest
 from tests.e2e.github.runner import run_script, write_program
-from tests.e2e.workspace import Workspace, floor, removal
+from tests.e2e.workspace import Workspace, create_journal, floor, removal
 from tests.toolbox import list_groups, log_start_offsets
 
 pytestmark = pytest.mark.brokers
@@ -44,9 +40,7 @@ class Repository:
         self.origin.mkdir()
         self.git("init", "-q", "-b", "main")
         self.cluster = cluster
-        self.journal = f"journal-{uuid4().hex[:8]}"
-        with closing(KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(","))))) as session:
-            create_topic(session, self.journal)
+        self.journal = create_journal(cluster)
         self.commit("first", cluster=self.declare_cluster(cluster.bootstrap_servers))
         write_program(folder / "state")
 

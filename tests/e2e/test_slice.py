@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.cluster import CLUSTER_ID
 from reconciler.companions.sandbox.tools import reassign
 from tests.command import WARM_SPARK, reconciler, reconciler_process
 from tests.e2e.workspace import DAY_MS, Workspace, floor, leaders, removal
@@ -74,24 +73,3 @@ def test_elections_move_leaders_back(space: Workspace) -> None:
     assert f"{topic}[0] (leaders): from 1 to 2" in plan.stdout
     space.apply()
     await_leader(space.cluster, topic, 0, 2)
-
-
-def test_a_wrong_cluster_id_is_refused(space: Workspace) -> None:
-    """Exit 4, the error names both ids, and nothing changes."""
-    space.write(leaders("'*'"))
-    space.edit(CLUSTER_ID, "AAAAAAAAAAAAAAAAAAAAAA")
-    refused = space.run("plan", code=4)
-    assert CLUSTER_ID in refused
-    assert "AAAAAAAAAAAAAAAAAAAAAA" in refused
-
-
-def test_a_reviewed_plan_and_a_digest_bound_an_apply(space: Workspace, topic: str) -> None:
-    """--within lowers a floor that is higher than reviewed; --expect-digest refuses any other plan."""
-    space.write(floor(topic, "keep: {last: 90}"), limits="")
-    space.run("plan", "--out", "reviewed.json")
-    space.produce(topic, 50)
-    space.run("plan", "--within", "reviewed.json", "--out", "plan.json")
-    space.apply("--expect-digest", "sha256:" + "0" * 64, code=4)
-    assert space.log_start(topic) == 0
-    space.apply()
-    assert space.log_start(topic) == 10

@@ -6,7 +6,7 @@ Kafka's own tools show what is left.
 import json
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -18,7 +18,10 @@ import pytest
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster
+from reconciler.kafka import journal_topic
+from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
+from reconciler.kafka.session import KafkaSession
 from tests.build import policy, write_manifests
 from tests.command import reconciler
 from tests.toolbox import list_groups, log_start_offsets
@@ -118,6 +121,14 @@ class Workspace:
         """Return a JSON document of the folder."""
         document: dict[str, Any] = json.loads((self.folder / name).read_text())
         return document
+
+
+def create_journal(cluster: SandboxCluster) -> str:
+    """Create a topic as the program does for a journal, and return its name."""
+    name = f"_journal.{uuid4().hex[:10]}"
+    with closing(KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(","))))) as session:
+        journal_topic.create_topic(session, name)
+    return name
 
 
 def floor(topics: str, rule: str, *, name: str = "floor", mode: str = "") -> str:
