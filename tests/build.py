@@ -13,6 +13,12 @@ def head(kind: str, name: str) -> str:
     return f"apiVersion: reconciler/v1\nkind: {kind}\nmetadata: {{name: {name}}}"
 
 
+def policy(kind: str, name: str, spec: str, *, mode: str = "") -> str:
+    """Return a whole manifest. `spec`: its fields, in YAML between braces."""
+    mode_line = f"mode: {mode}\n" if mode else ""
+    return f"{head(kind, name)}\n{mode_line}spec: {{{spec}}}\n"
+
+
 def cluster_manifest(servers: str, *, limits: str = LIMITS, cluster_id: str = CLUSTER_ID, name: str = "local") -> str:
     """Return a Cluster with an open spec: further lines of it may follow. `servers`: separated by commas."""
     addresses = json.dumps(servers.split(","))
@@ -20,7 +26,8 @@ def cluster_manifest(servers: str, *, limits: str = LIMITS, cluster_id: str = CL
     return f"{head('Cluster', name)}\nspec:\n  clusterId: {cluster_id}\n  bootstrapServers: {addresses}\n{limit}"
 
 
-def write_manifests(folder: Path, servers: str, policies: str, *, limits: str = LIMITS) -> None:
-    """Write the Cluster `local` and policies into the folder's manifests."""
+def write_manifests(folder: Path, servers: str, policies: str, *, limits: str = LIMITS, more: str = "") -> None:
+    """Write the Cluster `local` and policies into the folder's manifests. `more`: a line of the Cluster's spec."""
     (folder / "manifests").mkdir(exist_ok=True)
-    (folder / "manifests" / "all.yaml").write_text(f"{cluster_manifest(servers, limits=limits)}---\n{policies}")
+    cluster = cluster_manifest(servers, limits=limits) + (f"  {more}\n" if more else "")
+    (folder / "manifests" / "all.yaml").write_text(f"{cluster}---\n{policies}")

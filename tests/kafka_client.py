@@ -49,22 +49,19 @@ def committed_offsets(
 
 
 @contextmanager
-def open_transaction(
-    bootstrap: str, topic: str, partitions: Iterable[int], *, transactional_id: str, deadline_s: float = 60
-) -> Iterator[None]:
-    """Hold a transaction with one record per partition open during the block, then abort it.
+def open_transaction(bootstrap: str, topic: str, *, timestamp_ms: int = 0, deadline_s: float = 60) -> Iterator[None]:
+    """Hold a transaction with one record in partition 0 open during the block, then abort it.
 
     Meanwhile the last stable offset stays at that record, below the high watermark.
     """
     producer = Producer(
-        producer_properties(bootstrap) | {"transactional.id": transactional_id, "transaction.timeout.ms": 600_000},
+        producer_properties(bootstrap) | {"transactional.id": f"tx-{topic}", "transaction.timeout.ms": 600_000},
         logger=DebugLogger(),
     )
     producer.init_transactions(deadline_s)
     producer.begin_transaction()
     try:
-        for partition in partitions:
-            producer.produce(topic, b"undecided", partition=partition)
+        producer.produce(topic, b"undecided", partition=0, timestamp=timestamp_ms)
         if producer.flush(deadline_s):
             raise TimeoutError(f"an open transaction on {topic} was not acknowledged within {deadline_s:.0f} s")
         yield
@@ -74,9 +71,12 @@ def open_transaction(
 
 @contextmanager
 def pending_commit(
-    bootstrap: str, group: str, topic: str, offset: int, *, commits: bool = False, deadline_s: float = 60
+    bootstrap: str, group: str, topic: str, *offsets: int, commits: bool = False, deadline_s: float = 60
 ) -> Iterator[None]:
-    """Hold a transaction with a commit of partition 0 open during the block, then abort or commit it."""
+    """Hold a transaction open during the block, then abort or commit it.
+
+    `offsets`: what it commits of each partition, from 0 on.
+    """
     producer = Producer(
         producer_properties(bootstrap) | {"transactional.id": f"commit-{group}", "transaction.timeout.ms": 600_000},
         logger=DebugLogger(),
@@ -86,8 +86,8 @@ def pending_commit(
     try:
         consumer = Consumer(consumer_properties(bootstrap, group), logger=DebugLogger())
         try:
-            offsets = [TopicPartition(topic, 0, offset)]
-            producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), deadline_s)
+            at = [TopicPartition(topic, number, offset) for number, offset in enumerate(offsets)]
+            producer.send_offsets_to_transaction(at, consumer.consumer_group_metadata(), deadline_s)
         finally:
             consumer.close()
         yield

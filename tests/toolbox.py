@@ -150,6 +150,12 @@ def list_groups(cluster: SandboxCluster) -> set[str]:
     return set(run_kafka_tool(cluster, "kafka-consumer-groups", "--list").split())
 
 
+def group_types(cluster: SandboxCluster) -> dict[str, str]:
+    """Map groups of all types to their type, from kafka-groups."""
+    listing = run_kafka_tool(cluster, "kafka-groups", "--list")
+    return {cells[0]: cells[1].lower() for line in listing.splitlines() if len(cells := line.split()) > 2}
+
+
 def committed_offsets(cluster: SandboxCluster, group: str, topic: str) -> dict[int, int]:
     """Map partitions to committed offsets of a group, from kafka-consumer-groups."""
     rows = run_kafka_tool(cluster, "kafka-consumer-groups", "--describe", "--offsets", "--group", group)

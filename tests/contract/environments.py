@@ -6,7 +6,6 @@ Every test of this folder runs on both.
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
 
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import OffsetSpec
@@ -26,62 +25,13 @@ from tests.fakes.cluster import LOG_PARTITIONS, FakeCluster, FakeGroup
 from tests.fakes.error_table import InterpretingGateway
 
 
-class Environment(Protocol):
-    """The changes that a contract test makes to a cluster."""
-
-    gateway: InterpretingGateway
-    has_new_groups: bool
-    """Whether there are share groups and groups of Streams: from Kafka 4.2 on."""
-    external: dict[ExternalReaderRequest, ExternalPosition | Unknown]
-
-    def create_topic(self, partitions: int, *, compacted: bool = False) -> str:
-        """Create a topic with replicas on all brokers and return its name."""
-        ...
-
-    def unique_name(self) -> str:
-        """Return a name that no topic and no group has."""
-        ...
-
-    def delete_topic(self, topic: str) -> None: ...
-
-    def recreate_topic(self, topic: str, partitions: int) -> None:
-        """Create a topic again with the same name."""
-        ...
-
-    def produce(self, topic: str, counts: Mapping[int, int]) -> None: ...
-
-    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None: ...
-
-    def log_partitions(self) -> int:
-        """Return the number of partitions of `__consumer_offsets`."""
-        ...
-
-    def member(self, group: str, topic: str) -> AbstractContextManager[None]:
-        """Let a member that never commits read the topic during the block."""
-        ...
-
-    def pending_commit(self, group: str, topic: str, offset: int) -> AbstractContextManager[None]:
-        """Hold a transaction with a commit of partition 0 open during the block, then abort it."""
-        ...
-
-    def share_member(self, group: str, topic: str) -> AbstractContextManager[None]:
-        """Let a member of a share group read the topic during the block; the group goes with it."""
-        ...
-
-    def streams_group(self, group: str, at: TopicPartition, offset: int) -> None:
-        """Create a group of the Streams protocol without members that has committed once."""
-        ...
-
-    def change_preferred_leader(self, at: TopicPartition) -> None:
-        """Change the preferred leader of a partition; the leader stays."""
-        ...
-
-    def pause(self, broker: int) -> AbstractContextManager[None]:
-        """Pause a broker during the block, so that it does not answer."""
-        ...
-
-
 class FakeEnvironment:
+    """The changes that a contract test makes to a cluster, here in memory.
+
+    `external`: what readers outside of groups answer. `has_new_groups`: whether there are share groups and
+    groups of Streams, from Kafka 4.2 on.
+    """
+
     has_new_groups = True
 
     def __init__(self) -> None:
@@ -118,6 +68,7 @@ class FakeEnvironment:
 
     @contextmanager
     def member(self, group: str, topic: str) -> Iterator[None]:
+        """Let a member that never commits read the topic during the block."""
         assert topic in self.cluster.topics
         self.cluster.join(group, topic)
         yield
@@ -125,17 +76,20 @@ class FakeEnvironment:
 
     @contextmanager
     def pending_commit(self, group: str, topic: str, offset: int) -> Iterator[None]:
+        """Hold a transaction with a commit of partition 0 open during the block, then abort it."""
         self.cluster.commit_pending(group, {TopicPartition(topic, 0): offset})
         yield
         self.cluster.end_transaction(group, committed=False)
 
     @contextmanager
     def share_member(self, group: str, topic: str) -> Iterator[None]:
+        """Let a member of a share group read the topic during the block; the group goes with it."""
         self.cluster.subscribe(group, topic)
         yield
         del self.cluster.groups[group]
 
     def streams_group(self, group: str, at: TopicPartition, offset: int) -> None:
+        """Create a group of the Streams protocol without members that has committed once."""
         self.cluster.groups[group] = FakeGroup(type=GroupType.STREAMS, hidden=True)
         self.cluster.commit(group, {at: offset})
 
@@ -153,6 +107,8 @@ class FakeEnvironment:
 
 
 class RealEnvironment:
+    """The same changes on real brokers."""
+
     def __init__(self, cluster: SandboxCluster, *, timeout_s: float = 20.0) -> None:
         self.cluster = cluster
         self.servers = cluster.bootstrap_servers
@@ -162,21 +118,19 @@ class RealEnvironment:
         self.gateway = InterpretingGateway(KafkaGateway(session, read_external=lambda: dict(self.external)))
 
     def create_topic(self, partitions: int, *, compacted: bool = False) -> str:
-        """Create a topic with replicas on all brokers and return its name."""
         name = self.unique_name()
         configs = {"cleanup.policy": "compact"} if compacted else {}
         client.create_topics(self.servers, [client.Topic(name, partitions, 3, configs)])
         return name
 
     def unique_name(self) -> str:
-        """Return a name that no topic and no group has."""
         return f"contract-{uuid.uuid4().hex[:12]}"
 
     def delete_topic(self, topic: str) -> None:
         kafka_client.delete_topics(self.servers, [topic])
 
     def recreate_topic(self, topic: str, partitions: int) -> None:
-        """Create a topic again with the same name. A broker's metadata shows it before it has the replicas."""
+        """Wait for its offsets, too: a broker's metadata shows a topic before it has the replicas."""
         client.create_topics(self.servers, [client.Topic(topic, partitions, 3)])
         admin = client.admin_client(self.servers)
 
@@ -192,10 +146,9 @@ class RealEnvironment:
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         client.commit(self.servers, group, {(at.topic, at.partition): offset for at, offset in offsets.items()})
-        self._wait_until_listed(group)
+        client.wait_until(lambda: self.gateway.read_groups([group])[group].listed is True, 30, f"{group} to be listed")
 
     def log_partitions(self) -> int:
-        """Return the number of partitions of `__consumer_offsets`."""
         topics = list_topics(self.gateway.session).topics
         count = topics[CONSUMER_OFFSETS_TOPIC].partitions
         assert isinstance(count, int)
@@ -226,12 +179,10 @@ class RealEnvironment:
         raw_groups.commit(self.servers, group, at.topic, at.partition, offset)
 
     def change_preferred_leader(self, at: TopicPartition) -> None:
-        """Change the preferred leader of a partition; the leader stays."""
         tools.change_preferred_leaders(self.cluster, [(at.topic, at.partition)])
 
     @contextmanager
     def pause(self, broker: int) -> Iterator[None]:
-        """Pause a broker during the block, so that it does not answer."""
         self.cluster.pause(broker)
         try:
             yield
@@ -246,9 +197,9 @@ class RealEnvironment:
                 "all brokers to see each other again",
             )
 
-    def _wait_until_listed(self, group: str) -> None:
-        client.wait_until(lambda: self.gateway.read_groups([group])[group].listed is True, 30, f"{group} to be listed")
-
 
 def connection_to(cluster: SandboxCluster, *, timeout_s: float = 20.0) -> Connection:
     return Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=timeout_s)
+
+
+Environment = FakeEnvironment | RealEnvironment

@@ -19,12 +19,12 @@ import pytest
 
 from reconciler.companions.sandbox import client, tools
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.journal.entry import JournalEntry
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
-from tests.build import head
 from tests.command import command, environment, reconciler
+from tests.e2e.workspace import Workspace, floor, leaders, removal
 from tests.toolbox import list_groups, log_start_offsets, partition_leaders
 
 PARTITIONS = 48
@@ -85,7 +85,7 @@ class ApplyScenario:
 def create_and_plan(cluster: SandboxCluster, folder: Path, *, cluster_spec: str = "") -> ApplyScenario:
     """Create the cluster content and a plan.json in its folder.
 
-    `cluster_spec` are lines of the Cluster's spec.
+    `cluster_spec` is a line of the Cluster's spec.
     """
     mark = uuid4().hex[:10]
     scenario = ApplyScenario(
@@ -108,26 +108,12 @@ def create_and_plan(cluster: SandboxCluster, folder: Path, *, cluster_spec: str 
         {(scenario.topic, number): (*assignment[number][1:], assignment[number][0]) for number in range(ELECTIONS)},
     )
     floors = ", ".join(f"{number}: {FLOOR}" for number in range(PARTITIONS))
-    (folder / "manifests").mkdir()
-    (folder / "manifests" / "all.yaml").write_text(
-        f"""\
-{head("Cluster", "local")}
-spec:
-  clusterId: {CLUSTER_ID}
-  bootstrapServers: {json.dumps(servers.split(","))}
-  limits: {{groups: {GROUPS}, groupsPercent: 100, recordsPercentPerTopic: 100, recordsPercent: 100}}
-{cluster_spec}---
-{head("RetentionFloor", "floors")}
-spec:
-  topics: [{scenario.topic}]
-  keep: {{fromOffset: {{{floors}}}}}
----
-{head("GroupRemoval", "dead")}
-spec: {{groups: {json.dumps(scenario.dead)}, idleFor: 0s}}
----
-{head("LeaderPolicy", "leaders")}
-spec: {{topics: [{scenario.topic}]}}
-"""
+    Workspace(cluster, folder).write(
+        floor(scenario.topic, f"keep: {{fromOffset: {{{floors}}}}}", name="floors"),
+        removal(", ".join(scenario.dead)),
+        leaders(scenario.topic),
+        limits=f"groups: {GROUPS}, groupsPercent: 100, recordsPercentPerTopic: 100, recordsPercent: 100",
+        more=cluster_spec,
     )
     plan = reconciler(folder, "plan", "--out", "plan.json")
     assert plan.returncode == 0, plan.stdout + plan.stderr

@@ -5,130 +5,96 @@ Every plan here is usable when it is made. Kafka's own tools show that nothing w
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
-from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.operations import Operation
 from reconciler.plan import plan_file
-from tests.build import head
-from tests.command import reconciler
 from tests.e2e import raw_groups
-from tests.e2e.test_unseen_consumers import read_plan, write_manifests
+from tests.e2e.workspace import OPEN_LIMITS, Workspace, floor, leaders, removal, targets
 from tests.strategies.examples import sealed
-from tests.toolbox import list_groups, log_start_offsets, run_kafka_tool
+from tests.toolbox import run_kafka_tool
 
 pytestmark = pytest.mark.brokers
 
-RECORDS = 100
-
-FLOOR = head("RetentionFloor", "%s") + "\nspec: {topics: [%s], keep: {last: 10}%s}\n"
-REMOVAL = head("GroupRemoval", "%s") + "\nspec: {groups: [%s], idleFor: 0s}\n"
-LEADERS = head("LeaderPolicy", "leaders") + "\nspec: {topics: [%s]}\n"
+LAST = "keep: {last: 10}"
 
 
 @pytest.fixture
-def topic(cluster: SandboxCluster) -> str:
+def topic(space: Workspace) -> str:
     """A topic of one partition with 100 records, and a group with a commit on another topic."""
-    topic = f"trust-{uuid4().hex[:8]}"
-    client.create_topics(cluster.bootstrap_servers, [Topic(topic), Topic(f"other-{topic}")])
-    client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * RECORDS})
-    client.commit(cluster.bootstrap_servers, f"dead-{topic}", {(f"other-{topic}", 0): 0})
-    client.wait_until(lambda: f"dead-{topic}" in list_groups(cluster), 30, "the group in the list")
+    topic = space.create_topic()
+    space.commit(f"dead-{topic}", space.create_topic(0, name=f"other-{topic}"), 0)
     return topic
 
 
-def write_and_plan(folder: Path, cluster: SandboxCluster, topic: str) -> None:
+def plan_both(space: Workspace, topic: str) -> None:
     """A plan that deletes records of the topic and removes the dead group."""
-    write_manifests(folder, cluster, f"{FLOOR % ('floor', topic, '')}---\n{REMOVAL % ('dead', f'dead-{topic}')}")
-    assert len(read_plan(folder)["actions"]) == 2
+    assert len(space.plan(floor(topic, LAST), removal(f"dead-{topic}"))["actions"]) == 2
 
 
-def apply(folder: Path, code: int) -> str:
-    """Apply plan.json, and return the outcomes."""
-    answer = reconciler(folder, "apply", "plan.json")
-    assert answer.returncode == code, answer.stdout + answer.stderr
-    return answer.stdout + answer.stderr
+def assert_untouched(space: Workspace, topic: str) -> None:
+    assert space.log_start(topic) == 0
+    assert f"dead-{topic}" in space.groups()
 
 
-def assert_untouched(cluster: SandboxCluster, topic: str) -> None:
-    assert log_start_offsets(cluster, topic) == {0: 0}
-    assert f"dead-{topic}" in list_groups(cluster)
+Policies = Callable[[str], tuple[str, ...]]
+GONE = ("RetentionFloor/floor is not in the manifests", "GroupRemoval/dead is not in the manifests")
 
 
 @pytest.mark.parametrize(
     ("policies", "reasons"),
     [
-        pytest.param(
-            lambda topic: LEADERS % topic,
-            ("RetentionFloor/floor is not in the manifests", "GroupRemoval/dead is not in the manifests"),
-            id="removed",
-        ),
-        pytest.param(
-            lambda topic: f"{REMOVAL % ('floor', f'dead-{topic}')}---\n{FLOOR % ('dead', topic, '')}",
-            ("RetentionFloor/floor is not in the manifests", "GroupRemoval/dead is not in the manifests"),
-            id="the names belong to other kinds",
-        ),
-        pytest.param(
-            lambda topic: f"{FLOOR % ('floor', f'other-{topic}', '')}---\n{REMOVAL % ('dead', f'other-{topic}')}",
+        (lambda topic: (leaders(topic),), GONE),
+        (lambda topic: (removal(f"dead-{topic}", name="floor"), floor(topic, LAST, name="dead")), GONE),
+        (
+            lambda topic: (floor(f"other-{topic}", LAST), removal(f"other-{topic}")),
             ("RetentionFloor/floor (manifests/all.yaml", "does not select it any more", "GroupRemoval/dead (manifests"),
-            id="other subjects",
         ),
-        pytest.param(
-            lambda topic: "---\n".join(
-                [
-                    FLOOR % ("floor", topic, ""),
-                    FLOOR % ("second", f'"{topic}*"', ", expectAtMost: 9"),
-                    REMOVAL % ("dead", f"dead-{topic}"),
-                    REMOVAL.replace("idleFor: 0s", "idleFor: 1s, expectAtMost: 9") % ("also", f'"dead-{topic}*"'),
-                ]
+        (
+            lambda topic: (
+                floor(topic, LAST),
+                floor(f'"{topic}*"', f"{LAST}, expectAtMost: 9", name="second"),
+                removal(f"dead-{topic}"),
+                removal(f'"dead-{topic}*"', "idleFor: 1s, expectAtMost: 9", name="also"),
             ),
             ("RetentionFloor/second", "GroupRemoval/also"),
-            id="claimed twice",
+        ),
+        (
+            lambda topic: (
+                floor(f"other-{topic}", f"keep: {{unreadBy: [dead-{topic}]}}", name="awaiting"),
+                removal(f"dead-{topic}"),
+            ),
+            ("RetentionFloor/awaiting",),
         ),
     ],
+    ids=["removed", "the names belong to other kinds", "other subjects", "claimed twice", "awaited by a floor"],
 )
 def test_an_action_that_no_manifest_asks_for_is_blocked(
-    cluster: SandboxCluster, topic: str, tmp_path: Path, policies: Callable[[str], str], reasons: tuple[str, ...]
+    space: Workspace, topic: str, policies: Policies, reasons: tuple[str, ...]
 ) -> None:
     """It was carried out whatever the manifests said by then."""
-    write_and_plan(tmp_path, cluster, topic)
-    write_manifests(tmp_path, cluster, policies(topic))
-    text = apply(tmp_path, 3)
+    plan_both(space, topic)
+    space.write(*policies(topic))
+    text = space.apply(code=3)
     for reason in reasons:
         assert reason in text
-    assert_untouched(cluster, topic)
+    assert_untouched(space, topic)
 
 
-def test_an_action_under_a_policy_of_another_kind_is_blocked(
-    cluster: SandboxCluster, topic: str, tmp_path: Path
-) -> None:
+def test_an_action_under_a_policy_of_another_kind_is_blocked(space: Workspace, topic: str) -> None:
     """A forged plan whose digest is right: a LeaderPolicy of the same topic asks for no deletion."""
-    write_and_plan(tmp_path, cluster, topic)
-    plan = plan_file.read(tmp_path / "plan.json")
+    plan_both(space, topic)
+    plan = plan_file.read(space.folder / "plan.json")
     forged = (
         replace(d, address=replace(d.address, kind="LeaderPolicy", policy="leaders"))
         for d in plan.decisions
         if isinstance(d, Operation) and d.address.name == topic
     )
-    plan_file.write(replace(plan, decisions=tuple(forged)), tmp_path / "plan.json")
-    write_manifests(tmp_path, cluster, f"{LEADERS % topic}---\n{FLOOR % ('floor', topic, '')}")
-    assert "LeaderPolicy/leaders never asks for a record deletion" in apply(tmp_path, 3)
-    assert_untouched(cluster, topic)
-
-
-def test_a_removal_of_a_group_that_a_floor_awaits_by_now_is_blocked(
-    cluster: SandboxCluster, topic: str, tmp_path: Path
-) -> None:
-    write_and_plan(tmp_path, cluster, topic)
-    awaiting = FLOOR.replace("last: 10", f"unreadBy: [dead-{topic}]") % ("awaiting", f"other-{topic}", "")
-    write_manifests(tmp_path, cluster, f"{awaiting}---\n{REMOVAL % ('dead', f'dead-{topic}')}")
-    assert "RetentionFloor/awaiting" in apply(tmp_path, 3)
-    assert_untouched(cluster, topic)
+    plan_file.write(replace(plan, decisions=tuple(forged)), space.folder / "plan.json")
+    space.write(leaders(topic), floor(topic, LAST))
+    assert "LeaderPolicy/leaders never asks for a record deletion" in space.apply(code=3)
+    assert_untouched(space, topic)
 
 
 @pytest.mark.parametrize(
@@ -136,59 +102,48 @@ def test_a_removal_of_a_group_that_a_floor_awaits_by_now_is_blocked(
     [("compact,delete", 3, "is compacted, and only a pattern selects it"), ("compact", 4, "cleanup.policy")],
 )
 def test_a_topic_that_became_a_changelog_after_the_plan_loses_nothing(
-    cluster: SandboxCluster, topic: str, tmp_path: Path, cleanup_policy: str, code: int, reason: str
+    space: Workspace, topic: str, cleanup_policy: str, code: int, reason: str
 ) -> None:
     """A pattern selects no topic with this policy, neither in the plan nor in the recheck."""
-    write_manifests(tmp_path, cluster, FLOOR % ("floor", f'"{topic}*"', ", expectAtMost: 9"))
-    assert len(read_plan(tmp_path)["actions"]) == 1
+    assert targets(space.plan(floor(f'"{topic}*"', f"{LAST}, expectAtMost: 9"))) == [90]
     policy = ("--entity-type", "topics", "--entity-name", topic, "--alter", "--add-config")
-    run_kafka_tool(cluster, "kafka-configs", *policy, f"cleanup.policy=[{cleanup_policy}]")
-    assert reason in apply(tmp_path, code)
-    assert_untouched(cluster, topic)
+    run_kafka_tool(space.cluster, "kafka-configs", *policy, f"cleanup.policy=[{cleanup_policy}]")
+    assert reason in space.apply(code=code)
+    assert_untouched(space, topic)
 
 
 @pytest.mark.parametrize("part", ["request", "guard", "seen"])
-def test_a_condition_of_a_later_version_is_refused(
-    cluster: SandboxCluster, topic: str, tmp_path: Path, part: str
-) -> None:
+def test_a_condition_of_a_later_version_is_refused(space: Workspace, topic: str, part: str) -> None:
     """A later minor version may add fields to the file, but none that bounds an action.
 
     Such a plan was applied without the condition that this version does not know.
     """
-    write_and_plan(tmp_path, cluster, topic)
-    path = tmp_path / "plan.json"
+    plan_both(space, topic)
+    path = space.folder / "plan.json"
     later = f'"format_version": "{plan_file.FORMAT_MAJOR}.999"'
     text = sealed(path.read_text().replace(f'"format_version": "{plan_file.FORMAT_VERSION}"', later))
     assert f'"{part}":{{' in text
     path.write_text(text.replace(f'"{part}":{{', f'"{part}":{{"only_on_sundays":true,'))
-    answer = apply(tmp_path, 4)
-    assert "only_on_sundays" in answer
-    assert_untouched(cluster, topic)
+    assert "only_on_sundays" in space.apply(code=4)
+    assert_untouched(space, topic)
     path.write_text(text)
-    apply(tmp_path, 0)
-    assert log_start_offsets(cluster, topic) == {0: 90}
+    space.apply()
+    assert space.log_start(topic) == 90
 
 
-def test_an_excepted_group_of_unknown_position_answers_for_nothing(
-    cluster: SandboxCluster, topic: str, tmp_path: Path
-) -> None:
+def test_an_excepted_group_of_unknown_position_answers_for_nothing(space: Workspace, topic: str) -> None:
     """It may miss the records that `unreadBy` allows to go, so that they count towards the limits."""
-    servers, reader, unknown = cluster.bootstrap_servers, f"reader-{topic}", f"unknown-{topic}"
-    client.commit(servers, reader, {(topic, 0): RECORDS})
-    floor = FLOOR.replace("last: 10", f"unreadBy: [{reader}]") % ("floor", topic, f", exceptGroups: [{unknown}]")
-    write_manifests(tmp_path, cluster, floor)
-    manifest = tmp_path / "manifests" / "all.yaml"
-    manifest.write_text(manifest.read_text().replace("recordsPercentPerTopic: 100", "recordsPercentPerTopic: 50"))
-    (action,) = read_plan(tmp_path)["actions"]
+    reader, unknown = space.commit(f"reader-{topic}", topic), f"unknown-{topic}"
+    limits = OPEN_LIMITS.replace("recordsPercentPerTopic: 100", "recordsPercentPerTopic: 50")
+    space.write(floor(topic, f"keep: {{unreadBy: [{reader}]}}, exceptGroups: [{unknown}]"), limits=limits)
+    (action,) = space.plan()["actions"]
     assert action["consumed_by_named"]
-    raw_groups.join_streams_group(servers, unknown, topic)
+    raw_groups.join_streams_group(space.servers, unknown, topic)
     try:
-        answer = reconciler(tmp_path, "plan", "--out", "refused.json")
-        applied = reconciler(tmp_path, "apply", "plan.json")
+        outputs = space.run("plan", "--out", "refused.json", code=3), space.apply(code=3)
     finally:
-        raw_groups.leave_streams_group(servers, unknown)
-        raw_groups.delete(servers, unknown)
-    for result in (answer, applied):
-        assert result.returncode == 3, result.stdout + result.stderr
-        assert f"recordsPercentPerTopic: share of one topic's records removed ({topic}): 100 %" in result.stderr
-    assert_untouched(cluster, topic)
+        raw_groups.leave_streams_group(space.servers, unknown)
+        raw_groups.delete(space.servers, unknown)
+    for output in outputs:
+        assert f"recordsPercentPerTopic: share of one topic's records removed ({topic}): 100 %" in output
+    assert_untouched(space, topic)

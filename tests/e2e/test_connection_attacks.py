@@ -14,14 +14,13 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
-from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.client import Topic
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
+from tests.build import cluster_manifest, policy
 from tests.command import TIMEOUT_S, environment, reconciler, reconciler_process
+from tests.e2e.workspace import Workspace, floor, leaders
 from tests.fakes.listener import Listener
 
 PLANTED = "planted-4f2c9aa-hunter2"
@@ -40,20 +39,14 @@ def listener() -> Iterator[Listener]:
 
 
 def write(
-    folder: Path, servers: list[str], properties: dict[str, Any], *, cluster_id: str = CLUSTER_ID, more: str = ""
+    folder: Path, servers: str, properties: dict[str, Any], *, cluster_id: str = CLUSTER_ID, more: str = ""
 ) -> Path:
     """Write a Cluster and a policy that every cluster has a plan for."""
     folder.mkdir(parents=True)
     lines = "".join(f"    {name}: {json.dumps(value)}\n" for name, value in properties.items())
-    (folder / "cluster.yaml").write_text(
-        "apiVersion: reconciler/v1\nkind: Cluster\nmetadata: {name: prod}\n"
-        f"spec:\n  clusterId: {cluster_id}\n  bootstrapServers: {json.dumps(servers)}\n"
-        + (f"  client:\n{lines}" if lines else "")
-        + more
-    )
-    (folder / "leaders.yaml").write_text(
-        'apiVersion: reconciler/v1\nkind: LeaderPolicy\nmetadata: {name: all}\nspec: {topics: ["*"]}\n'
-    )
+    cluster = cluster_manifest(servers, limits="", cluster_id=cluster_id, name="prod")
+    (folder / "cluster.yaml").write_text(cluster + (f"  client:\n{lines}" if lines else "") + more)
+    (folder / "leaders.yaml").write_text(leaders("'*'"))
     return folder
 
 
@@ -101,7 +94,7 @@ def test_a_hostile_property_is_an_error_with_its_place(listener: Listener, tmp_p
     replacements = {"LISTENER": listener.address, "SECRET": str(tmp_path / "secret")}
     for word, replacement in replacements.items():
         properties = json.loads(json.dumps(properties).replace(word, replacement))
-    write(tmp_path / "manifests", [listener.address], properties)
+    write(tmp_path / "manifests", listener.address, properties)
     variables = {"KAFKA_PASSWORD": PLANTED, "KAFKA_QUERY": f"query=resource={PLANTED}"}
     run = reconciler_process if "internal.termination.signal" in properties else reconciler
     result = run(tmp_path, "plan", "--timeout", "5", **variables)
@@ -124,7 +117,7 @@ def test_a_reference_out_of_its_place_is_read_by_nothing(
     (tmp_path / "secret").write_text(PLANTED)
     (tmp_path / "secrets").mkdir()
     (tmp_path / "secrets" / "link").symlink_to("../secret")
-    servers = [listener.address, reference] if is_server else [listener.address]
+    servers = f"{listener.address},{reference}" if is_server else listener.address
     properties = {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "SCRAM-SHA-512",
@@ -153,10 +146,8 @@ TOKEN_ENDPOINT = {
 
 def waiver(value: int, expires_s: float) -> str:
     expires = datetime.fromtimestamp(time.time() + expires_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return (
-        "apiVersion: reconciler/v1\nkind: Waiver\nmetadata: {name: new-brokers, reason: we move}\n"
-        f"spec: {{policy: Cluster/prod, limit: connection, value: {value}, expires: {expires}}}\n"
-    )
+    spec = f"policy: Cluster/prod, limit: connection, value: {value}, expires: {expires}"
+    return policy("Waiver", "new-brokers, reason: we move", spec)
 
 
 @pytest.mark.brokers
@@ -179,9 +170,9 @@ def test_a_proposed_connection_is_shown_and_not_followed(
     fields: str,
 ) -> None:
     """The plan is one of the trusted brokers; exit 3, until a waiver that has not expired allows it."""
-    write(tmp_path / "trusted", cluster.bootstrap_servers.split(","), {}, cluster_id=cluster.cluster_id)
+    write(tmp_path / "trusted", cluster.bootstrap_servers, {}, cluster_id=cluster.cluster_id)
     properties = json.loads(json.dumps(properties).replace("LISTENER", listener.address))
-    proposed = write(tmp_path / "proposed", [listener.address], properties, cluster_id=cluster_id, more=more)
+    proposed = write(tmp_path / "proposed", listener.address, properties, cluster_id=cluster_id, more=more)
     command = ["plan", "proposed", "--connect-as", "trusted", "--output-file", "md=plan.md"]
     changed = "connects elsewhere after the merge ("
     for text, code in (("", 3), (waiver(1_000, -60), 3), (waiver(0, 3_600), 3), (waiver(1_000, 3_600), 0)):
@@ -210,12 +201,9 @@ def test_a_proposed_connection_is_shown_and_not_followed(
 @pytest.mark.spark
 def test_no_module_of_the_checkout_runs(cluster: SandboxCluster, tmp_path: Path) -> None:
     """A pull request with a folder named pyspark once ran in Spark's workers, beside the secrets."""
-    client.create_topics(cluster.bootstrap_servers, [Topic(unique := f"t{uuid4().hex[:8]}")])
-    write(tmp_path / "manifests", cluster.bootstrap_servers.split(","), {}, cluster_id=cluster.cluster_id)
-    (tmp_path / "manifests" / "floor.yaml").write_text(
-        "apiVersion: reconciler/v1\nkind: RetentionFloor\nmetadata: {name: floor}\n"
-        f"spec: {{topics: [{unique}], keep: {{newerThan: 7d}}}}\n"
-    )
+    write(tmp_path / "manifests", cluster.bootstrap_servers, {}, cluster_id=cluster.cluster_id)
+    unique = Workspace(cluster, tmp_path).create_topic(0)
+    (tmp_path / "manifests" / "floor.yaml").write_text(floor(unique, "keep: {newerThan: 7d}"))
     planted = tmp_path / "planted"
     for name in ("pyspark", "reconciler", "confluent_kafka", "pyarrow", "json", "sitecustomize"):
         (tmp_path / name).mkdir()

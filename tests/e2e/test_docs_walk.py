@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
 
 import platformdirs
 import pytest
@@ -21,15 +20,15 @@ from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, start, stopping
 from reconciler.companions.sandbox.java import find_java
-from tests.build import head
+from tests.build import write_manifests
 from tests.command import reconciler
 from tests.e2e.samples import PageText, check_page, wait_until_idle
+from tests.e2e.workspace import DAY_MS, Workspace, floor
 from tools.generate_docs import fill_sections
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 DOCS = Path(__file__).parents[2] / "docs"
-DAY_MS = 86_400_000
 ACTION = f"OWNER/NAME@{'0123456789' * 4}"
 
 
@@ -154,26 +153,14 @@ def test_the_crontab_prints_nothing_without_drift(docs_cluster: SandboxCluster, 
 
     After a pause of converge for longer than `driftAfter`, drift prints a report.
     """
-    topic = f"cron-{uuid4().hex[:8]}"
-    client.create_topics(docs_cluster.bootstrap_servers, [Topic(topic)])
-    client.produce(docs_cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
     folder, metrics = tmp_path / "srv", tmp_path / "node_exporter"
     folder.mkdir()
     metrics.mkdir()
+    space = Workspace(docs_cluster, folder)
+    topic = space.create_topic()
     (folder / "credentials").write_text(f"export KAFKA_BOOTSTRAP_SERVERS={docs_cluster.bootstrap_servers}\n")
-    (folder / "manifests").mkdir()
-    (folder / "manifests" / "all.yaml").write_text(
-        f"""\
-{head("Cluster", "prod-eu")}
-spec:
-  clusterId: {docs_cluster.cluster_id}
-  bootstrapServers: ["${{env:KAFKA_BOOTSTRAP_SERVERS}}"]
-  limits: {{recordsPercent: 100, recordsPercentPerTopic: 100}}
----
-{head("RetentionFloor", "floor")}
-mode: continuous
-spec: {{topics: [{topic}], keep: {{last: 10}}, driftAfter: 1s}}
-"""
+    write_manifests(
+        folder, "${env:KAFKA_BOOTSTRAP_SERVERS}", floor(topic, "keep: {last: 10}, driftAfter: 1s", mode="continuous")
     )
     [crontab] = blocks("cron.md", "cron")
     variables = dict(re.findall(r"^(\w+)=(.*)$", crontab, re.MULTILINE))
@@ -197,15 +184,15 @@ spec: {{topics: [{topic}], keep: {{last: 10}}, driftAfter: 1s}}
     first_converge = run(converge)
     assert first_converge.returncode == 0, first_converge.stderr
     assert topic in first_converge.stdout, "converge prints its deletions"
-    assert client.watermarks(docs_cluster.bootstrap_servers, topic, 0)[0] == 90
+    assert space.log_start(topic) == 90
     for line in (converge, drift):
         silent_run = run(line)
         assert (silent_run.returncode, silent_run.stdout, silent_run.stderr) == (0, "", "")
     assert (folder / "drift.json").is_file()
-    assert 'reconciler_in_sync{cluster="prod-eu"} 1.0' in (metrics / "reconciler.prom").read_text()
-    client.produce(docs_cluster.bootstrap_servers, topic, {0: [Record(b"y")] * 5})
+    assert 'reconciler_in_sync{cluster="local"} 1.0' in (metrics / "reconciler.prom").read_text()
+    space.produce(topic, 5)
     time.sleep(1.5)  # driftAfter: 1s
     drift_run = run(drift)
     assert drift_run.returncode == 2, drift_run.stdout + drift_run.stderr
     assert topic in drift_run.stdout
-    assert 'reconciler_in_sync{cluster="prod-eu"} 0.0' in (metrics / "reconciler.prom").read_text()
+    assert 'reconciler_in_sync{cluster="local"} 0.0' in (metrics / "reconciler.prom").read_text()

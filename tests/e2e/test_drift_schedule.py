@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from confluent_kafka import Producer
@@ -18,14 +17,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from reconciler import pipeline
 from reconciler.cli.app import run as command_line
 from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.client import Topic
-from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.manifest import files
 from reconciler.model.plan import Plan
 from reconciler.plan.drift import DriftReport, parse
 from reconciler.run import Run
 from reconciler.scan.engine_choice import Engine, EngineName
-from tests.build import cluster_manifest, head
+from tests.e2e.workspace import Workspace, floor
 from tests.repeats import repeats
 
 pytestmark = [pytest.mark.brokers]
@@ -51,7 +48,7 @@ class Schedule:
         time.sleep(max(0.0, self._next_s - time.monotonic()))
         self._next_s = time.monotonic() + EVERY_S
         self._capture.readouterr()
-        arguments = ["drift", "set.yaml", "-q", "--previous", "drift.json", "--metrics", "drift.prom"]
+        arguments = ["drift", "-q", "--previous", "drift.json", "--metrics", "drift.prom"]
         code = command_line([*arguments, "--output-file", "json=drift.json", "--output-file", "md=drift.md"])
         captured = self._capture.readouterr()
         return code, captured.out + captured.err
@@ -75,41 +72,27 @@ class Schedule:
 
 
 @pytest.fixture
-def constant_traffic(cluster: SandboxCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def constant_traffic(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Three topics with constant traffic, one of them with a consumer, and a moving floor of each
     type on them.
     """
-    mark = uuid4().hex[:8]
-    topics = {name: f"{name}-{mark}" for name in POLICIES}
-    group = f"app-{mark}"
-    client.create_topics(cluster.bootstrap_servers, [Topic(name, partitions=2) for name in topics.values()])
-    keep_rules = {"newest": "newerThan: 2s", "short": "last: 10", "stream": f"unreadBy: [{group}]"}
-    policies = "".join(
-        f"""\
----
-{head("RetentionFloor", name)}
-mode: continuous
-spec: {{topics: [{topics[name]}], keep: {{{keep}}}, every: 1s, driftAfter: {DRIFT_AFTER_S}s}}
-"""
-        for name, keep in keep_rules.items()
+    topics = [space.create_topic(0, partitions=2) for _ in POLICIES]
+    group = f"app-{topics[-1]}"
+    keep_rules = ("newerThan: 2s", "last: 10", f"unreadBy: [{group}]")
+    floors = (
+        floor(topic, f"keep: {{{keep}}}, every: 1s, driftAfter: {DRIFT_AFTER_S}s", name=name, mode="continuous")
+        for name, topic, keep in zip(POLICIES, topics, keep_rules, strict=True)
     )
-    (tmp_path / "set.yaml").write_text(
-        f"""\
-{cluster_manifest(cluster.bootstrap_servers, limits="recordsPercent: 100, recordsPercentPerTopic: 100")}{policies}"""
-    )
-    monkeypatch.chdir(tmp_path)
+    space.write(*floors, limits="recordsPercent: 100, recordsPercentPerTopic: 100")
+    monkeypatch.chdir(space.folder)
     monkeypatch.setenv("RECONCILER_ENGINE", "auto")
-    with (
-        produce_records(cluster.bootstrap_servers, tuple(topics.values())),
-        client.member(cluster.bootstrap_servers, group, [topics["stream"]]),
-    ):
+    with produce_records(space.servers, topics), client.member(space.servers, group, [topics[-1]]):
         yield
 
 
 @contextmanager
 def produce_records(servers: str, topics: Sequence[str]) -> Iterator[None]:
     """Write a few records to two partitions of each topic, three times a second, during the block."""
-    stop = threading.Event()
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 0, "log_level": 0})
 
     def produce_round(records: int) -> None:
@@ -118,18 +101,13 @@ def produce_records(servers: str, topics: Sequence[str]) -> Iterator[None]:
                 producer.produce(topic, b"x", partition=number % 2)
         assert producer.flush(30) == 0
 
-    def run() -> None:
+    def produce(stop: threading.Event) -> None:
         while not stop.wait(0.3):
             produce_round(5)
 
     produce_round(500)
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
+    with client.run_in_background(produce, "records"):
         yield
-    finally:
-        stop.set()
-        thread.join(60)
 
 
 def test_drift_prints_nothing_while_converge_keeps_up(
@@ -144,7 +122,7 @@ def test_drift_prints_nothing_while_converge_keeps_up(
     policy drifts. After the next converge drift is quiet.
     """
     schedule = Schedule(tmp_path, capfd)
-    part = files.load([Path("set.yaml")], now_ms=pipeline.wall_clock_ms()).for_cluster()
+    part = files.load([Path("manifests")], now_ms=pipeline.wall_clock_ms()).for_cluster()
     plans: list[Plan] = []
 
     def converge() -> Any:

@@ -4,7 +4,6 @@ A table of commands that need no broker, a scenario on a real cluster, and exit 
 reader of the output. 5 and 130 are in test_interrupts.py.
 """
 
-import json
 import os
 import re
 import socket
@@ -13,30 +12,22 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
 from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
+from reconciler.companions.sandbox.cluster import CLUSTER_ID
 from reconciler.model.names import Address
 from reconciler.model.plan import LimitVerdict
 from reconciler.plan import plan_file
 from tests import kafka_client
-from tests.command import command, environment, reconciler
+from tests.build import cluster_manifest
+from tests.command import command, environment, reconciler, reconciler_process
+from tests.e2e.workspace import DAY_MS, OPEN_LIMITS, Workspace, floor, leaders
 from tests.strategies.examples import plan, purge, satisfied
 
 FUTURE_MS = 4_102_444_800_000  # 2100
-DAY_MS = 86_400_000
-HEAD = """\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {name: %s}
-spec: {clusterId: %s, bootstrapServers: %s%s}
----
-"""
-LEADERS = "apiVersion: reconciler/v1\nkind: LeaderPolicy\nmetadata: {name: leaders}\nspec: {topics: ['*']}\n"
+OTHER_CLUSTER = "AAAAAAAAAAAAAAAAAAAAAA"
 REFUSED = LimitVerdict(
     id="topics", limit=1, observed=2, passed=False, message="topics: 2", worst=Address("RetentionFloor", "orders-gdpr")
 )
@@ -63,19 +54,26 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     text = (root / "acts.json").read_text()
     (root / "edited.json").write_text(text.replace("98213", "98214"))
     (root / "cut.json").write_text(text[:-200])
+    (root / "no-plan.json").write_text("{}")
+    (root / "empty").mkdir()
     (root / "newer.json").write_text(text.replace('"format_version": "3.0"', '"format_version": "4.0"'))
     with unused_address() as address:
-        (root / "manifests").mkdir()
-        head = HEAD % ("prod-eu", plan_with_actions.cluster_id, json.dumps([address]), "")
-        (root / "manifests" / "all.yaml").write_text(head + LEADERS)
-        (root / "wrong").mkdir()
-        (root / "wrong" / "all.yaml").write_text(head + LEADERS.replace("topics", "topcis"))
-        (root / "two").mkdir()
-        (root / "two" / "all.yaml").write_text(
-            HEAD % ("one", "AAAAAAAAAAAAAAAAAAAAAA", json.dumps([address]), "")
-            + HEAD % ("two", CLUSTER_ID, json.dumps([address]), "")
-            + LEADERS.replace("{name: leaders}", "{name: leaders, cluster: one}")
+
+        def declare(name: str, cluster_id: str) -> str:
+            return cluster_manifest(address, limits="", cluster_id=cluster_id, name=name)
+
+        own, other, second = (
+            declare("prod-eu", plan_with_actions.cluster_id),
+            declare("one", OTHER_CLUSTER),
+            declare("two", CLUSTER_ID),
         )
+        for folder, documents in (
+            ("manifests", (own, leaders("'*'"))),
+            ("wrong", (own, leaders("'*'").replace("topics", "topcis"))),
+            ("two", (other, second, leaders("'*'", name="leaders, cluster: one"))),
+        ):
+            (root / folder).mkdir()
+            (root / folder / "all.yaml").write_text("---\n".join(documents))
         yield root
 
 
@@ -93,6 +91,8 @@ SHORT_TIMEOUT = ("--timeout", "3")
         (0, ["explain", "B204"]),
         (0, ["explain", "RetentionFloor/orders-gdpr/orders[3]", "acts.json"]),
         (1, ["validate", "wrong"]),
+        (1, ["validate", "empty"]),
+        (1, ["validate", "not-there"]),
         (1, ["plan", "wrong"]),
         (1, ["apply", "acts.json", "wrong"]),
         (1, ["plan", *SHORT_TIMEOUT]),
@@ -110,6 +110,7 @@ SHORT_TIMEOUT = ("--timeout", "3")
         (4, ["plan", "diff", "acts.json", "edited.json"]),
         (4, ["plan", "--within", "edited.json"]),
         (4, ["explain", "RetentionFloor/orders-gdpr/orders[3]", "cut.json"]),
+        (4, ["apply", "no-plan.json"]),
         (4, ["apply", "expired.json"]),
         (4, ["apply", "edited.json"]),
         (4, ["apply", "other.json"]),
@@ -142,29 +143,50 @@ def test_exit_codes_without_a_broker(folder: Path, code: int, arguments: list[st
     assert result.returncode == code, result.stdout + result.stderr
     assert "Traceback" not in result.stderr
     assert "this is a bug" not in result.stderr
+    assert code != 64 or result.stdout == ""
     assert code in (0, 2) or re.search("^error", result.stderr, re.MULTILINE), result.stderr
 
 
-def exit_code_without_reader(folder: Path, *arguments: str, stdout: bool = True, **variables: str) -> int:
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["validate", "wrong"], ["wrong/all.yaml:11:8", "did you mean `topics`?"]),
+        (["plan", "--no-such-flag"], ["--no-such-flag"]),
+        (["apply"], ["plan --out"]),
+        (["apply", "no-plan.json"], ["no-plan.json"]),
+    ],
+    ids=" ".join,
+)
+def test_an_error_names_what_is_wrong_and_what_to_do(folder: Path, arguments: list[str], words: list[str]) -> None:
+    """A place with its line and column, an option, a file, or the next command."""
+    stderr = reconciler(folder, *arguments).stderr
+    for word in words:
+        assert word in stderr
+
+
+def test_an_unavailable_broker_is_one_error_line_within_the_timeout(folder: Path) -> None:
+    """One error line with the address and the timeout, exit 1, no log of the client library."""
+    start = time.monotonic()
+    result = reconciler_process(folder, "plan", "-q", "--timeout", "4")
+    assert (result.returncode, result.stdout) == (1, "")
+    [line] = result.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert re.search(r"127\.0\.0\.1:\d+", line)
+    assert time.monotonic() - start < 60
+
+
+def exit_code_without_reader(folder: Path, *arguments: str, stdout: bool = True) -> int:
     """Return the exit code of a process whose stderr has no reader.
 
     Its stdout has no reader either, unless `stdout` is False.
     """
     read_fd, write_fd = os.pipe()
     os.close(read_fd)
-    try:
-        return subprocess.run(
-            command(*arguments),
-            cwd=folder,
-            env=environment(**variables),
-            stdin=subprocess.DEVNULL,
-            stdout=write_fd if stdout else subprocess.DEVNULL,
-            stderr=write_fd,
-            timeout=300,
-            check=False,
-        ).returncode
-    finally:
-        os.close(write_fd)
+    with open(write_fd, "wb") as pipe:  # noqa: PTH123 - a descriptor
+        output = pipe if stdout else subprocess.DEVNULL
+        words = command(*arguments)
+        streams = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": pipe}
+        return subprocess.run(words, cwd=folder, env=environment(), timeout=300, check=False, **streams).returncode
 
 
 @pytest.mark.parametrize(
@@ -212,33 +234,21 @@ def test_a_full_disk_is_an_error_of_one_line(folder: Path, arguments: list[str])
 
 
 @pytest.mark.brokers
-def test_exit_codes_on_a_cluster(cluster: SandboxCluster, tmp_path: Path) -> None:
+def test_exit_codes_on_a_cluster(space: Workspace) -> None:
     """Plan, drift, apply and converge exit with 0, 2, 3 and 4, with and without a reader."""
-    mark = uuid4().hex[:8]
-    topic = f"codes-{mark}"
-    servers = cluster.bootstrap_servers
-    client.create_topics(servers, [Topic(topic)])
-    client.produce(servers, topic, {0: [Record(b"x", timestamp_ms=int(time.time() * 1000) - 30 * DAY_MS)] * 100})
-    file = tmp_path / "manifests" / "all.yaml"
-    file.parent.mkdir()
+    servers, topic = space.servers, space.create_topic(age_ms=30 * DAY_MS)
 
-    def manifests(
-        *, limits: str = "recordsPercentPerTopic: 100, recordsPercent: 100", protect: str = "", last: int = 90
-    ) -> None:
-        spec = f", limits: {{{limits}}}{protect}"
-        file.write_text(
-            HEAD % ("local", CLUSTER_ID, json.dumps(servers.split(",")), spec)
-            + "apiVersion: reconciler/v1\nkind: RetentionFloor\nmetadata: {name: codes}\nmode: continuous\n"
-            + f"spec: {{topics: [{topic}], keep: {{last: {last}}}, driftAfter: 0s}}\n"
-        )
+    def manifests(*, limits: str = OPEN_LIMITS, more: str = "", last: int = 90) -> None:
+        rule = f"keep: {{last: {last}}}, driftAfter: 0s"
+        space.write(floor(topic, rule, name="codes", mode="continuous"), limits=limits, more=more)
 
     def code(*arguments: str) -> int:
-        result = reconciler(tmp_path, *arguments)
+        result = reconciler(space.folder, *arguments)
         assert "Traceback" not in result.stderr, result.stderr
         return result.returncode
 
     def code_without_reader(*arguments: str, stdout: bool = True) -> int:
-        return exit_code_without_reader(tmp_path, *arguments, stdout=stdout)
+        return exit_code_without_reader(space.folder, *arguments, stdout=stdout)
 
     manifests()
     assert code("plan", "--out", "plan.json", "--detailed-exitcode") == 2
@@ -248,19 +258,19 @@ def test_exit_codes_on_a_cluster(cluster: SandboxCluster, tmp_path: Path) -> Non
     manifests(limits="topics: 0")
     assert code("plan", "--out", "refused.json", "--detailed-exitcode") == 3
     assert code("apply", "refused.json") == 3
-    limited = reconciler(tmp_path, "apply", "plan.json")
-    assert limited.returncode == 3, "the present limit refuses the older plan"
-    text = " ".join(limited.stdout.split())
+    text = " ".join(space.apply(code=3).split())  # the present limit refuses the older plan
     assert "topics: topics that lose records: 1, the limit is 0" in text, "it once said: a limit refuses the plan"
     assert "Next: not attempted: do less at once, or let a review add" in text, "it once said: run the command again"
     assert code("converge") == 3
     assert code_without_reader("converge", stdout=False) == 3
-    manifests(protect=f", protect: {{topics: [{topic}]}}")
+    manifests(more=f"protect: {{topics: [{topic}]}}")
     assert code("apply", "plan.json") == 3, "the present protection refuses the older plan"
     manifests()
+    assert code("apply", "plan.json", "--expect-digest", f"sha256:{0:064}") == 4, "another plan"
     assert code("apply", "plan.json", "--dry-run") == 0
+    assert space.log_start(topic) == 0
     assert code_without_reader("apply", "plan.json") == 0, "the exit code does not depend on a reader"
-    assert client.watermarks(servers, topic, 0)[0] == 10
+    assert space.log_start(topic) == 10
     assert code("apply", "plan.json") == 0
     assert code("apply", "again.json") == 0, "another run has applied it"
     assert code("plan", "--detailed-exitcode") == 0
@@ -268,20 +278,18 @@ def test_exit_codes_on_a_cluster(cluster: SandboxCluster, tmp_path: Path) -> Non
     manifests(last=50)
     assert code("plan", "--out", "older.json", "--detailed-exitcode") == 2
     kafka_client.delete_topics(servers, [topic])
-    client.create_topics(servers, [Topic(topic)])
-    client.produce(servers, topic, {0: [Record(b"x")] * 100})
+    space.create_topic(name=topic)
     assert code("apply", "older.json") == 4, "the topic has another id"
     assert client.watermarks(servers, topic, 0) == (0, 100)
     with unused_address() as address:
-        two_clusters = tmp_path / "both"
+        two_clusters = space.folder / "both"
         two_clusters.mkdir()
-        policies = file.read_text().replace("name: codes}", "name: codes, cluster: local}")
-        (two_clusters / "all.yaml").write_text(
-            HEAD % ("away", "AAAAAAAAAAAAAAAAAAAAAA", json.dumps([address]), "") + policies
-        )
+        away = cluster_manifest(address, limits="", cluster_id=OTHER_CLUSTER, name="away")
+        policies = space.manifest.read_text().replace("name: codes}", "name: codes, cluster: local}")
+        (two_clusters / "all.yaml").write_text(f"{away}---\n{policies}")
         assert code("converge", "both", *SHORT_TIMEOUT) == 1
-        assert client.watermarks(servers, topic, 0)[0] == 50, (
-            "an unavailable cluster does not stop the purges of another"
-        )
-    file.write_text(file.read_text().replace(CLUSTER_ID, "AAAAAAAAAAAAAAAAAAAAAA"))
-    assert code("plan") == 4
+        assert space.log_start(topic) == 50, "an unavailable cluster does not stop the purges of another"
+    space.edit(CLUSTER_ID, OTHER_CLUSTER)
+    refused = space.run("plan", code=4)
+    assert CLUSTER_ID in refused
+    assert OTHER_CLUSTER in refused

@@ -18,19 +18,18 @@ import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.model.names import Address, format_address
 from reconciler.text.escape import quoted
-from tests.build import head, write_manifests
 from tests.command import output
 from tests.e2e.raw_groups import commit, delete
+from tests.e2e.workspace import DAY_MS, Workspace, floor, removal
 from tests.strategies.plans import LONG, NASTY
 from tests.unit.companions.html.test_html import read
 from tests.unit.report.test_renderers_are_harmless import assert_harmless_markdown
 
 pytestmark = pytest.mark.brokers
 
-DAY_MS = 86_400_000
 SIMILAR = ("e\u0301", "\u00e9", "a\nb", "a\\nb", "a\u200bb", "ab", '"', '\\"', LONG, f"{LONG[:-1]}y")
 """Pairs that careless escaping, or a careless truncation, shows as equal."""
 CORPUS = tuple(name for name in (*NASTY, *SIMILAR) if "\x00" not in name)
@@ -88,26 +87,15 @@ def create_hostile_groups(cluster: SandboxCluster, folder: Path) -> HostileGroup
         commit(cluster.bootstrap_servers, group, topic, 1, 41)
     for group in behind:
         commit(cluster.bootstrap_servers, group, topic, 0, 10)
-    (folder / "manifests").mkdir()
-    servers = json.dumps(cluster.bootstrap_servers.split(","))
     # A manifest cannot name an id exactly that is very long or looks like a glob.
     exact = [name for name in behind if len(name) < 500 and not set("*?[") & set(name)]
-    (folder / "manifests" / "all.yaml").write_text(f"""\
-{head("Cluster", "local")}
-spec:
-  clusterId: {CLUSTER_ID}
-  bootstrapServers: {servers}
-  limits: {{groups: 1000, groupsPercent: 100, recordsPercent: 100, recordsPercentPerTopic: 100}}
----
-{head("RetentionFloor", "floor")}
-spec: {{topics: [{topic}], partitions: [0], keep: {{newerThan: 7d}}, consumers: ignore}}
----
-{head("GroupRemoval", "dead")}
-spec: {{groups: ["regex:(?s).*{dead}"], idleFor: 1s, expectAtMost: 1000}}
----
-{head("GroupRemoval", "recent")}
-spec: {{groups: {json.dumps([*exact, f"regex:(?s).*{live}"])}, idleFor: 30d, expectAtMost: 1000}}
-""")
+    recent = json.dumps([*exact, f"regex:(?s).*{live}"]).strip("[]")
+    space = Workspace(cluster, folder)
+    space.write(
+        floor(topic, "partitions: [0], keep: {newerThan: 7d}, consumers: ignore"),
+        removal(f'"regex:(?s).*{dead}"', "idleFor: 1s, expectAtMost: 1000"),
+        removal(recent, "idleFor: 30d, expectAtMost: 1000", name="recent"),
+    )
     time.sleep(1.5)  # idleFor: 1s
     return HostileGroups(folder, topic, removable, behind)
 
@@ -244,17 +232,8 @@ def test_an_id_that_the_client_cannot_represent_is_not_changed(cluster: SandboxC
     client.commit(servers, f"harmless-{mark}", {(topic, 0): 100})
     commit(servers, full_id, topic, 0, 100)
     try:
-        write_manifests(
-            tmp_path,
-            servers,
-            f"""\
-{head("RetentionFloor", "floor")}
-spec: {{topics: [{topic}], keep: {{last: 10}}}}
----
-{head("GroupRemoval", "dead")}
-spec: {{groups: ["cut-{mark}*"], idleFor: 1s, expectAtMost: 9}}
-""",
-        )
+        rule = "idleFor: 1s, expectAtMost: 9"
+        Workspace(cluster, tmp_path).write(floor(topic, "keep: {last: 10}"), removal(f'"cut-{mark}*"', rule))
         time.sleep(1.5)  # idleFor: 1s
         planned = output(tmp_path, "plan", "--full", "--out", "plan.json")
         text = unwrap(decode_harmless(planned.stdout))

@@ -1,21 +1,12 @@
 """Topics that their own configuration keeps for ever, on real brokers: a pattern leaves them alone."""
 
-from pathlib import Path
-from uuid import uuid4
-
 import pytest
 
-from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import SandboxCluster
-from tests.build import head
-from tests.command import reconciler
-from tests.e2e.test_unseen_consumers import read_plan, write_manifests
-from tests.toolbox import log_start_offsets
+from tests.e2e.workspace import Workspace, floor, targets
 
 pytestmark = pytest.mark.brokers
 
-FLOOR = head("RetentionFloor", "floor") + "\nspec: {topics: [%s], expectAtMost: 9, keep: {last: 10}}\n"
+RULE = "expectAtMost: 9, keep: {last: 10}"
 FOREVER = {"retention.ms": "-1"}
 
 
@@ -31,19 +22,12 @@ FOREVER = {"retention.ms": "-1"}
     ],
     ids=["-1", "the largest number", "without a size", "with a size", "a week", "the default"],
 )
-def test_a_pattern_skips_what_the_topic_keeps(
-    cluster: SandboxCluster, tmp_path: Path, configs: dict[str, str], is_kept: bool
-) -> None:
+def test_a_pattern_skips_what_the_topic_keeps(space: Workspace, configs: dict[str, str], is_kept: bool) -> None:
     """An exact name still says what may go."""
-    topic = f"kept-{uuid4().hex[:8]}"
-    client.create_topics(cluster.bootstrap_servers, [Topic(topic, configs=configs)])
-    client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 50})
-    write_manifests(tmp_path, cluster, FLOOR % f'"{topic}*"')
-    plan = read_plan(tmp_path)
+    topic = space.create_topic(50, configs=configs)
+    plan = space.plan(floor(f'"{topic}*"', RULE))
     assert [row["code"] for row in plan["skipped"]] == ["B215"] * is_kept
     assert len(plan["actions"]) == (not is_kept)
-    write_manifests(tmp_path, cluster, FLOOR % topic)
-    assert len(read_plan(tmp_path)["actions"]) == 1
-    answer = reconciler(tmp_path, "apply", "plan.json")
-    assert answer.returncode == 0, answer.stderr
-    assert log_start_offsets(cluster, topic) == {0: 40}
+    assert targets(space.plan(floor(topic, RULE))) == [40]
+    space.apply()
+    assert space.log_start(topic) == 40

@@ -8,44 +8,34 @@ import runpy
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
 from reconciler import api
-from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import SandboxCluster
-from tests.build import LIMITS, cluster_manifest, head
-from tests.command import reconciler
-from tests.toolbox import log_start_offsets
+from tests.e2e.workspace import DAY_MS, Workspace, floor
 
 pytestmark = pytest.mark.brokers
 EXAMPLES = Path(__file__).parents[2] / "examples" / "library"
 
 
 @pytest.fixture
-def topic(cluster: SandboxCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def topic(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> str:
     """A topic with 40 old records of 100, and the manifests of `prod-eu`, in the current folder."""
-    name, now_ms = f"library-{uuid4().hex[:8]}", int(time.time() * 1000)
-    client.create_topics(cluster.bootstrap_servers, [Topic(name, partitions=1)])
-    old = [Record(b"old", timestamp_ms=now_ms - 30 * 86_400_000)] * 40
-    client.produce(cluster.bootstrap_servers, name, {0: [*old, *[Record(b"new", timestamp_ms=now_ms)] * 60]})
-    monkeypatch.chdir(tmp_path)
-    write_manifests(cluster, name)
+    name = space.create_topic(40, age_ms=30 * DAY_MS)
+    space.produce(name, 60)
+    monkeypatch.chdir(space.folder)
+    write(space, name)
     return name
 
 
-def write_manifests(cluster: SandboxCluster, topic: str, *, protected: str = "[unused]") -> None:
-    Path("manifests").mkdir(exist_ok=True)
-    policy = f"{head('RetentionFloor', 'week, owner: tests')}\nspec: {{topics: [{topic}], keep: {{newerThan: 7d}}}}\n"
-    text = cluster_manifest(cluster.bootstrap_servers, name="prod-eu", limits=LIMITS)
-    Path("manifests", "all.yaml").write_text(f"{text}  protect: {{topics: {protected}}}\n---\n{policy}")
+def write(space: Workspace, topic: str, *, protected: str = "unused") -> None:
+    week = floor(topic, "keep: {newerThan: 7d}", name="week, owner: tests")
+    space.write(week, more=f"protect: {{topics: [{protected}]}}")
+    space.edit("name: local", "name: prod-eu")
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, **attributes: Any) -> None:
@@ -57,7 +47,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, **attributes: Any) -> N
 
 
 def test_it_plans_what_the_command_line_plans_and_says_nothing(
-    topic: str, cluster: SandboxCluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    topic: str, space: Workspace, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """One digest from both, no byte on the streams, no handler of a signal, also from a thread."""
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
@@ -70,34 +60,34 @@ def test_it_plans_what_the_command_line_plans_and_says_nothing(
     assert [outcome.status for outcome in result.outcomes] == [api.Status.NOT_ATTEMPTED]
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
     assert tuple(capfd.readouterr()) == ("", "")
-    assert reconciler(tmp_path, "plan", "--out", "plan.json").returncode == 0
+    space.run("plan", "--out", "plan.json")
     assert api.digest(api.open_plan("plan.json")) == api.digest(plans[0])
-    assert log_start_offsets(cluster, topic) == {0: 0}
+    assert space.log_start(topic) == 0
 
 
-def test_a_protection_that_is_newer_than_the_object_counts(topic: str, cluster: SandboxCluster) -> None:
+def test_a_protection_that_is_newer_than_the_object_counts(topic: str, space: Workspace) -> None:
     """A notebook that keeps its object would otherwise send what the manifests of now forbid."""
     kafka = api.load()
     plan = kafka.plan(engine="inline")
     assert [action.address.name for action in plan.actions] == [topic]
-    write_manifests(cluster, topic, protected=f"[{topic}]")
+    write(space, topic, protected=topic)
     result = kafka.apply(plan, expect_digest=api.digest(plan), engine="inline")
     assert [outcome.status for outcome in result.outcomes] == [api.Status.BLOCKED]
     assert result.header.exit_code == 3
-    assert log_start_offsets(cluster, topic) == {0: 0}
+    assert space.log_start(topic) == 0
 
 
-def test_an_apply_stops_before_its_first_request(topic: str, cluster: SandboxCluster) -> None:
+def test_an_apply_stops_before_its_first_request(topic: str, space: Workspace) -> None:
     """`stop` is the flag of a scheduler: each action still has an outcome."""
     kafka = api.load()
     plan = kafka.plan(engine="inline")
     result = kafka.apply(plan, expect_digest=api.digest(plan), engine="inline", stop=lambda: True)
     assert [outcome.status for outcome in result.outcomes] == [api.Status.NOT_ATTEMPTED]
-    assert (result.header.exit_code, log_start_offsets(cluster, topic)) == (130, {0: 0})
+    assert (result.header.exit_code, space.log_start(topic)) == (130, 0)
 
 
 def test_the_task_of_airflow_applies_the_approved_plan(
-    topic: str, cluster: SandboxCluster, monkeypatch: pytest.MonkeyPatch
+    topic: str, space: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in(monkeypatch, "airflow.sdk", task=lambda function: function)
     apply_approved: Callable[..., int] = runpy.run_path(str(EXAMPLES / "airflow_task.py"))["apply_approved"]
@@ -106,7 +96,7 @@ def test_the_task_of_airflow_applies_the_approved_plan(
     with pytest.raises(api.PlanUnusable):
         apply_approved(str(path), "sha256:" + "0" * 64)
     assert apply_approved(str(path), api.digest(plan)) == 40
-    assert log_start_offsets(cluster, topic) == {0: 40}
+    assert space.log_start(topic) == 40
     [results] = Path().glob("results-*.json")
     assert json.loads(results.read_text())["exit_code"] == 0
 

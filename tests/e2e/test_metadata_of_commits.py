@@ -5,31 +5,20 @@ process as metadata, and restored each text, the empty one too, with a NUL byte 
 """
 
 import base64
-import json
 from collections.abc import Mapping
-from pathlib import Path
+from contextlib import closing
 from typing import Any
-from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 
 from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.client import (
-    DebugLogger,
-    Record,
-    Topic,
-    admin_client,
-    consumer_properties,
-    producer_properties,
-)
-from reconciler.companions.sandbox.cluster import SandboxCluster
+from reconciler.companions.sandbox.client import DebugLogger, admin_client, consumer_properties
 from tests import other_client
-from tests.build import head, write_manifests
-from tests.command import reconciler
 from tests.e2e import raw_groups
+from tests.e2e.workspace import Workspace, removal
+from tests.kafka_client import pending_commit
 from tests.other_client import logged_commits
-from tests.toolbox import list_groups
 
 pytestmark = [pytest.mark.brokers]
 
@@ -51,48 +40,29 @@ EXACT = {name: (text or "").encode() for name, text in TEXTS.items()}
 class Scenario:
     """A topic of this test, and commands in its folder. Groups are removed after a second without a commit."""
 
-    def __init__(self, cluster: SandboxCluster, folder: Path, partitions: int, idle_for: str = "1s") -> None:
-        self.cluster, self.folder, self.servers = cluster, folder, cluster.bootstrap_servers
-        self.mark = uuid4().hex[:8]
-        self.topic = f"orders-{self.mark}"
-        client.create_topics(self.servers, [Topic(self.topic, partitions, 1)])
-        client.produce(self.servers, self.topic, {number: [Record(b"x")] * 10 for number in range(partitions)})
-        write_manifests(
-            folder,
-            self.servers,
-            f"""\
-{head("GroupRemoval", "dead")}
-spec: {{groups: ["{self.group("*")}"], expectAtMost: 1000, idleFor: {idle_for}}}
-""",
-            limits="groups: 1000, groupsPercent: 100",
-        )
+    def __init__(self, space: Workspace, partitions: int = 1, idle_for: str = "1s", group: str = "*") -> None:
+        self.space, self.servers = space, space.servers
+        self.topic = space.create_topic(10, partitions=partitions)
+        rule = f"idleFor: {idle_for}" + ", expectAtMost: 1000" * (group == "*")
+        space.write(removal(f'"{self.group(group)}"', rule), limits="groups: 1000, groupsPercent: 100")
 
     def group(self, name: object) -> str:
-        return f"old-{self.mark}-{name}"
-
-    def run(self, *words: str, code: int = 0) -> str:
-        """Return the output of a command that ends with this code."""
-        answer = reconciler(self.folder, *words)
-        assert answer.returncode == code, answer.stdout + answer.stderr
-        return answer.stdout
+        return f"old-{self.topic}-{name}"
 
     def remove(self, groups: int) -> dict[str, list[dict[str, Any]]]:
         """Remove this number of groups, and return what the journal has of the commits of each."""
-        client.wait_until(lambda: self._planned() == groups, 60, f"{groups} groups idle for a second")
-        self.run("apply", "plan.json", "--results", "results.json")
-        results = json.loads((self.folder / "results.json").read_text())
+        plan = self.space.plan
+        client.wait_until(lambda: len(plan()["actions"]) == groups, 60, f"{groups} groups idle for a second")
+        self.space.apply("--results", "results.json")
+        results = self.space.read("results.json")
         assert results["summary"]["applied"] == len(results["outcomes"]) == groups, results["summary"]
-        assert not [name for name in list_groups(self.cluster) if name.startswith(self.group(""))]
-        entries = [json.loads(line) for line in self.run("journal", "-o", "json", "-q").splitlines()]
+        assert not [name for name in self.space.groups() if name.startswith(self.group(""))]
+        entries = self.space.journal()
         return {entry["request"]["group"]: entry["removed_offsets"] for entry in entries if entry["event"] == "intent"}
-
-    def _planned(self) -> int:
-        self.run("plan", "--out", "plan.json")
-        return len(json.loads((self.folder / "plan.json").read_text())["actions"])
 
     def restore(self, name: object, *more: str) -> str:
         group = self.group(name)
-        return self.run("restore-group", "results.json", group, "--confirm", group, *more)
+        return self.space.run("restore-group", "results.json", group, "--confirm", group, *more)
 
 
 def metadata_of(commits: list[dict[str, Any]]) -> dict[int, bytes | None]:
@@ -101,11 +71,11 @@ def metadata_of(commits: list[dict[str, Any]]) -> dict[int, bytes | None]:
     return {number: None if text is None else base64.b64decode(text) for number, text in texts.items()}
 
 
-def test_metadata_of_some_groups_keeps_no_group_from_being_removed(cluster: SandboxCluster, tmp_path: Path) -> None:
+def test_metadata_of_some_groups_keeps_no_group_from_being_removed(space: Workspace) -> None:
     """30 groups with 12 characters of metadata once kept 300 others from being removed, as "the group's
     coordinator did not answer".
     """
-    scenario = Scenario(cluster, tmp_path, partitions=2)
+    scenario = Scenario(space, partitions=2)
     ats = [(scenario.topic, 0), (scenario.topic, 1)]
     groups = {
         scenario.group(n): dict.fromkeys(ats, (n % 10, f"host-{n:02}:1234" if n < 30 else None)) for n in range(330)
@@ -124,12 +94,12 @@ def test_metadata_of_some_groups_keeps_no_group_from_being_removed(cluster: Sand
         assert after[scenario.group(n)] == dict.fromkeys(ats, (n % 10, b""))
 
 
-def test_a_removal_keeps_the_bytes_of_each_kind_of_metadata(cluster: SandboxCluster, tmp_path: Path) -> None:
+def test_a_removal_keeps_the_bytes_of_each_kind_of_metadata(space: Workspace) -> None:
     """A broker stores bytes that are not UTF-8 as replacement characters, so the log is always UTF-8.
 
     The client library reads the NUL byte as the end, and some values not at all.
     """
-    scenario = Scenario(cluster, tmp_path, partitions=len(TEXTS) + 1)
+    scenario = Scenario(space, partitions=len(TEXTS) + 1)
     group, invalid = scenario.group(1), len(TEXTS)
     offsets = {(scenario.topic, number): (number, text) for number, text in enumerate(TEXTS.values())}
     other_client.commit(scenario.servers, {group: offsets})
@@ -144,17 +114,13 @@ def test_a_removal_keeps_the_bytes_of_each_kind_of_metadata(cluster: SandboxClus
     assert f"{len(exact)} of {len(exact)} offsets can be written back; {expected}" in dry
     assert f"{len(exact)} of {len(exact)} offsets written back; {expected}" in scenario.restore(1)
     assert logged_commits(scenario.servers)[group] == {at: (offset, b"") for at, (offset, _) in before.items()}
-    entries = [json.loads(line) for line in scenario.run("journal", "-o", "json", "-q").splitlines()]
-    lost = [entry for entry in entries if "without its metadata" in (entry.get("detail") or "")]
+    lost = [entry for entry in scenario.space.journal() if "without its metadata" in (entry.get("detail") or "")]
     assert {entry["request"]["partition"] for entry in lost} == {at for at, metadata in exact.items() if metadata}
 
 
-def test_without_the_log_metadata_is_not_known(cluster: SandboxCluster, tmp_path: Path) -> None:
+def test_without_the_log_metadata_is_not_known(space: Workspace) -> None:
     """`idleFor: 0s` reads no log, and needs no right to it. Not known is said, and is not "none"."""
-    scenario = Scenario(cluster, tmp_path, partitions=1, idle_for="0s")
-    manifest = scenario.folder / "manifests" / "all.yaml"
-    text = manifest.read_text().replace(scenario.group("*"), scenario.group(1)).replace(" expectAtMost: 1000,", "")
-    manifest.write_text(text)
+    scenario = Scenario(space, idle_for="0s", group="1")
     other_client.commit(scenario.servers, {scenario.group(1): {(scenario.topic, 0): (3, "note")}})
     (commits,) = scenario.remove(1).values()
     assert metadata_of(commits) == {0: None}
@@ -164,25 +130,17 @@ def test_without_the_log_metadata_is_not_known(cluster: SandboxCluster, tmp_path
 
 @pytest.mark.parametrize(("aborted", "known"), [(3, None), (5, None)], ids=["the same offset", "another offset"])
 def test_metadata_of_an_aborted_transaction_is_not_that_of_the_commit(
-    cluster: SandboxCluster, tmp_path: Path, aborted: int, known: bytes | None
+    space: Workspace, aborted: int, known: bytes | None
 ) -> None:
     """Its record is the newest in the log, and the coordinator has the commit before it.
 
     An exactly-once application that fails without progress repeats the offset.
     """
-    scenario = Scenario(cluster, tmp_path, partitions=1)
+    scenario = Scenario(space)
     group = scenario.group(1)
     other_client.commit(scenario.servers, {group: {(scenario.topic, 0): (3, "note")}})
-    producer = Producer(producer_properties(scenario.servers) | {"transactional.id": group}, logger=DebugLogger())
-    producer.init_transactions(60)
-    producer.begin_transaction()
-    consumer = Consumer(consumer_properties(scenario.servers, group), logger=DebugLogger())
-    try:
-        offsets = [TopicPartition(scenario.topic, 0, aborted)]
-        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 60)
-    finally:
-        consumer.close()
-    producer.abort_transaction(60)
+    with pending_commit(scenario.servers, group, scenario.topic, aborted):
+        pass
     assert logged_commits(scenario.servers)[group] == {(scenario.topic, 0): (aborted, b"")}
     (commits,) = scenario.remove(1).values()
     assert [commit["offset"] for commit in commits] == [3]
@@ -190,11 +148,9 @@ def test_metadata_of_an_aborted_transaction_is_not_that_of_the_commit(
     assert "metadata of 1 partition not restored: that of 1 is not known" in scenario.restore(1)
 
 
-def test_metadata_of_an_earlier_group_of_the_name_is_not_that_of_the_present_one(
-    cluster: SandboxCluster, tmp_path: Path
-) -> None:
+def test_metadata_of_an_earlier_group_of_the_name_is_not_that_of_the_present_one(space: Workspace) -> None:
     """The group was deleted and created again; the log has the records of both."""
-    scenario = Scenario(cluster, tmp_path, partitions=1)
+    scenario = Scenario(space)
     group, at = scenario.group(1), (scenario.topic, 0)
     other_client.commit(scenario.servers, {group: {at: (3, "of the first")}})
     raw_groups.delete(scenario.servers, group)
@@ -205,20 +161,15 @@ def test_metadata_of_an_earlier_group_of_the_name_is_not_that_of_the_present_one
 
 @pytest.mark.parametrize("text", ["note", ""])
 @pytest.mark.parametrize("call", ["commit", "alter"])
-def test_the_client_library_cannot_write_metadata(
-    cluster: SandboxCluster, tmp_path: Path, text: str, call: str
-) -> None:
+def test_the_client_library_cannot_write_metadata(space: Workspace, text: str, call: str) -> None:
     """It writes a NUL byte behind each text. If this fails, restore-group can write metadata: see ADR 23."""
-    scenario = Scenario(cluster, tmp_path, partitions=1)
+    scenario = Scenario(space)
     group = scenario.group(1)
     client.commit(scenario.servers, group, {(scenario.topic, 0): 1})  # a coordinator answers
     offsets = [TopicPartition(scenario.topic, 0, 2, metadata=text)]
     if call == "commit":
-        consumer = Consumer(consumer_properties(scenario.servers, group), logger=DebugLogger())
-        try:
+        with closing(Consumer(consumer_properties(scenario.servers, group), logger=DebugLogger())) as consumer:
             consumer.commit(offsets=offsets, asynchronous=False)
-        finally:
-            consumer.close()
     else:
         admin = admin_client(scenario.servers)
         for future in admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, offsets)]).values():

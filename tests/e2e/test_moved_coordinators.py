@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -12,44 +11,41 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.client import PartitionState, Record, Topic, admin_client
+from reconciler.companions.sandbox.client import PartitionState, Record, admin_client
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sandbox.tools import change_preferred_leaders
 from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC
-from tests.command import reconciler
 from tests.e2e.test_pending_and_shared import BLOCK, create_topic, target
-from tests.e2e.test_restore_group import RECORDS, write_manifests
-from tests.e2e.test_unseen_consumers import blocks, read_plan, write_floor
+from tests.e2e.workspace import Workspace, blocks, floor, removal
 from tests.kafka_client import committed_offsets, pending_commit, remove_group
-from tests.toolbox import list_groups, run_kafka_tool
+from tests.toolbox import run_kafka_tool
 
 pytestmark = pytest.mark.brokers
 
 
-def test_the_first_commit_of_a_group_is_pending(cluster: SandboxCluster, tmp_path: Path) -> None:
+def test_the_first_commit_of_a_group_is_pending(space: Workspace) -> None:
     """The group counts from the log start, and the reason names the partition of the transaction.
 
     Once the transaction is aborted, its record counts for nothing, although it stays in the log. A
     coordinator up to Kafka 3.8 that loads the log then has no such group, and after a removal none has it:
     it looked like a group that no listing names, and blocked every floor.
     """
-    servers, topic = cluster.bootstrap_servers, create_topic(cluster)
+    topic = create_topic(space)
     group = f"eos-{topic}"
-    with pending_commit(servers, group, topic, 20):
-        write_floor(tmp_path, cluster, topic, BLOCK)
-        plan = read_plan(tmp_path)
-        number = log_partition(group, len(client.partition_states(servers, CONSUMER_OFFSETS_TOPIC)))
+    with pending_commit(space.servers, group, topic, 20):
+        plan = space.plan(floor(topic, BLOCK))
+        number = log_partition(group, len(client.partition_states(space.servers, CONSUMER_OFFSETS_TOPIC)))
         reason = blocks(plan)[f"RetentionFloor/floor/{topic}[0]"]["reason"]
         assert plan["actions"] == []
         assert group in reason
         assert f"open transaction of {CONSUMER_OFFSETS_TOPIC}[{number}]" in reason
-    assert committed_offsets(servers, group, [(topic, 0)]) == {(topic, 0): None}
-    assert target(tmp_path, cluster, topic, BLOCK) == 90
-    move_coordinator(cluster, group)
-    assert target(tmp_path, cluster, topic, BLOCK) == 90
-    remove_group(servers, group)
-    assert target(tmp_path, cluster, topic, BLOCK) == 90
+    assert committed_offsets(space.servers, group, [(topic, 0)]) == {(topic, 0): None}
+    assert target(space, topic, BLOCK) == 90
+    move_coordinator(space.cluster, group)
+    assert target(space, topic, BLOCK) == 90
+    remove_group(space.servers, group)
+    assert target(space, topic, BLOCK) == 90
 
 
 def move_coordinator(cluster: SandboxCluster, group: str) -> None:
@@ -84,15 +80,13 @@ def elect_preferred(cluster: SandboxCluster) -> dict[int, PartitionState]:
     return log
 
 
-def test_a_commit_of_a_deleted_topic_is_not_written_onto_its_namesake(cluster: SandboxCluster, tmp_path: Path) -> None:
+def test_a_commit_of_a_deleted_topic_is_not_written_onto_its_namesake(space: Workspace) -> None:
     """The coordinator was frozen while the topic was deleted and created again, so the commit stayed.
 
     The removal recorded the id that the topic had by then, and the offset came back on the new topic.
     """
-    mark = uuid4().hex[:8]
-    topic = f"namesake-{mark}"
-    client.create_topics(cluster.bootstrap_servers, [Topic(f"first-{mark}")])
-    client.commit(cluster.bootstrap_servers, f"first-{mark}", {(f"first-{mark}", 0): 0})  # creates `__consumer_offsets`
+    cluster, mark = space.cluster, uuid4().hex[:8]
+    space.commit(f"first-{mark}", space.create_topic(0), 0)  # creates `__consumer_offsets`
     log = elect_preferred(cluster)
     # A frozen controller would delete no topic.
     status = run_kafka_tool(cluster, "org.apache.kafka.tools.MetadataQuorumCommand", "describe", "--status")
@@ -103,17 +97,14 @@ def test_a_commit_of_a_deleted_topic_is_not_written_onto_its_namesake(cluster: S
     coordinator = log[number].leader
     running = [broker for broker in cluster.brokers if broker.id != coordinator]
     servers = ",".join(f"127.0.0.1:{broker.port}" for broker in running)
-    described = Topic(topic, assignment=[(running[0].id,)])
-    client.create_topics(cluster.bootstrap_servers, [described])
-    client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"old")] * RECORDS})
-    client.commit(cluster.bootstrap_servers, group, {(topic, 0): 4})
-    client.wait_until(lambda: group in list_groups(cluster), 30, f"{group} in the list")
+    topic = space.create_topic(assignment=[(running[0].id,)])
+    space.commit(group, topic, 4)
     cluster.pause(coordinator)
     try:
         new_topic = NewTopic(topic, 1, replica_assignment=[[running[0].id]])
         change_topics(servers, coordinator, lambda admin: admin.delete_topics([topic]))
         change_topics(servers, coordinator, lambda admin: admin.create_topics([new_topic]))
-        client.produce(servers, topic, {0: [Record(b"new")] * RECORDS})
+        client.produce(servers, topic, {0: [Record(b"new")] * 100})
         client.wait_until(
             lambda: client.partition_states(servers, CONSUMER_OFFSETS_TOPIC)[number].leader in {b.id for b in running},
             60,
@@ -125,18 +116,15 @@ def test_a_commit_of_a_deleted_topic_is_not_written_onto_its_namesake(cluster: S
 
     def keeps_the_commit() -> bool:
         with suppress(KafkaException):  # the broker that was frozen may still call itself the coordinator
-            return committed_offsets(cluster.bootstrap_servers, group, [(topic, 0)]) == {(topic, 0): 4}
+            return committed_offsets(space.servers, group, [(topic, 0)]) == {(topic, 0): 4}
         return False
 
     client.wait_until(keeps_the_commit, 60, "the commit on the deleted topic")
-    write_manifests(tmp_path, cluster, group, idle_for="1s")
-    for words in (("plan", "--out", "plan.json"), ("apply", "plan.json", "--results", "results.json")):
-        answer = reconciler(tmp_path, *words)
-        assert answer.returncode == 0, answer.stdout + answer.stderr
-    restored = reconciler(tmp_path, "restore-group", "results.json", group, "--confirm", group)
-    assert restored.returncode == 4, restored.stdout + restored.stderr
-    assert "the topic was deleted and created again" in restored.stdout
-    assert group not in list_groups(cluster)
+    space.plan(removal(group, "idleFor: 1s"))
+    space.apply("--results", "results.json")
+    refused = space.run("restore-group", "results.json", group, "--confirm", group, code=4)
+    assert "the topic was deleted and created again" in refused
+    assert group not in space.groups()
 
 
 def change_topics(servers: str, frozen: int, change: Callable[[AdminClient], dict[str, Future[None]]]) -> None:

@@ -13,22 +13,16 @@ from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from uuid import uuid4
 
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
-from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sandbox.ports import listens
-from tests.command import reconciler
-from tests.e2e.test_external_readers import FLOOR, READER, plan
-from tests.e2e.test_unseen_consumers import blocks, write_manifests
+from tests.e2e.test_external_readers import CLAMP, reader
+from tests.e2e.workspace import Workspace, blocks, floor, targets
 from tests.repeats import LONG
 from tests.spark.servers import free_port, process, wait_for
-from tests.toolbox import log_start_offsets
 
 pytestmark = [
     pytest.mark.brokers,
@@ -157,13 +151,8 @@ def store(moto: int) -> Iterator[Store]:
 
 
 @pytest.fixture
-def topic(cluster: SandboxCluster) -> str:
-    name = f"stored-{uuid4().hex[:8]}"
-    client.create_topics(cluster.bootstrap_servers, [Topic(name)])
-    client.produce(cluster.bootstrap_servers, name, {0: [Record(b"x")] * 100})
-    # Creates __consumer_offsets on a new cluster.
-    client.commit(cluster.bootstrap_servers, f"reader-{name}", {(name, 0): 100})
-    return name
+def topic(read_topic: str) -> str:
+    return read_topic
 
 
 def put_checkpoint(store: Store, topic: str, *offsets: int) -> None:
@@ -175,23 +164,18 @@ def put_checkpoint(store: Store, topic: str, *offsets: int) -> None:
             store.put(f"lake/query/commits/{number}", "v1\n{}")
 
 
-def test_a_checkpoint_in_s3_holds_a_floor_from_plan_to_request(
-    store: Store, cluster: SandboxCluster, topic: str, tmp_path: Path
-) -> None:
+def test_a_checkpoint_in_s3_holds_a_floor_from_plan_to_request(store: Store, space: Workspace, topic: str) -> None:
     """Its newest commit counts, also on the third page of a listing, and again directly before the request."""
     put_checkpoint(store, topic, 5, 10, 20, 30, 40, 95)
-    manifest = FLOOR % (topic, "clamp") + READER % (topic, "sparkCheckpoint: s3://lake/query")
-    write_manifests(tmp_path, cluster, manifest)
-    (action,) = plan(tmp_path, **store.environment)["actions"]  # type: ignore[attr-defined]
-    assert action["request"]["before_offset"] == 40
+    query = reader(topic, "sparkCheckpoint: s3://lake/query")
+    assert targets(space.plan(floor(topic, CLAMP), query, **store.environment)) == [40]
     pages = [path for _method, path in store.requests if LISTING in path and "commits" in path]
     assert len(pages) == 3, "the listing had one page only"
 
     store.put("lake/query/offsets/4", "v1\n\n" + json.dumps({topic: {"0": 25}}))
-    stale = reconciler(tmp_path, "apply", "plan.json", **store.environment)
-    assert log_start_offsets(cluster, topic) == {0: 25}, stale.stdout + stale.stderr
-    suggested = reconciler(tmp_path, "suggest", "manifests", **store.environment)
-    assert "it is at 25 on" in suggested.stdout, suggested.stdout + suggested.stderr
+    space.apply(**store.environment)
+    assert space.log_start(topic) == 25
+    assert "it is at 25 on" in space.run("suggest", "manifests", **store.environment)
 
 
 def break_second_page(store: Store) -> None:
@@ -216,13 +200,7 @@ def break_objects(store: Store) -> None:
     ],
 )
 def test_a_store_that_does_not_answer_blocks_the_topics(
-    place: str,
-    harm: Callable[[Store], None],
-    reason: str,
-    store: Store,
-    cluster: SandboxCluster,
-    topic: str,
-    tmp_path: Path,
+    place: str, harm: Callable[[Store], None], reason: str, store: Store, space: Workspace, topic: str
 ) -> None:
     """No bucket, no right, answers that end in the middle, and no root: each is unknown, and none is empty.
 
@@ -231,28 +209,21 @@ def test_a_store_that_does_not_answer_blocks_the_topics(
     """
     put_checkpoint(store, topic, 5, 10, 20, 30, 40, 95)
     kind = "table" if place.endswith("csv") else "sparkCheckpoint"
-    write_manifests(tmp_path, cluster, FLOOR % (topic, "clamp") + READER % (topic, f"{kind}: {place}"))
     harm(store)
-    planned = plan(tmp_path, **store.environment)
+    planned = space.plan(floor(topic, CLAMP), reader(topic, f"{kind}: {place}"), code=1, **store.environment)
     (block,) = blocks(planned).values()
     assert (block["code"], planned["actions"]) == ("B218", [])
     assert reason in block["reason"]
     assert bool(store.requests) == ("root" not in reason)
 
 
-def test_scans_in_s3(store: Store, cluster: SandboxCluster, topic: str, tmp_path: Path) -> None:
+def test_scans_in_s3(store: Store, space: Workspace, topic: str) -> None:
     """One reading, which a second one replaces, and a history of two; tables of each are read back from S3."""
-
-    def scan(*words: str) -> None:
-        done = reconciler(
-            tmp_path, "scan", "--bootstrap-server", cluster.bootstrap_servers, *words, **store.environment
-        )
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.startswith(f"{words[1]}/partitions/")
-
+    words = ("scan", "--bootstrap-server", space.servers)
     for _ in range(2):
-        scan("--out", "s3://lake/facts")
-        scan("--append", "s3://lake/history")
+        for option, place in (("--out", "s3://lake/facts"), ("--append", "s3://lake/history")):
+            output = space.run(*words, option, place, **store.environment)
+            assert f"{place}/partitions/" in output
     for place, readings in ("facts", 1), ("history", 2):
         tables = {
             name: pq.read_table(f"lake/{place}/{name}", filesystem=store.files()) for name in ("scans", "commits")
@@ -272,21 +243,14 @@ def test_scans_in_s3(store: Store, cluster: SandboxCluster, topic: str, tmp_path
     ],
 )
 def test_a_scan_that_cannot_be_written_does_not_exist(
-    option: str,
-    bucket: str,
-    harm: Callable[[Store], None],
-    reason: str,
-    store: Store,
-    cluster: SandboxCluster,
-    tmp_path: Path,
+    option: str, bucket: str, harm: Callable[[Store], None], reason: str, store: Store, space: Workspace
 ) -> None:
     """It ends with the store's word, without the last file, and without a folder `s3:` on this machine."""
     harm(store)
-    words = ("scan", "--bootstrap-server", cluster.bootstrap_servers, option, f"s3://{bucket}/x", "--timeout", "5")
-    done = reconciler(tmp_path, *words, **store.environment)
-    assert done.returncode == 1, (done.returncode, done.stderr)
-    assert reason in done.stderr
-    assert "bug" not in done.stderr
+    words = ("scan", "--bootstrap-server", space.servers, option, f"s3://{bucket}/x", "--timeout", "5")
+    output = space.run(*words, code=1, **store.environment)
+    assert reason in output
+    assert "bug" not in output
     store.refuse(everyone=False)
     assert not any("scans" in key or "run.json" in key for key in store.object_keys())
-    assert list(tmp_path.iterdir()) == []
+    assert list(space.folder.iterdir()) == []

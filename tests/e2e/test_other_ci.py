@@ -7,8 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,42 +16,19 @@ import pytest
 from ruamel.yaml import YAML
 
 from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster
-from reconciler.kafka.connect import Connection
-from reconciler.kafka.journal_topic import create_topic
-from reconciler.kafka.session import KafkaSession
+from tests.build import cluster_manifest
 from tests.e2e.github.runner import run_script, write_program
+from tests.e2e.workspace import Workspace, create_journal, floor, removal
 from tests.toolbox import list_groups, log_start_offsets
 
 pytestmark = pytest.mark.brokers
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-CLUSTER = """\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: prod-eu}}
-spec:
-  clusterId: {cluster_id}
-  bootstrapServers: {servers}
-  limits: {{groupsPercent: 100, recordsPercentPerTopic: 100}}
-  journal: {{topic: {journal}}}
-"""
-REMOVAL = """\
-apiVersion: reconciler/v1
-kind: GroupRemoval
-metadata: {{name: dead, cluster: prod-eu}}
-spec: {{groups: [{group}], idleFor: 0s}}
-"""
-FLOOR = """\
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {{name: read, cluster: prod-eu}}
-mode: continuous
-spec:
-  topics: [{topic}]
-  keep: {{unreadBy: [{topic}]}}
-"""
+
+
+def dead(group: str) -> str:
+    return removal(group, name="dead, cluster: prod-eu")
 
 
 class Repository:
@@ -64,15 +40,15 @@ class Repository:
         self.origin.mkdir()
         self.git("init", "-q", "-b", "main")
         self.cluster = cluster
-        self.journal = f"journal-{uuid4().hex[:8]}"
-        with closing(KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(","))))) as session:
-            create_topic(session, self.journal)
-        self.commit("first", cluster=self.declare_cluster(cluster.bootstrap_servers.split(",")))
+        self.journal = create_journal(cluster)
+        self.commit("first", cluster=self.declare_cluster(cluster.bootstrap_servers))
         write_program(folder / "state")
 
-    def declare_cluster(self, servers: Sequence[str]) -> str:
+    def declare_cluster(self, servers: str, more: str = "") -> str:
         """Return the Cluster manifest."""
-        return CLUSTER.format(cluster_id=self.cluster.cluster_id, servers=json.dumps(servers), journal=self.journal)
+        limits, name = "groupsPercent: 100, recordsPercentPerTopic: 100", "prod-eu"
+        text = cluster_manifest(servers, limits=limits, cluster_id=self.cluster.cluster_id, name=name)
+        return f"{text}  journal: {{topic: {self.journal}}}\n{more}"
 
     def environment(self, variables: Mapping[str, str]) -> dict[str, str]:
         """Return the variables of a job: no credentials of this machine, and the program of this checkout."""
@@ -104,13 +80,10 @@ def repository(tmp_path: Path, cluster: SandboxCluster) -> Repository:
 
 
 @pytest.fixture
-def group(cluster: SandboxCluster) -> str:
+def group(space: Workspace) -> str:
     """A group without members on a topic of its own."""
-    name = f"dead-{uuid4().hex[:8]}"
-    client.create_topics(cluster.bootstrap_servers, [Topic(name)])
-    client.produce(cluster.bootstrap_servers, name, {0: [Record(b"x")]})
-    client.commit(cluster.bootstrap_servers, name, {(name, 0): 1})
-    return name
+    name = space.create_topic(1)
+    return space.commit(name, name, 1)
 
 
 class GitLab:
@@ -151,7 +124,7 @@ def test_gitlab_plans_a_merge_request_and_applies_the_digest_that_a_person_types
     """Each job in a clone of its own; a digest of another plan applies nothing."""
     gitlab = GitLab(repository)
     repository.git("checkout", "-q", "-b", "change")
-    repository.commit("change", dead=REMOVAL.format(group=group))
+    repository.commit("change", dead=dead(group))
     _, text, code = gitlab.run("validate")
     assert code == 0, text
     clone, text, code = gitlab.run("plan")
@@ -178,12 +151,12 @@ def test_gitlab_applies_with_the_manifests_of_the_moment(
     repository: Repository, group: str, cluster: SandboxCluster
 ) -> None:
     """A job that a person starts hours later has the commit of its pipeline, which protects less than the branch."""
-    repository.commit("change", dead=REMOVAL.format(group=group))
+    repository.commit("change", dead=dead(group))
     gitlab = GitLab(repository)
     planned, text, _code = gitlab.run("plan-merged")
     [digest] = re.findall(r"Digest (sha256:[0-9a-f]{64})", text)
-    declared = repository.declare_cluster(cluster.bootstrap_servers.split(","))
-    repository.commit("protect", cluster=f"{declared}  protect: {{groups: [{group}]}}\n")
+    protect = f"  protect: {{groups: [{group}]}}\n"
+    repository.commit("protect", cluster=repository.declare_cluster(cluster.bootstrap_servers, protect))
     _, text, code = gitlab.run("apply", clone=planned, DIGEST=digest)
     assert (code, group in list_groups(cluster)) == (4, True), text
 
@@ -191,7 +164,7 @@ def test_gitlab_applies_with_the_manifests_of_the_moment(
 def test_gitlab_connects_where_the_default_branch_says(repository: Repository) -> None:
     """A merge request with other servers is refused, and its plan is still of the trusted cluster."""
     repository.git("checkout", "-q", "-b", "change")
-    repository.commit("change", cluster=repository.declare_cluster(["127.0.0.1:9"]))
+    repository.commit("change", cluster=repository.declare_cluster("127.0.0.1:9"))
     _, text, code = GitLab(repository).run("plan")
     assert code == 3, text
     assert "connects elsewhere after the merge" in text
@@ -263,7 +236,7 @@ def pod() -> Iterator[Path]:
 
 def test_the_drift_job_fails_while_something_drifts(repository: Repository, group: str, pod: Path) -> None:
     """The first run and the next, which has the report of the first."""
-    repository.commit("removal", dead=REMOVAL.format(group=group))
+    repository.commit("removal", dead=dead(group))
     for _ in range(2):
         text, code = run_container("reconciler-drift", repository, pod)
         assert code == 2, text
@@ -277,7 +250,8 @@ def test_the_converge_job_acts_on_reviewed_manifests_only(
     """A continuous policy waits until an apply has released its manifests in the journal topic."""
     servers = cluster.bootstrap_servers
     client.commit(servers, group, {(group, 0): 0})
-    repository.commit("floor", read=FLOOR.format(topic=group))
+    read = floor(group, f"keep: {{unreadBy: [{group}]}}", name="read, cluster: prod-eu", mode="continuous")
+    repository.commit("floor", read=read)
     text, code = run_container("reconciler-converge", repository, pod)
     assert code == 4, text
     assert "not released" in text

@@ -12,22 +12,19 @@ import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as ClientPartition
 
 from reconciler.companions.sandbox import client, config
-from reconciler.companions.sandbox.client import Record, Topic, admin_client, consumer_properties
+from reconciler.companions.sandbox.client import Record, admin_client, consumer_properties
 from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.companions.sandbox.jars import DEFAULT_VERSION, fetch
 from reconciler.companions.sandbox.java import find_java
-from tests.command import reconciler
-from tests.e2e.test_external_readers import FLOOR, READER
-from tests.e2e.test_unseen_consumers import write_manifests
+from tests.e2e.test_external_readers import CLAMP, reader
+from tests.e2e.workspace import Workspace, floor, targets
 from tests.repeats import LONG
-from tests.toolbox import log_start_offsets
 from tools.lock_kafka_jars import MIRROR_LISTS, QUERY_LISTS, SPARK_VERSION
 
 pytestmark = [
@@ -115,49 +112,44 @@ class Reader:
 
 
 @pytest.fixture
-def topic(cluster: SandboxCluster) -> str:
-    name = f"orders-{uuid4().hex[:8]}"
-    client.create_topics(cluster.bootstrap_servers, [Topic(name), Topic(f"{name}-other")])
-    # Creates __consumer_offsets on a new cluster.
-    client.commit(cluster.bootstrap_servers, f"{name}-group", {(f"{name}-other", 0): 0})
-    return name
+def topic(space: Workspace) -> str:
+    """An empty topic, and a commit on another one, which creates `__consumer_offsets`."""
+    topic = space.create_topic(0)
+    space.commit(f"{topic}-group", space.create_topic(0), 0)
+    return topic
 
 
-def produce(cluster: SandboxCluster, topic: str, values: range) -> None:
-    client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"%d" % value) for value in values]})
+def produce(space: Workspace, topic: str, values: range) -> None:
+    client.produce(space.servers, topic, {0: [Record(b"%d" % value) for value in values]})
 
 
-def planned_floor(folder: Path, cluster: SandboxCluster, topic: str, reader: str = "") -> int:
+def planned_floor(space: Workspace, topic: str, *readers: str) -> int:
     """Plan to keep the last 10 records, and return the log start offset after that plan."""
-    write_manifests(folder, cluster, FLOOR % (topic, "clamp") + reader)
-    answer = reconciler(folder, "plan", "--out", "plan.json", RECONCILER_READER_ROOTS=str(folder))
-    assert answer.returncode == 0, answer.stdout + answer.stderr
-    actions = json.loads((folder / "plan.json").read_text())["actions"]
-    return int(actions[0]["request"]["before_offset"]) if actions else log_start_offsets(cluster, topic)[0]
+    plan = space.plan(floor(topic, CLAMP), *readers, RECONCILER_READER_ROOTS=str(space.folder))
+    return next(iter(targets(plan)), space.log_start(topic))
 
 
-def delete(cluster: SandboxCluster, topic: str, offset: int) -> None:
+def delete(space: Workspace, topic: str, offset: int) -> None:
     """Delete as anyone may who asks no reader."""
-    admin = admin_client(cluster.bootstrap_servers)  # it answers as long as it exists
+    admin = admin_client(space.servers)  # it answers as long as it exists
     (future,) = admin.delete_records([ClientPartition(topic, 0, offset)]).values()
     future.result(timeout=30)
 
 
-def crash_delete_restart(folder: Path, cluster: SandboxCluster, topic: str, manifest: str, reader: Reader) -> None:
+def crash_delete_restart(space: Workspace, topic: str, manifest: str, process: Reader) -> None:
     """Kill the reader in its work, delete up to its position, and start it again: it misses nothing."""
-    produce(cluster, topic, range(RECORDS - 100))
-    reader.start()
-    reader.wait_for(lambda seen: len(seen) >= 100, "the first records read")
-    reader.kill()
-    produce(cluster, topic, range(RECORDS - 100, RECORDS))
-    floor = planned_floor(folder, cluster, topic, manifest)
-    assert 0 < floor < planned_floor(folder, cluster, topic), "the reader holds the floor"
-    assert planned_floor(folder, cluster, topic, manifest) == floor
-    applied = reconciler(folder, "apply", "plan.json", RECONCILER_READER_ROOTS=str(folder))
-    assert applied.returncode == 0, applied.stdout + applied.stderr
-    assert log_start_offsets(cluster, topic) == {0: floor}
-    reader.start()
-    assert reader.wait_for(lambda seen: RECORDS - 1 in seen, "the last record read") == set(range(RECORDS))
+    produce(space, topic, range(RECORDS - 100))
+    process.start()
+    process.wait_for(lambda seen: len(seen) >= 100, "the first records read")
+    process.kill()
+    produce(space, topic, range(RECORDS - 100, RECORDS))
+    limit = planned_floor(space, topic, manifest)
+    assert 0 < limit < planned_floor(space, topic), "the reader holds the floor"
+    assert planned_floor(space, topic, manifest) == limit
+    space.apply(RECONCILER_READER_ROOTS=str(space.folder))
+    assert space.log_start(topic) == limit
+    process.start()
+    assert process.wait_for(lambda seen: RECORDS - 1 in seen, "the last record read") == set(range(RECORDS))
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +169,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / f"pyspark-{SPARK_VERSION}"
 
 
-def test_a_query_of_structured_streaming(cluster: SandboxCluster, topic: str, spark: Path, tmp_path: Path) -> None:
+def test_a_query_of_structured_streaming(space: Workspace, topic: str, spark: Path, tmp_path: Path) -> None:
     """Deletion up to its checkpoint loses nothing. One offset above, it stops: Spark calls that a loss of data."""
     checkpoint, output = tmp_path / "checkpoint", tmp_path / "output"
     jars = fetch(SPARK_VERSION, lists=QUERY_LISTS)
@@ -203,7 +195,7 @@ def test_a_query_of_structured_streaming(cluster: SandboxCluster, topic: str, sp
     )
     command: list[str | Path] = [spark / "deps" / "bin" / "spark-submit", "--master", "local[1]"]
     command += ["--driver-class-path", f"{jars}/*", *(word for pair in properties for word in ("--conf", pair))]
-    command += [QUERY_LISTS / "query.py", cluster.bootstrap_servers, topic, checkpoint, output]
+    command += [QUERY_LISTS / "query.py", space.servers, topic, checkpoint, output]
     query = Reader(
         tmp_path / "query.log",
         command,
@@ -214,16 +206,16 @@ def test_a_query_of_structured_streaming(cluster: SandboxCluster, topic: str, sp
         SPARK_LOCAL_IP="127.0.0.1",
         SPARK_LOCAL_HOSTNAME="localhost",
     )
-    manifest = READER % (topic, f"sparkCheckpoint: {checkpoint}")
+    manifest = reader(topic, f"sparkCheckpoint: {checkpoint}")
     try:
-        crash_delete_restart(tmp_path, cluster, topic, manifest, query)
+        crash_delete_restart(space, topic, manifest, query)
         # Spark commits a batch in its checkpoint after the files of the batch are listed.
         client.wait_until(lambda: batches("commits") == batches("offsets"), DEADLINE_S, "the last batch is committed")
         query.kill()
-        produce(cluster, topic, range(RECORDS, RECORDS + 40))
-        position = planned_floor(tmp_path, cluster, topic, manifest)
-        assert position == RECORDS < planned_floor(tmp_path, cluster, topic), "the reader prevents what follows"
-        delete(cluster, topic, position + 1)
+        produce(space, topic, range(RECORDS, RECORDS + 40))
+        position = planned_floor(space, topic, manifest)
+        assert position == RECORDS < planned_floor(space, topic), "the reader prevents what follows"
+        delete(space, topic, position + 1)
         query.start()
         assert query.process is not None
         assert query.process.wait(DEADLINE_S) != 0
@@ -233,28 +225,28 @@ def test_a_query_of_structured_streaming(cluster: SandboxCluster, topic: str, sp
         query.kill()
 
 
-def test_mirrormaker(cluster: SandboxCluster, topic: str, tmp_path: Path) -> None:
+def test_mirrormaker(space: Workspace, topic: str, tmp_path: Path) -> None:
     """Deletion up to its sync loses nothing. One offset above what it has mirrored, a record is lost in silence."""
     mirrored = f"A.{topic}"
-    (tmp_path / "mirror.properties").write_text(MIRROR.format(servers=cluster.bootstrap_servers, topic=topic))
+    (tmp_path / "mirror.properties").write_text(MIRROR.format(servers=space.servers, topic=topic))
     (tmp_path / "log4j2.properties").write_text(config.LOG4J2)
     java, jars = find_java(), fetch(DEFAULT_VERSION, lists=MIRROR_LISTS)
-    flags = (*config.jvm_flags(java, cluster.jars), *config.logging_flags(tmp_path))
-    class_path = f"{cluster.jars}/*:{jars}/*"
+    flags = (*config.jvm_flags(java, space.cluster.jars), *config.logging_flags(tmp_path))
+    class_path = f"{space.cluster.jars}/*:{jars}/*"
     main = "org.apache.kafka.connect.mirror.MirrorMaker"
     mirror = Reader(
         tmp_path / "mirror.log",
         [java, "-Xmx256m", *flags, "-cp", class_path, main, tmp_path / "mirror.properties"],
-        lambda: read_values(cluster, mirrored),
+        lambda: read_values(space.servers, mirrored),
     )
-    manifest = READER % (topic, "mirrorMakerSyncs: mm2-offset-syncs.B.internal")
+    manifest = reader(topic, "mirrorMakerSyncs: mm2-offset-syncs.B.internal")
     try:
-        crash_delete_restart(tmp_path, cluster, topic, manifest, mirror)
+        crash_delete_restart(space, topic, manifest, mirror)
         mirror.kill()
-        produce(cluster, topic, range(RECORDS, RECORDS + 40))
-        position = planned_floor(tmp_path, cluster, topic, manifest)
-        assert position <= RECORDS < planned_floor(tmp_path, cluster, topic), "the reader prevents what follows"
-        delete(cluster, topic, RECORDS + 1)
+        produce(space, topic, range(RECORDS, RECORDS + 40))
+        position = planned_floor(space, topic, manifest)
+        assert position <= RECORDS < planned_floor(space, topic), "the reader prevents what follows"
+        delete(space, topic, RECORDS + 1)
         mirror.start()
         seen = mirror.wait_for(lambda seen: RECORDS + 39 in seen, "the last record mirrored")
         assert set(range(RECORDS + 40)) - seen == {RECORDS}
@@ -262,12 +254,10 @@ def test_mirrormaker(cluster: SandboxCluster, topic: str, tmp_path: Path) -> Non
         mirror.kill()
 
 
-def read_values(cluster: SandboxCluster, topic: str) -> set[int]:
+def read_values(servers: str, topic: str) -> set[int]:
     """Return the values in a topic of one partition; empty before it exists."""
     values: set[int] = set()
-    properties: Mapping[str, object] = consumer_properties(cluster.bootstrap_servers, "-") | {
-        "enable.partition.eof": True
-    }
+    properties: Mapping[str, object] = consumer_properties(servers, "-") | {"enable.partition.eof": True}
     with closing(Consumer(properties)) as consumer:
         if topic not in consumer.list_topics(timeout=30).topics:
             return values

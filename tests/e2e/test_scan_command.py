@@ -1,56 +1,48 @@
 """`reconciler scan` on real brokers: what it reads without manifests and with `--all`, and where it writes."""
 
 from pathlib import Path
-from uuid import uuid4
 
 import pyarrow.parquet as pq
 import pytest
 
 from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sources import export
 from tests.command import reconciler
-from tests.e2e.test_external_readers import FLOOR
-from tests.e2e.test_unseen_consumers import write_manifests
+from tests.e2e.workspace import Workspace, floor
 
 pytestmark = pytest.mark.brokers
 
 
 @pytest.fixture
-def topic(cluster: SandboxCluster) -> str:
-    name = f"facts-{uuid4().hex[:8]}"
-    client.create_topics(cluster.bootstrap_servers, [Topic(name, partitions=2)])
-    client.produce(cluster.bootstrap_servers, name, {number: [Record(b"x")] * 10 for number in (0, 1)})
-    client.commit(cluster.bootstrap_servers, f"{name}-g", {(name, 0): 4, (name, 1): 10})
+def topic(space: Workspace) -> str:
+    name = space.create_topic(10, partitions=2)
+    client.commit(space.servers, f"{name}-g", {(name, 0): 4, (name, 1): 10})
     return name
 
 
-def test_two_scans_without_manifests_make_a_history(cluster: SandboxCluster, topic: str, tmp_path: Path) -> None:
+def test_two_scans_without_manifests_make_a_history(space: Workspace, topic: str) -> None:
     """Everything is read, a group at the end of a partition, too; the folders name cluster and date."""
     for _ in range(2):
-        done = reconciler(tmp_path, "scan", "--bootstrap-server", cluster.bootstrap_servers, "--append", "history")
-        assert done.returncode == 0, done.stderr
-    tables = {name: pq.read_table(tmp_path / "history" / name) for name in export.SCHEMAS}
+        output = space.run("scan", "--bootstrap-server", space.servers, "--append", "history", "-q")
+    tables = {name: pq.read_table(space.folder / "history" / name) for name in export.SCHEMAS}
     commits = [row for row in tables["commits"].to_pylist() if row["topic"] == topic]
     assert sorted((row["partition"], row["committed"]) for row in commits) == [(0, 4), (0, 4), (1, 10), (1, 10)]
-    assert {row["cluster_id"] for row in commits} == {cluster.cluster_id}
+    assert {row["cluster_id"] for row in commits} == {space.cluster.cluster_id}
     scans = tables["scans"].to_pylist()
     assert [row["incomplete"] for row in scans] == [[], []]
     assert {row["observed_at_ms"] for row in scans} == {row["observed_at_ms"] for row in commits}
     assert sum(row["partitions"] for row in scans) == tables["partitions"].num_rows
-    assert done.stdout.splitlines()[-1].startswith(f"history/scans/cluster_id={cluster.cluster_id}/date=")
+    assert output.splitlines()[-1].startswith(f"history/scans/cluster_id={space.cluster.cluster_id}/date=")
 
 
-def test_all_reads_what_no_policy_needs(cluster: SandboxCluster, topic: str, tmp_path: Path) -> None:
+def test_all_reads_what_no_policy_needs(space: Workspace, topic: str) -> None:
     """Policies need no commit at the end of a partition; `--all` has both, and lag is one join."""
-    write_manifests(tmp_path, cluster, FLOOR % (topic, "block"))
+    space.write(floor(topic, "keep: {last: 10}"))
     for option, expected in (((), [(0, 6)]), (("--all",), [(0, 6), (1, 0)])):
-        done = reconciler(tmp_path, "scan", "--out", "facts", *option)
-        assert done.returncode == 0, done.stderr
+        space.run("scan", "--out", "facts", *option)
         keys = ["cluster_id", "observed_at_ms", "topic", "partition"]
-        commits = pq.read_table(tmp_path / "facts" / "commits", columns=[*keys, "committed"])
-        partitions = pq.read_table(tmp_path / "facts" / "partitions", columns=[*keys, "last_stable_offset"])
+        commits = pq.read_table(space.folder / "facts" / "commits", columns=[*keys, "committed"])
+        partitions = pq.read_table(space.folder / "facts" / "partitions", columns=[*keys, "last_stable_offset"])
         joined = commits.join(partitions, keys, join_type="inner").to_pylist()
         lag = [
             (row["partition"], row["last_stable_offset"] - row["committed"]) for row in joined if row["topic"] == topic

@@ -4,7 +4,6 @@ A twin with another application id reads the same input, and Kafka Streams itsel
 repartition topic. Both must give the same counts, whatever happens to the first one.
 """
 
-import json
 import os
 import signal
 import subprocess
@@ -21,11 +20,12 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from reconciler.companions.sandbox import client, config
 from reconciler.companions.sandbox.client import Record, Topic, consumer_properties
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, start, stopping
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.companions.sandbox.jars import configured_version, fetch
 from reconciler.companions.sandbox.java import find_java
 from reconciler.companions.sandbox.tools import kafka_version
-from tests.command import reconciler, running
+from tests.command import running
+from tests.e2e.workspace import Workspace, floor, removal
 from tests.kafka_client import committed_offsets
 from tests.repeats import LONG
 from tools.lock_kafka_jars import STREAMS_LISTS
@@ -42,34 +42,6 @@ ROUND = 200
 NEVER_MS = 2**62
 DEADLINE_S = 300.0
 """Of all steps of one test together."""
-
-CLUSTER = """\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: local}}
-spec:
-  clusterId: {id}
-  bootstrapServers: {servers}
-  limits: {{groupsPercent: 100}}
----
-"""
-FLOOR = """\
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {{name: repartition}}
-mode: continuous
-spec:
-  topics: ["{group}-*-repartition"]
-  expectAtMost: 1
-  keep: {{unreadBy: [{group}]}}
-  every: 1s
-"""
-REMOVAL = """\
-apiVersion: reconciler/v1
-kind: GroupRemoval
-metadata: {{name: stopped}}
-spec: {{groups: [{group}], idleFor: 1s, types: [{type}]}}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -209,21 +181,10 @@ class Application:
         return starts
 
 
-def remove_group(folder: Path, app: Application) -> None:
+def remove_group(space: Workspace, app: Application) -> None:
     """Plan until the group counts as idle, and apply."""
-    plan = None
-
-    def has_action() -> bool:
-        nonlocal plan
-        plan = reconciler(folder, "plan", "--out", "plan.json")
-        return plan.returncode == 0 and "1 group removed" in plan.stdout
-
-    try:
-        app.wait_until(has_action, "a plan that removes the group")
-    except TimeoutError:
-        pytest.fail(f"no plan removes the group: {plan}")
-    applied = reconciler(folder, "apply", "plan.json", "--results", "results.json")
-    assert applied.returncode == 0, applied.stdout + applied.stderr
+    app.wait_until(lambda: len(space.plan()["actions"]) == 1, "a plan that removes the group")
+    space.apply("--results", "results.json")
 
 
 @pytest.mark.parametrize("protocol", ["classic", "streams"])
@@ -243,13 +204,16 @@ def test_counts_are_those_of_a_twin(
         for name, interval_ms in (("counter", NEVER_MS), ("twin", 1_000))
     )
     client.create_topics(servers, [Topic(name, PARTITIONS) for name in (topic, app.output, twin.output)])
-    cluster = CLUSTER.format(id=CLUSTER_ID, servers=json.dumps(servers.split(",")))
-    for name, policy in (
-        ("floor", FLOOR.format(group=app.group)),
-        ("removal", REMOVAL.format(group=app.group, type=protocol)),
+    spaces = []
+    keep = f"expectAtMost: 1, keep: {{unreadBy: [{app.group}]}}, every: 1s"
+    for name, rule in (
+        ("floor", floor(f'"{app.group}-*-repartition"', keep, mode="continuous")),
+        ("removal", removal(app.group, f"idleFor: 1s, types: [{protocol}]")),
     ):
-        (tmp_path / name / "manifests").mkdir(parents=True)
-        (tmp_path / name / "manifests" / "all.yaml").write_text(cluster + policy)
+        (tmp_path / name).mkdir()
+        spaces.append(Workspace(broker, tmp_path / name))
+        spaces[-1].write(rule, limits="groupsPercent: 100")
+    purging, removing = spaces
 
     records = 0
 
@@ -264,7 +228,7 @@ def test_counts_are_those_of_a_twin(
                 return
 
     with ExitStack() as stack:
-        stack.enter_context(running(tmp_path / "floor", "converge", "--every", "1s", "-q"))
+        stack.enter_context(running(purging.folder, "converge", "--every", "1s", "-q"))
         for application in (app, twin):
             application.start(topic)
             stack.callback(application.end, signal.SIGKILL)
@@ -286,10 +250,9 @@ def test_counts_are_those_of_a_twin(
         for application in (app, twin):
             application.end(signal.SIGTERM)
         read = app.committed(topic)
-        remove_group(tmp_path / "removal", app)
+        remove_group(removing, app)
         assert set(app.committed(topic).values()) == {None}
-        restored = reconciler(tmp_path / "removal", "restore-group", "results.json", app.group, "--confirm", app.group)
-        assert restored.returncode == 0, restored.stdout + restored.stderr
+        removing.run("restore-group", "results.json", app.group, "--confirm", app.group)
         assert app.committed(topic) == read
         produce()
         for application in (app, twin):

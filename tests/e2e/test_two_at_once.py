@@ -10,15 +10,11 @@ import signal
 import subprocess
 import time
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.journal.entry import Event, JournalEntry, parse
-from reconciler.kafka import journal_topic
-from reconciler.kafka.connect import Connection
-from reconciler.kafka.session import KafkaSession
 from tests.command import command, environment, reconciler
 from tests.e2e.applying import (
     ELECTIONS,
@@ -28,6 +24,7 @@ from tests.e2e.applying import (
     create_and_plan,
     results,
 )
+from tests.e2e.workspace import create_journal
 
 pytestmark = pytest.mark.brokers
 
@@ -41,9 +38,7 @@ def test_two_simultaneous_applies_do_no_harm(cluster: SandboxCluster, tmp_path: 
     """
     cluster_spec = ""
     if journal_type == "topic":
-        name = f"_journal.two.{uuid4().hex[:8]}"
-        journal_topic.create_topic(KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")))), name)
-        cluster_spec = f"  journal: {{topic: {name}}}\n"
+        cluster_spec = f"journal: {{topic: {create_journal(cluster)}}}"
     scenario = create_and_plan(cluster, tmp_path, cluster_spec=cluster_spec)
     processes = [start(scenario, "results-1.json")]
     # The first process is stopped during its work until the second one sends its first batch, so

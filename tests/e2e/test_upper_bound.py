@@ -1,64 +1,37 @@
 """The reviewed plan is an upper bound: `plan --within` and its apply, after changes of the cluster."""
 
-import json
 from dataclasses import replace
-from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
-from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.plan import plan_file
 from tests import kafka_client
-from tests.build import head, write_manifests
 from tests.command import reconciler
+from tests.e2e.workspace import Workspace, floor, removal
 from tests.strategies.facts import OTHER_ID
-from tests.toolbox import list_groups, log_start_offsets
 
 pytestmark = pytest.mark.brokers
 
 
-def run_command(folder: Path, *arguments: str, code: int = 0) -> str:
-    """The output of a command that exits with this code."""
-    result = reconciler(folder, *arguments)
-    assert result.returncode == code, result.stdout + result.stderr
-    return result.stdout
-
-
-def test_changes_after_the_review_are_bounded_or_blocked(cluster: SandboxCluster, tmp_path: Path) -> None:
+def test_changes_after_the_review_are_bounded_or_blocked(space: Workspace) -> None:
     """A higher floor becomes the reviewed one; new subjects and edits of the file are beyond the
     review.
 
     So are a topic that was created again and a group with a new commit. Kafka's own tools show the
     effects of the apply.
     """
-    mark = uuid4().hex[:8]
-    grown, recreated, tampered, forged, new = (
-        f"{name}-{mark}" for name in ("grown", "recreated", "tampered", "forged", "znew")
-    )
-    idle_group, active_group = f"idle-{mark}", f"active-{mark}"
-    servers = cluster.bootstrap_servers
-    client.create_topics(servers, [Topic(name) for name in (grown, recreated, tampered, forged, new)])
-    for name in (grown, recreated, tampered, forged):
-        client.produce(servers, name, {0: [Record(b"x")] * 100})
-    for group in (idle_group, active_group):
-        client.commit(servers, group, {(new, 0): 0})
-    write_manifests(
-        tmp_path,
-        servers,
-        f"""\
-{head("RetentionFloor", "floor")}
-spec: {{topics: [{grown}, {recreated}, {tampered}, {forged}, {new}], keep: {{last: 90}}, exceptGroups: ["*"], consumers: ignore}}
----
-{head("GroupRemoval", "dead")}
-spec: {{groups: [{idle_group}, {active_group}], idleFor: 0s}}
-""",
-    )
-    run_command(tmp_path, "plan", "--out", "reviewed.json")
-    reviewed_plan = plan_file.read(tmp_path / "reviewed.json")
+    names = grown, recreated, tampered, forged, new = [
+        space.create_topic(records, name=f"{name}-{uuid4().hex[:8]}")
+        for name, records in (("grown", 100), ("recreated", 100), ("tampered", 100), ("forged", 100), ("znew", 0))
+    ]
+    idle_group, active_group = (space.commit(f"{name}-{new}", new, 0) for name in ("idle", "active"))
+    rule = 'keep: {last: 90}, exceptGroups: ["*"], consumers: ignore'
+    space.write(floor(", ".join(names), rule), removal(f"{idle_group}, {active_group}"))
+    space.run("plan", "--out", "reviewed.json")
+    reviewed = space.folder / "reviewed.json"
+    reviewed_plan = plan_file.read(reviewed)
     plan_file.write(
         replace(
             reviewed_plan,
@@ -71,18 +44,16 @@ spec: {{groups: [{idle_group}, {active_group}], idleFor: 0s}}
                 for decision in reviewed_plan.decisions
             ),
         ),
-        tmp_path / "reviewed.json",
+        reviewed,
     )
     for name in (grown, tampered, forged, new):
-        client.produce(servers, name, {0: [Record(b"x")] * 150})
-    kafka_client.delete_topics(servers, [recreated])
-    client.create_topics(servers, [Topic(recreated)])
-    client.produce(servers, recreated, {0: [Record(b"x")] * 200})
-    client.commit(servers, active_group, {(new, 0): 5})
-    text = run_command(
-        tmp_path, "plan", "--within", "reviewed.json", "--out", "plan.json", "--output-file", "json=shown.json"
-    )
-    bounded_plan = json.loads((tmp_path / "plan.json").read_text())
+        space.produce(name, 150)
+    kafka_client.delete_topics(space.servers, [recreated])
+    space.create_topic(200, name=recreated)
+    space.commit(active_group, new, 5)
+    words = ("plan", "--within", "reviewed.json", "--out", "plan.json", "--output-file", "json=shown.json")
+    text = reconciler(space.folder, *words).stdout
+    bounded_plan = space.read("plan.json")
     assert {row["address"]: row["request"].get("before_offset") for row in bounded_plan["actions"]} == {
         f"RetentionFloor/floor/{grown}[0]": 10,
         f"RetentionFloor/floor/{tampered}[0]": 1,
@@ -95,11 +66,7 @@ spec: {{groups: [{idle_group}, {active_group}], idleFor: 0s}}
     assert "new: " in blocked[f"RetentionFloor/floor/{new}[0]"][1]
     assert "other commits" in blocked[f"GroupRemoval/dead/{active_group}"][1]
     assert text.count("B108") == 4
-    run_command(tmp_path, "apply", "plan.json")
-    log_starts = {name: log_start_offsets(cluster, name)[0] for name in (grown, recreated, tampered, forged, new)}
-    assert log_starts == {grown: 10, recreated: 0, tampered: 1, forged: 0, new: 0}
-    remaining = list_groups(cluster)
-    assert idle_group not in remaining
-    assert active_group in remaining
-    comparison = run_command(tmp_path, "plan", "diff", "reviewed.json", "plan.json")
-    assert comparison.startswith("Differences: 3 blocked")
+    space.apply()
+    assert [space.log_start(name) for name in names] == [10, 0, 1, 0, 0]
+    assert {idle_group, active_group} & space.groups() == {active_group}
+    assert space.run("plan", "diff", "reviewed.json", "plan.json").startswith("Differences: 3 blocked")

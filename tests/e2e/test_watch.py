@@ -8,76 +8,62 @@ from uuid import uuid4
 import pytest
 
 from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import SandboxCluster
 from tests.build import cluster_manifest
 from tests.command import running
+from tests.e2e.workspace import Workspace, floor
 from tests.terminal import run_on_terminal, screen
-from tests.toolbox import log_start_offsets
 
 pytestmark = pytest.mark.brokers
 
-FLOOR = """\
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {{name: floor}}
-mode: continuous
-spec:
-  topics: [{topics}]
-  keep: {{{last}: 40}}
-  every: 1s
-"""
+KEEP = "keep: {last: 40}, every: 1s"
 
 
-def protecting(cluster: SandboxCluster, topics: str) -> str:
+def protecting(space: Workspace, topics: str, limits: str = "") -> str:
     """Return the Cluster with protected topics."""
-    limits = "recordsPercentPerTopic: 100, recordsPercent: 100"
-    return f"{cluster_manifest(cluster.bootstrap_servers, limits=limits)}  protect: {{topics: [{topics}]}}\n"
+    limits += "recordsPercentPerTopic: 100, recordsPercent: 100"
+    return f"{cluster_manifest(space.servers, limits=limits)}  protect: {{topics: [{topics}]}}\n"
 
 
-def test_a_protection_holds_for_a_watch_that_began_before_it(cluster: SandboxCluster, tmp_path: Path) -> None:
+def purging(topics: str, rule: str = KEEP, name: str = "floor") -> str:
+    return floor(topics, rule, name=name, mode="continuous")
+
+
+def test_a_protection_holds_for_a_watch_that_began_before_it(space: Workspace) -> None:
     """The manifests are invalid in the same moment: the old policies go on, without the protected topic."""
-    mark = uuid4().hex[:8]
-    protected, purged = f"protected-{mark}", f"purged-{mark}"
-    client.create_topics(cluster.bootstrap_servers, [Topic(protected), Topic(purged)])
-    for topic in (protected, purged):
-        client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
+    topics = protected, purged = space.create_topic(), space.create_topic()
 
-    def write(protect: str, last: str) -> None:
-        write_file(tmp_path / "cluster.yaml", protecting(cluster, protect))
-        write_file(tmp_path / "floor.yaml", FLOOR.format(topics=f"{protected}, {purged}", last=last))
+    def write(protect: str, rule: str = KEEP) -> None:
+        write_file(space.folder / "cluster.yaml", protecting(space, protect))
+        write_file(space.folder / "floor.yaml", purging(", ".join(topics), rule))
 
-    write("nothing-yet", "last")
-    with running(tmp_path, "watch", str(tmp_path), "--every", "1s", "-q") as errors:
-        for topic in (protected, purged):
-            wait_for_log_start(cluster, topic, 60)
-        write(protected, "lsat")
+    write("nothing-yet")
+    with running(space.folder, "watch", str(space.folder), "--every", "1s", "-q") as errors:
+        for topic in topics:
+            wait_for_log_start(space, topic, 60)
+        write(protected, KEEP.replace("last", "lsat"))
         message = "the last valid ones stay in force, with what Cluster/local protects now"
         client.wait_until(lambda: message in errors.read_text(), 120, "a round with invalid manifests")
-        for topic in (protected, purged):
-            client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
-        wait_for_log_start(cluster, purged, 160)
-    assert log_start_offsets(cluster, protected) == {0: 60}
+        for topic in topics:
+            space.produce(topic)
+        wait_for_log_start(space, purged, 160)
+    assert space.log_start(protected) == 60
     assert "lsat" in errors.read_text()
 
 
-def test_a_half_written_checkout_purges_nothing(cluster: SandboxCluster, tmp_path: Path) -> None:
+def test_a_half_written_checkout_purges_nothing(space: Workspace) -> None:
     """Git writes a new floor before the Cluster that protects its topic, and neither commit purges it.
 
     The last set stays in force in the meantime, except where the new floor claims a topic, too.
     """
-    mark = uuid4().hex[:8]
-    audit, clicks, shared = (f"{name}-{mark}" for name in ("audit", "clicks", "clicks-shared"))
-    client.create_topics(cluster.bootstrap_servers, [Topic(audit), Topic(clicks), Topic(shared)])
+    mark, tmp_path = uuid4().hex[:8], space.folder
+    topics = audit, clicks, shared = [
+        space.create_topic(name=f"{name}-{mark}") for name in ("audit", "clicks", "clicks-shared")
+    ]
     folder = tmp_path / "manifests"
     folder.mkdir()
 
-    def produce() -> None:
-        for topic in (audit, clicks, shared):
-            client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
-
     def write_cluster(protect: str) -> None:
-        write_file(folder / "cluster.yaml", protecting(cluster, protect))
+        write_file(folder / "cluster.yaml", protecting(space, protect))
 
     def git(*words: str) -> None:
         identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
@@ -88,47 +74,42 @@ def test_a_half_written_checkout_purges_nothing(cluster: SandboxCluster, tmp_pat
         git("commit", "-q", "-m", "x")
 
     write_cluster("nothing-yet")
-    floor = FLOOR.format(topics=f'"clicks-*{mark}"', last="last").replace("keep:", "expectAtMost: 2\n  keep:")
-    write_file(folder / "floor.yaml", floor)
+    pattern, at_most = f'"clicks-*{mark}"', f"{KEEP}, expectAtMost: 2"
+    write_file(folder / "floor.yaml", purging(pattern, at_most))
     (tmp_path / ".gitignore").write_text(".reconciler/\nerrors.txt\n")
     git("init", "-q")
     commit()
-    produce()
     with running(tmp_path, "converge", str(folder), "--every", "1s", "-q") as errors:
         for topic in (clicks, shared):
-            wait_for_log_start(cluster, topic, 60)
+            wait_for_log_start(space, topic, 60)
         (tmp_path / ".git" / "index.lock").touch()
-        more = FLOOR.replace("name: floor", "name: more").format(topics=f"{audit}, {shared}", last="last")
-        write_file(folder / "a.yaml", more)
+        write_file(folder / "a.yaml", purging(f"{audit}, {shared}", name="more"))
         message = "the changed manifests are not in force yet: git is changing the checkout"
         client.wait_until(lambda: message in errors.read_text(), 120, "a round with changed manifests")
-        produce()
-        wait_for_log_start(cluster, clicks, 160)
-        assert log_start_offsets(cluster, audit) == {0: 0}
-        assert log_start_offsets(cluster, shared) == {0: 60}, "the changed manifests claim it, too"
+        for topic in topics:
+            space.produce(topic)
+        wait_for_log_start(space, clicks, 160)
+        assert space.log_start(audit) == 0
+        assert space.log_start(shared) == 60, "the changed manifests claim it, too"
         write_cluster(audit)
-        write_file(folder / "floor.yaml", floor.replace("keep:", f"exceptTopics: [{shared}]\n  keep:"))
+        write_file(folder / "floor.yaml", purging(pattern, f"{at_most}, exceptTopics: [{shared}]"))
         (tmp_path / ".git" / "index.lock").unlink()
         commit()
-        wait_for_log_start(cluster, shared, 160)
-    assert log_start_offsets(cluster, audit) == {0: 0}
+        wait_for_log_start(space, shared, 160)
+    assert space.log_start(audit) == 0
 
 
-def watch_a_round(cluster: SandboxCluster, folder: Path, *, limits: str = "") -> tuple[str, str]:
-    """Watch a topic of 100 records, whose newest 40 are kept, on a terminal for a round; return its name and the output."""
-    topic = f"shown-{uuid4().hex[:8]}"
-    client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
-    client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 100})
-    manifest = protecting(cluster, "nothing")
-    write_file(folder / "cluster.yaml", manifest.replace("limits: {", f"limits: {{{limits}"))
-    write_file(folder / "floor.yaml", FLOOR.format(topics=topic, last="last"))
-    words = ("-m", "reconciler", "watch", str(folder), "--every", "900s")
-    return topic, run_on_terminal(*words, columns=200, until="next round in")
+def watch_a_round(space: Workspace, topic: str, *, limits: str = "") -> str:
+    """Watch a topic of 100 records, whose newest 40 are kept, on a terminal for a round; return the output."""
+    write_file(space.folder / "cluster.yaml", protecting(space, "nothing", limits))
+    write_file(space.folder / "floor.yaml", purging(topic))
+    words = ("-m", "reconciler", "watch", str(space.folder), "--every", "900s")
+    return run_on_terminal(*words, columns=200, until="next round in")
 
 
-def test_a_watch_on_a_terminal_leaves_no_spinner(cluster: SandboxCluster, tmp_path: Path) -> None:
+def test_a_watch_on_a_terminal_leaves_no_spinner(space: Workspace, topic: str) -> None:
     """The plan of a round once began behind a spinner, and nothing said when the next round is."""
-    topic, written = watch_a_round(cluster, tmp_path)
+    written = watch_a_round(space, topic)
     shown = [line for line in screen(written) if line]
     assert topic in written, "the plan of the round"
     assert not [line for line in shown if re.search("[\u2800-\u28ff\u2501]", line)], shown
@@ -136,14 +117,14 @@ def test_a_watch_on_a_terminal_leaves_no_spinner(cluster: SandboxCluster, tmp_pa
     assert re.search(
         r"0 blocked, next round in 1[45] min( \d+ s)?, last purge \S+ \(1 partition, at most 60 records\)", written
     )
-    assert log_start_offsets(cluster, topic) == {0: 60}
+    assert space.log_start(topic) == 60
 
 
-def test_a_limit_that_refuses_each_round_is_in_the_status_line(cluster: SandboxCluster, tmp_path: Path) -> None:
+def test_a_limit_that_refuses_each_round_is_in_the_status_line(space: Workspace, topic: str) -> None:
     """It said `0 blocked` while a limit refused every round, so nothing was ever done."""
-    topic, written = watch_a_round(cluster, tmp_path, limits="topics: 0, ")
+    written = watch_a_round(space, topic, limits="topics: 0, ")
     assert re.search(r"refused by topics, 0 blocked, next round in 1[45] min( \d+ s)?, no purge yet", written)
-    assert log_start_offsets(cluster, topic) == {0: 0}
+    assert space.log_start(topic) == 0
 
 
 def write_file(path: Path, text: str) -> None:
@@ -151,7 +132,6 @@ def write_file(path: Path, text: str) -> None:
     path.with_suffix(".new").replace(path)
 
 
-def wait_for_log_start(cluster: SandboxCluster, topic: str, offset: int) -> None:
-    client.wait_until(
-        lambda: log_start_offsets(cluster, topic) == {0: offset}, 180, f"the log start {offset} of {topic}", every_s=0.5
-    )
+def wait_for_log_start(space: Workspace, topic: str, offset: int) -> None:
+    what = f"the log start {offset} of {topic}"
+    client.wait_until(lambda: space.log_start(topic) == offset, 180, what, every_s=0.5)

@@ -8,16 +8,15 @@ cases in tests/unit/companions/github/test_bounds.py.
 
 import socket
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
 from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.client import Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from tests.command import reconciler
 from tests.e2e.github.repository import PULL, Repository, cluster_manifest, removal
 from tests.e2e.github.runner import WorkflowRun
+from tests.e2e.workspace import Workspace
 from tests.toolbox import list_groups
 
 pytestmark = pytest.mark.brokers
@@ -62,8 +61,7 @@ class Attack:
     def __init__(self, folder: Path, cluster: SandboxCluster) -> None:
         self.repository = Repository(folder, {"eu": cluster})
         self.cluster = cluster
-        self.topic = f"attack-{uuid4().hex[:8]}"
-        client.create_topics(cluster.bootstrap_servers, [Topic(self.topic)])
+        self.topic = Workspace(cluster, folder).create_topic(0)
         self.reviewed, self.later = f"reviewed-{self.topic}", f"later-{self.topic}"
         self.create(self.reviewed)
         self.change = removal(self.reviewed, self.later)

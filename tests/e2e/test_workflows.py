@@ -7,19 +7,18 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
 from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.client import Record
 from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.plan import plan_file
 from tests.build import head
 from tests.command import reconciler
 from tests.e2e.github.gh import REPOSITORY
 from tests.e2e.github.repository import Repository, cluster_manifest, leaders, removal
-from tests.e2e.github.runner import Environment
+from tests.e2e.workspace import create_journal
 from tests.strategies.examples import election
 from tests.strategies.examples import plan as example_plan
 from tests.toolbox import list_groups
@@ -39,15 +38,6 @@ def other_cluster() -> Iterator[SandboxCluster]:
 @pytest.fixture
 def repository(tmp_path: Path, cluster: SandboxCluster) -> Repository:
     return Repository(tmp_path, {"eu": cluster})
-
-
-@pytest.fixture
-def topic(cluster: SandboxCluster) -> str:
-    """Create a topic with 100 records."""
-    name = f"flow-{uuid4().hex[:8]}"
-    client.create_topics(cluster.bootstrap_servers, [Topic(name)])
-    client.produce(cluster.bootstrap_servers, name, {0: [Record(b"x")] * 100})
-    return name
 
 
 def _log_start(cluster: SandboxCluster, topic: str) -> int:
@@ -152,9 +142,7 @@ def test_a_pull_request_of_a_fork_is_only_validated(repository: Repository) -> N
     assert refused["validate.yml"].results()["Validate"] == "failure"
     assert "file=manifests/eu/groups.yaml,line=4" in refused["validate.yml"].log
 
-    repository.checkout("docs", "main")
-    repository.write("README.md", "A page.")
-    repository.save("docs")
+    repository.change({"README.md": "A page."}, branch="docs")
     repository.update("docs", owner="mallory", number=9)
     assert repository.gate(9) == "success"
 
@@ -165,9 +153,7 @@ def test_the_gate_reports_for_every_pull_request(repository: Repository) -> None
 
     No case reads a cluster or waits for a check that never starts.
     """
-    repository.checkout("docs", "main")
-    repository.write("README.md", "A page.")
-    repository.save("docs")
+    repository.change({"README.md": "A page."}, branch="docs")
     assert repository.update("docs", number=8)["plan.yml"].results()["Gate"] == "success"
     assert repository.gate(8) == "success"
 
@@ -209,17 +195,13 @@ def test_a_new_cluster_needs_a_waiver_and_creates_no_environment(repository: Rep
 
     The gate is red until a waiver allows the new connection.
     """
-    repository.checkout("change", "main")
-    repository.write("manifests/new/cluster.yaml", cluster_manifest("new", "bmV3LWNsdXN0ZXItbmV3Mg"))
-    repository.save("change")
+    repository.change({"manifests/new/cluster.yaml": cluster_manifest("new", "bmV3LWNsdXN0ZXItbmV3Mg")})
     environments = set(repository.hub.environments)
     refused = repository.update()["plan.yml"]
     assert "error: new: connection: connects elsewhere after the merge" in refused.jobs["Validate"].log
     assert "::error title=New Cluster::The default branch has no Cluster new: " in refused.jobs["Validate"].log
     assert (repository.gate(), repository.entered) == ("failure", [])
-    repository.checkout("change")
-    repository.write("manifests/new/waiver.yaml", _connection_waiver("new"))
-    repository.save("waiver")
+    repository.change({"manifests/new/waiver.yaml": _connection_waiver("new")})
     assert repository.update()["plan.yml"].results() == PLANNED
     assert set(repository.hub.environments) == environments
     assert repository.entered == ["reconciler-plan-eu"]
@@ -231,24 +213,18 @@ def test_a_renamed_cluster_needs_a_waiver(repository: Repository) -> None:
 
     Its policies have no plan before the default branch has the Cluster, so they come later.
     """
-    repository.checkout("change", "main")
-    repository.write("manifests/eu/cluster.yaml", cluster_manifest("europe"))
-    repository.write("manifests/eu/leaders.yaml", leaders("europe"))
-    repository.write("manifests/eu/waiver.yaml", _connection_waiver("europe"))
-    repository.save("rename")
+    cluster_file, leaders_file, waiver_file = (f"manifests/eu/{name}.yaml" for name in ("cluster", "leaders", "waiver"))
+    waiver = {waiver_file: _connection_waiver("europe")}
+    repository.change({cluster_file: cluster_manifest("europe"), leaders_file: leaders("europe"), **waiver})
     with_policies = repository.update()["plan.yml"]
     assert "its 1 policies have no plan: merge the Cluster without them first" in with_policies.jobs["Validate"].log
     assert repository.gate() == "failure"
-    repository.checkout("change")
-    repository.git("rm", "-q", "manifests/eu/leaders.yaml", "manifests/eu/waiver.yaml")
-    repository.save("no policies")
+    repository.change({leaders_file: "", waiver_file: ""})
     without_waiver = repository.update()["plan.yml"]
     assert "error: europe: connection: connects elsewhere" in without_waiver.jobs["Validate"].log
     assert without_waiver.results()["plan"] == "skipped"
     assert repository.gate() == "failure"
-    repository.checkout("change")
-    repository.write("manifests/eu/waiver.yaml", _connection_waiver("europe"))
-    repository.save("waiver")
+    repository.change(waiver)
     renamed = repository.update()["plan.yml"]
     assert "::warning title=Cluster eu is removed::" in renamed.jobs["Validate"].log
     assert repository.gate() == "success"
@@ -259,12 +235,8 @@ def test_a_renamed_cluster_needs_a_waiver(repository: Repository) -> None:
 
 def test_a_cluster_that_vanishes_is_shown(repository: Repository) -> None:
     """The log and the check name it, and the other clusters are planned."""
-    repository.checkout("main")
-    repository.write("manifests/us/cluster.yaml", cluster_manifest("us", "bmV3LWNsdXN0ZXItbmV3Mg"))
-    repository.save("another cluster")
-    repository.checkout("change", "main")
-    repository.git("rm", "-q", "manifests/us/cluster.yaml")
-    repository.save("remove")
+    repository.change({"manifests/us/cluster.yaml": cluster_manifest("us", "bmV3LWNsdXN0ZXItbmV3Mg")}, branch="main")
+    repository.change({"manifests/us/cluster.yaml": ""})
     planned = repository.update()["plan.yml"]
     assert planned.results() == PLANNED, planned.log
     assert "::warning title=Cluster us is removed::" in planned.jobs["Validate"].log
@@ -302,15 +274,12 @@ def test_an_unreachable_cluster_replaces_the_plan_and_stops_the_merge(
     group = _create_group(cluster, f"away-{topic}", topic)
     assert repository.propose(groups=removal(group))["plan.yml"].results() == PLANNED
     assert group in repository.comments()["eu"]
-    reachable = repository.hub.environments["reconciler-plan-eu"]
-    repository.hub.environments["reconciler-plan-eu"] = Environment({"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"})
-    repository.hub.machine = {"RECONCILER_TIMEOUT": "10"}
-    second_run = repository.propose()["plan.yml"]
+    with repository.unreachable("eu"):
+        second_run = repository.propose()["plan.yml"]
     assert second_run.results() == PLANNED | {"Plan eu": "failure"}
     assert "error: eu: no broker of ${env:KAFKA_BOOTSTRAP_SERVERS} answered" in second_run.jobs["Plan eu"].log
     assert group not in repository.comments()["eu"]
     assert f"https://github.com/{REPOSITORY}/actions/runs/{second_run.id}" in repository.comments()["eu"]
-    repository.hub.environments["reconciler-plan-eu"] = reachable
     repository.approve()
     apply_run = repository.merge()
     assert apply_run.results()["Plan eu"] == "failure"
@@ -331,20 +300,17 @@ def test_one_cluster_that_fails_stops_no_other(
     group = _create_group(cluster, f"one-{topic}", topic)
     repository.propose(groups=removal(group))
     repository.approve()
-    reachable = repository.hub.environments["reconciler-plan-us"]
-    repository.hub.environments["reconciler-plan-us"] = Environment({"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"})
-    repository.hub.machine = {"RECONCILER_TIMEOUT": "10"}
-    merged = repository.merge()
-    assert (merged.results()["Plan us"], merged.results()["Apply to eu"]) == ("failure", "success"), merged.log
-    assert group not in list_groups(cluster)
-    [issue] = repository.state.read("issues")
-    assert "- [Plan us]" in issue["body"]
-    assert "Plan eu" not in issue["body"]
-    _create_group(cluster, group, topic)
-    drift_run = repository.run_schedule("drift.yml")
+    with repository.unreachable("us"):
+        merged = repository.merge()
+        assert (merged.results()["Plan us"], merged.results()["Apply to eu"]) == ("failure", "success"), merged.log
+        assert group not in list_groups(cluster)
+        [issue] = repository.state.read("issues")
+        assert "- [Plan us]" in issue["body"]
+        assert "Plan eu" not in issue["body"]
+        _create_group(cluster, group, topic)
+        drift_run = repository.run_schedule("drift.yml")
     assert (drift_run.results()["Drift of us"], drift_run.results()["Issue"]) == ("failure", "success"), drift_run.log
     assert [issue["title"] for issue in repository.state.read("issues")][1:] == ["Drift on eu"]
-    repository.hub.environments["reconciler-plan-us"] = reachable
     again = repository.hub.rerun(merged)
     assert again.results()["Report / Issue"] == "success", again.log
     assert repository.state.read("issues")[0]["state"] == "closed"
@@ -366,13 +332,9 @@ def test_drift_opens_keeps_and_closes_one_issue(repository: Repository, cluster:
     assert (opened["title"], opened["state"]) == ("Drift on eu", "open")
     assert f'"{group}"' in opened["body"]
     assert f"(https://github.com/{REPOSITORY}/actions/workflows/apply.yml) for the cluster `eu`" in opened["body"]
-    reachable = repository.hub.environments["reconciler-plan-eu"]
-    repository.hub.environments["reconciler-plan-eu"] = Environment({"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"})
-    repository.hub.machine = {"RECONCILER_TIMEOUT": "10"}
-    unreachable_run = repository.run_schedule("drift.yml")
+    with repository.unreachable("eu"):
+        unreachable_run = repository.run_schedule("drift.yml")
     assert unreachable_run.results() == {"List the clusters": "success", "Drift of eu": "failure", "Issue": "success"}
-    repository.hub.environments["reconciler-plan-eu"] = reachable
-    repository.hub.machine = {}
     assert set(repository.run_schedule("drift.yml").results().values()) == {"success"}
     assert repository.state.read("issues") == [opened], (
         "an unchanged drift leaves the issue unchanged, with its *since*"
@@ -527,9 +489,7 @@ def test_a_continuous_policy_is_approved_once_and_then_converges(
     idle = repository.run_schedule("converge.yml")
     assert idle.results() == {"List the clusters": "success", "converge": "skipped", "Report / Issue": "success"}
     # A file would be lost with the runner, so the release is in a topic.
-    journal = f"journal-{topic}"
-    unlimited = {"retention.ms": "-1", "retention.bytes": "-1", "message.timestamp.type": "LogAppendTime"}
-    client.create_topics(cluster.bootstrap_servers, [Topic(journal, configs=unlimited)])
+    journal = create_journal(cluster)
     repository.commit("journal", cluster=cluster_manifest("eu") + f"  journal: {{topic: {journal}}}\n")
     continuous = removal(f"dead-{topic}", idle_for="1s").replace("spec:", "mode: continuous\nspec:")
     repository.propose(groups=continuous)

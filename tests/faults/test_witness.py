@@ -1,5 +1,6 @@
 """The witnesses of the fault trials can fail: what they lose and no plan announced is a violation."""
 
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -32,23 +33,27 @@ def witness(*, commits: bool = True, start: int = 0) -> Witness:
     return Witness("127.0.0.1:1", "w", {KEY: start}, commits=commits)
 
 
-def test_no_plan_announces_a_loss_of_a_group_that_it_does_not_name() -> None:
-    others = deletion(consumers=LagPolicy.IGNORE, accepted=(AcceptedLag("v", 0),), except_groups=("v*",))
-    elsewhere = deletion(("orders", 1), consumers=LagPolicy.IGNORE, accepted=(AcceptedLag("w", 0),))
-    assert announced_losses([deletion(), others, elsewhere], "w", KEY) == set()
+def accepting(group: str, committed: int, key: PartitionKey = KEY, **guard: object) -> DeleteRecords:
+    return deletion(key, consumers=LagPolicy.IGNORE, accepted=(AcceptedLag(group, committed),), **guard)
 
 
-def test_an_accepted_lag_announces_the_records_from_its_position_to_the_target() -> None:
-    action = deletion(consumers=LagPolicy.IGNORE, accepted=(AcceptedLag("w", 12),))
-    assert announced_losses([action], "w", KEY) == set(range(12, FLOOR))
-
-
-def test_except_groups_announces_everything_below_the_target() -> None:
-    assert announced_losses([deletion(except_groups=("w",))], "w", KEY) == set(range(FLOOR))
+@pytest.mark.parametrize(
+    ("actions", "announced"),
+    [
+        ([deletion(), accepting("v", 0, except_groups=("v*",)), accepting("w", 0, ("orders", 1))], range(0)),
+        ([accepting("w", 12)], range(12, FLOOR)),
+        ([deletion(except_groups=("w",))], range(FLOOR)),
+    ],
+    ids=["another group and another partition", "from the accepted position to the target", "of exceptGroups"],
+)
+def test_a_plan_announces_the_losses_of_the_groups_that_it_names(
+    actions: list[DeleteRecords], announced: range
+) -> None:
+    assert announced_losses(actions, "w", KEY) == set(announced)
 
 
 def test_one_lost_record_outside_of_the_announced_ones_is_a_violation() -> None:
-    action = deletion(consumers=LagPolicy.IGNORE, accepted=(AcceptedLag("w", 12),))
+    action = accepting("w", 12)
     reader = witness(start=12)
     reader.gaps.append(Gap(KEY, 12, FLOOR))
     assert list(witness_violations([reader], [action], {KEY: FLOOR})) == []
@@ -80,74 +85,72 @@ def test_losses_of_a_topic_that_the_trial_itself_changed_do_not_count() -> None:
     assert len(list(witness_violations([reader], [], {KEY: FLOOR}))) == 1
 
 
+def create_topic(cluster: SandboxCluster, partitions: int = 1) -> str:
+    """Create a topic with RECORDS records in each partition: a witness reads all of them."""
+    topic = f"witnessed-{uuid4().hex[:8]}"
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic, partitions)])
+    client.produce(cluster.bootstrap_servers, topic, dict.fromkeys(range(partitions), [Record(b"x")] * RECORDS))
+    return topic
+
+
+@pytest.fixture
+def topic(cluster: SandboxCluster) -> str:
+    return create_topic(cluster)
+
+
+def starts_after_deletion(cluster: SandboxCluster, reader: Witness, key: PartitionKey) -> dict[PartitionKey, int]:
+    """Delete as anyone may who asks no witness, let it read on, and return the log start offsets."""
+    admin = client.admin_client(cluster.bootstrap_servers)  # a reference: the futures of a collected client fail
+    for future in admin.delete_records([TopicPartition(*key, FLOOR)]).values():
+        future.result(30)
+    assert list(reader.read_to({key: RECORDS})) == []
+    return {(key[0], number): offset for number, offset in log_start_offsets(cluster, key[0]).items()}
+
+
 @pytest.mark.brokers
 @pytest.mark.parametrize(
-    "kind",
+    "settings",
     [
-        "newcomer",
-        "newcomer of the new protocol",
-        "committing",
-        "committing in transactions",
-        "standalone",
+        {"commits": False},
+        {"commits": False, "protocol": "consumer"},
+        {},
+        {"transactional": True},
+        {"joins": False},
     ],
+    ids=["newcomer", "newcomer of the new protocol", "committing", "committing in transactions", "standalone"],
 )
-def test_a_deletion_that_ignores_a_witness_is_a_violation(cluster: SandboxCluster, kind: str) -> None:
+def test_a_deletion_that_ignores_a_witness_is_a_violation(
+    cluster: SandboxCluster, topic: str, settings: dict[str, Any]
+) -> None:
     """A plain admin client deletes records between its position and the target of a plan."""
-    servers, topic = cluster.bootstrap_servers, f"witnessed-{uuid4().hex[:8]}"
     key = (topic, 0)
-    client.create_topics(servers, [Topic(topic)])
-    client.produce(servers, topic, {0: [Record(b"x")] * RECORDS})
-    reader = Witness(
-        servers,
-        f"witness-{topic}",
-        {key: 0},
-        {key: PAUSE},
-        joins=kind != "standalone",
-        commits=not kind.startswith("newcomer"),
-        protocol="consumer" if "new protocol" in kind else "classic",
-        transactional="transactions" in kind,
-    )
+    reader = Witness(cluster.bootstrap_servers, f"witness-{topic}", {key: 0}, {key: PAUSE}, **settings)
     with reader.reading():
         client.wait_until(lambda: reader.expected[key] == PAUSE, 30, f"the witness at {PAUSE}")
-        admin = client.admin_client(servers)  # a reference: the futures of a collected client fail
-        for future in admin.delete_records([TopicPartition(topic, 0, FLOOR)]).values():
-            future.result(30)
-        assert list(reader.read_to({key: RECORDS})) == []
-    starts = {(topic, number): offset for number, offset in log_start_offsets(cluster, topic).items()}
+        starts = starts_after_deletion(cluster, reader, key)
     violations = list(witness_violations([reader], [deletion(key)], starts))
     assert any(f"offsets {PAUSE} to {FLOOR - 1} of" in sentence for sentence in violations)
-    accepted = deletion(key, consumers=LagPolicy.IGNORE, accepted=(AcceptedLag(reader.group, 0),))
-    assert list(witness_violations([reader], [accepted], starts)) == []
+    assert list(witness_violations([reader], [accepting(reader.group, 0, key)], starts)) == []
 
 
 @pytest.mark.brokers
-def test_a_deletion_under_a_share_group_is_a_violation(cluster: SandboxCluster) -> None:
+def test_a_deletion_under_a_share_group_is_a_violation(cluster: SandboxCluster, topic: str) -> None:
     """Its position is not known, so it stands at the log start; its group goes with it."""
     if kafka_version(cluster) < (4, 2):
         pytest.skip("share groups are a preview there")
-    servers, topic = cluster.bootstrap_servers, f"witnessed-{uuid4().hex[:8]}"
     key = (topic, 0)
-    client.create_topics(servers, [Topic(topic)])
-    client.produce(servers, topic, {0: [Record(b"x")] * RECORDS})
-    reader = Witness(servers, f"witness-{topic}", {key: 0}, commits=False, protocol="share")
+    reader = Witness(cluster.bootstrap_servers, f"witness-{topic}", {key: 0}, commits=False, protocol="share")
     with reader.reading():
-        admin = client.admin_client(servers)  # a reference: the futures of a collected client fail
-        for future in admin.delete_records([TopicPartition(topic, 0, FLOOR)]).values():
-            future.result(30)
-        assert list(reader.read_to({key: RECORDS})) == []
-    starts = {(topic, number): offset for number, offset in log_start_offsets(cluster, topic).items()}
+        starts = starts_after_deletion(cluster, reader, key)
     (sentence,) = witness_violations([reader], [deletion(key)], starts)
     assert f"offsets 0 to {FLOOR - 1} of" in sentence
 
 
 @pytest.mark.brokers
-def test_a_witness_that_goes_back_reads_again_from_there(cluster: SandboxCluster) -> None:
+def test_a_witness_that_goes_back_reads_again_from_there(cluster: SandboxCluster, topic: str) -> None:
     """Its commit is lower before it reads again, so a plan can see it there."""
-    servers, topic = cluster.bootstrap_servers, f"witnessed-{uuid4().hex[:8]}"
     key = (topic, 0)
-    client.create_topics(servers, [Topic(topic)])
-    client.produce(servers, topic, {0: [Record(b"x")] * RECORDS})
-    reader = Witness(servers, f"witness-{topic}", {key: 5}, {key: PAUSE}, joins=False)
+    reader = Witness(cluster.bootstrap_servers, f"witness-{topic}", {key: 5}, {key: PAUSE}, joins=False)
     with reader.reading():
         client.wait_until(lambda: reader.expected[key] == PAUSE, 30, f"the witness at {PAUSE}")
         reader.rewind({key: 2})
@@ -162,13 +165,12 @@ def test_a_witness_that_stands_still_is_restarted(
     cluster: SandboxCluster, monkeypatch: pytest.MonkeyPatch, commits: bool
 ) -> None:
     """Of two partitions the client library never fetched one again after its leader had been away."""
-    servers, topic = cluster.bootstrap_servers, f"witnessed-{uuid4().hex[:8]}"
+    topic = create_topic(cluster, partitions=2)
     keys = [(topic, number) for number in range(2)]
-    client.create_topics(servers, [Topic(topic, 2)])
-    client.produce(servers, topic, {number: [Record(b"x")] * RECORDS for number in range(2)})
     monkeypatch.setattr(module, "STALLED_S", 1)
     monkeypatch.setattr(Witness, "_resume", lambda *_arguments: None)
-    reader = Witness(servers, f"witness-{topic}", dict.fromkeys(keys, 0), {keys[0]: PAUSE}, commits=commits)
+    starts = dict.fromkeys(keys, 0)
+    reader = Witness(cluster.bootstrap_servers, f"witness-{topic}", starts, {keys[0]: PAUSE}, commits=commits)
     with reader.reading():
         client.wait_until(lambda: reader.expected == {keys[0]: PAUSE, keys[1]: RECORDS}, 30, "a paused partition")
         assert list(reader.read_to(dict.fromkeys(keys, RECORDS))) == []

@@ -129,7 +129,7 @@ class _Driver:
         self.connection = Connection(tuple(setup.servers.split(",")), timeout_s=TIMEOUT_S)
 
     def manifests(self) -> ClusterManifests:
-        return files.load([self.setup.manifests], now_ms=pipeline.wall_clock_ms()).for_cluster("faulty")
+        return files.load([self.setup.manifests], now_ms=pipeline.wall_clock_ms()).for_cluster()
 
     def plan(self) -> Plan:
         with Run(

@@ -15,12 +15,12 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 
-from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox import client, tools
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from tests import kafka_client
+from tests.build import policy, write_manifests
 from tests.faults.witness import PartitionKey, Witness
-from tests.toolbox import run_kafka_tool
 
 DAY_MS = 86_400_000
 RECORDS = 60
@@ -189,15 +189,11 @@ class TrialSetup:
     @contextmanager
     def traffic(self) -> Iterator[None]:
         """Run a producer and a live member during the block."""
-        stop = threading.Event()
-        producer = threading.Thread(target=self._produce, args=(stop,), name="producer", daemon=True)
-        producer.start()
-        try:
-            with client.member(self.servers, self.live_group, [self.topic("unmanaged")]):
-                yield
-        finally:
-            stop.set()
-            producer.join(120)
+        with (
+            client.run_in_background(self._produce, "producer"),
+            client.member(self.servers, self.live_group, [self.topic("unmanaged")]),
+        ):
+            yield
 
     def start_witnesses(self) -> None:
         """Start the witnesses that the plan can see; the trial closes `witness_threads`."""
@@ -223,18 +219,7 @@ class TrialSetup:
         for topic, number in partitions:
             replicas = client.partition_states(self.servers, topic)[number].replicas
             rotated[topic, number] = (*replicas[1:], replicas[0])
-        reassignment = [{"topic": key[0], "partition": key[1], "replicas": brokers} for key, brokers in rotated.items()]
-        path = self.folder / "reassign.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"version": 1, "partitions": reassignment}))
-        run_kafka_tool(self.cluster, "kafka-reassign-partitions", "--reassignment-json-file", str(path), "--execute")
-        for server in self.servers.split(","):
-            for key, brokers in rotated.items():
-                client.wait_until(
-                    lambda key=key, brokers=brokers, server=server: _has_replicas(server, key, brokers),
-                    60,
-                    f"the new replicas of {key}",
-                )
+        tools.reassign(self.cluster, rotated)
 
     def recreate(self, topic: str) -> None:
         """Delete a topic and create it again with the same name and a few records."""
@@ -286,43 +271,27 @@ class TrialSetup:
                     continue
 
     def _write_manifests(self) -> None:
-        self.manifests.mkdir(parents=True)
-        head = "apiVersion: reconciler/v1\n"
-        floors = dict.fromkeys(range(4), FLOOR)
-        single_floors = dict.fromkeys(range(3), FLOOR)
-        witnessed = f"fromOffset: {_render_flow_mapping(dict.fromkeys(range(2), FLOOR))}"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        witnessed = _from_offset("held")
         documents = [
-            self._cluster(),
-            self._floor("fixed", f"fromOffset: {_render_flow_mapping(floors)}"),
-            self._floor("single", f"fromOffset: {_render_flow_mapping(single_floors)}"),
+            self._floor("fixed", _from_offset("fixed")),
+            self._floor("single", _from_offset("single")),
             self._floor("recent", "newerThan: 1d"),
-            self._floor("moving", f"last: {LAST}", "  consumers: clamp\n"),
-            self._floor("read", f"unreadBy: [{self.consumer_group}]", "  every: 1s\n"),
+            self._floor("moving", f"last: {LAST}", "consumers: clamp"),
+            self._floor("read", f"unreadBy: [{self.consumer_group}]", "every: 1s"),
             self._floor("held", witnessed),
-            self._floor("clamped", witnessed, "  consumers: clamp\n"),
-            self._floor("ignored", witnessed, "  consumers: ignore\n"),
-            self._floor("excepted", witnessed, f"  exceptGroups: [{self.standalone.group}]\n"),
-            f"kind: GroupRemoval\nmetadata: {{name: dead}}\nspec:\n  groups: {json.dumps(self.dead_groups)}\n  idleFor: 0s\n",
-            f"kind: LeaderPolicy\nmetadata: {{name: home}}\nspec:\n  topics: [{self.topic('elected')}]\n",
+            self._floor("clamped", witnessed, "consumers: clamp"),
+            self._floor("ignored", witnessed, "consumers: ignore"),
+            self._floor("excepted", witnessed, f"exceptGroups: [{self.standalone.group}]"),
+            policy("GroupRemoval", "dead", f"groups: {json.dumps(self.dead_groups)}, idleFor: 0s"),
+            policy("LeaderPolicy", "home", f"topics: [{self.topic('elected')}]"),
         ]
-        (self.manifests / "all.yaml").write_text("---\n".join(head + document for document in documents))
+        write_manifests(self.folder, self.servers, "---\n".join(documents))
 
-    def _cluster(self) -> str:
-        return (
-            f"kind: Cluster\nmetadata: {{name: faulty}}\nspec:\n  clusterId: {CLUSTER_ID}\n"
-            f"  bootstrapServers: {json.dumps(self.servers.split(','))}\n"
-            "  limits: {recordsPercentPerTopic: 100, recordsPercent: 100, groupsPercent: 100}\n"
-        )
-
-    def _floor(self, suffix: str, keep: str, more_fields: str = "") -> str:
-        topic = self.topic(suffix)
-        return f"kind: RetentionFloor\nmetadata: {{name: {suffix}}}\nspec:\n  topics: [{topic}]\n  keep: {{{keep}}}\n{more_fields}"
+    def _floor(self, suffix: str, keep: str, more: str = "consumers: block") -> str:
+        return policy("RetentionFloor", suffix, f"topics: [{self.topic(suffix)}], keep: {{{keep}}}, {more}")
 
 
-def _has_replicas(server: str, key: PartitionKey, replicas: tuple[int, ...]) -> bool:
-    states = client.partition_states(server, key[0])
-    return key[1] in states and states[key[1]].replicas == replicas and set(states[key[1]].in_sync) == set(replicas)
-
-
-def _render_flow_mapping(floors: dict[int, int]) -> str:
-    return "{" + ", ".join(f"{number}: {floor}" for number, floor in floors.items()) + "}"
+def _from_offset(suffix: str) -> str:
+    floors = ", ".join(f"{number}: {FLOOR}" for number in range(COUNTS[suffix]))
+    return f"fromOffset: {{{floors}}}"

@@ -3,13 +3,17 @@
 The topics, the groups and the ordinary users of a file are its own, and it leaves the brokers as they were.
 """
 
+import json
+from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import cache
+from pathlib import Path
 
 import pytest
 
 from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.companions.sandbox.security import Security
+from tests.build import cluster_manifest
 from tests.schedule import GROUPS, file_of
 
 SECURE = "listener.name.secure"
@@ -37,6 +41,21 @@ def _broker(*, tls: bool) -> SandboxCluster:
     return _running.enter_context(
         stopping(start(1, name="tls" if tls else "sasl", heap_mib=256, security=security, properties=properties))
     )
+
+
+def write_manifests(
+    folder: Path, cluster: SandboxCluster, properties: Mapping[str, str], policies: str, *, more: str = ""
+) -> None:
+    """Write the Cluster `guarded`, whose clients use the guarded listener with these properties, and policies.
+
+    `more`: a line of the Cluster's spec.
+    """
+    assert cluster.secure is not None
+    servers, cluster_id = cluster.secure.bootstrap_servers, cluster.cluster_id
+    manifest = cluster_manifest(servers, cluster_id=cluster_id, name="guarded")
+    lines = "".join(f"  {line}\n" for line in (f"client: {json.dumps(properties)}", more) if line)
+    (folder / "manifests").mkdir(exist_ok=True)
+    (folder / "manifests" / "all.yaml").write_text(f"{manifest}{lines}---\n{policies}")
 
 
 @pytest.fixture(scope="module")

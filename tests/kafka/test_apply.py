@@ -6,7 +6,6 @@ A second apply changes nothing.
 import itertools
 import time
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,17 +34,6 @@ from tests.strategies.examples import election, purge, removal
 from tests.toolbox import list_groups, log_start_offsets, partition_leaders, run_kafka_tool
 
 pytestmark = pytest.mark.brokers
-
-
-@pytest.fixture
-def gateway(cluster: SandboxCluster) -> Iterator[KafkaGateway]:
-    gateway = KafkaGateway(KafkaSession(connection(cluster)))
-    yield gateway
-    gateway.session.close()
-
-
-def connection(cluster: SandboxCluster) -> Connection:
-    return Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=20.0)
 
 
 def context(gateway: KafkaGateway, journal: ActionJournal) -> ApplyContext:
@@ -131,7 +119,7 @@ def create_disorder(cluster: SandboxCluster) -> tuple[str, str, str]:
 
 @pytest.mark.parametrize("journal_type", ["file", "topic"])
 def test_apply_does_what_was_planned_and_nothing_else(
-    cluster: SandboxCluster, gateway: KafkaGateway, tmp_path: Path, journal_type: str
+    cluster: SandboxCluster, connection: Connection, gateway: KafkaGateway, tmp_path: Path, journal_type: str
 ) -> None:
     """All three operations work with either journal, according to Kafka's tools.
 
@@ -143,13 +131,13 @@ def test_apply_does_what_was_planned_and_nothing_else(
         journal = ActionJournal(JournalFile(tmp_path / "journal.jsonl"))
     else:
         name = f"_journal.{topic}"
-        journal_topic.create_topic(KafkaSession(connection(cluster)), name)
+        journal_topic.create_topic(KafkaSession(connection), name)
         client.wait_until(
             lambda: all(client.partition_states(server, name) for server in cluster.bootstrap_servers.split(",")),
             30,
             f"{name} in the metadata of every broker",
         )
-        journal = ActionJournal(JournalTopic(KafkaSession(connection(cluster)), name))
+        journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
     actions = plan_actions(gateway, topic, group, 6)
     outcomes = send(actions, gateway, journal)
     assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
@@ -207,7 +195,9 @@ def test_apply_keeps_a_live_group(cluster: SandboxCluster, gateway: KafkaGateway
     assert statuses["RetentionFloor"] is Status.APPLIED
 
 
-def test_apply_without_a_journal_topic_sends_nothing(cluster: SandboxCluster, gateway: KafkaGateway) -> None:
+def test_apply_without_a_journal_topic_sends_nothing(
+    cluster: SandboxCluster, connection: Connection, gateway: KafkaGateway
+) -> None:
     """Without the journal's topic apply attempts nothing, and nothing creates the topic by
     accident.
     """
@@ -216,7 +206,7 @@ def test_apply_without_a_journal_topic_sends_nothing(cluster: SandboxCluster, ga
     outcomes = send(
         plan_actions(gateway, topic, group, 6),
         gateway,
-        ActionJournal(JournalTopic(KafkaSession(connection(cluster)), missing)),
+        ActionJournal(JournalTopic(KafkaSession(connection), missing)),
     )
     assert {outcome.status for outcome in outcomes} == {Status.NOT_ATTEMPTED}
     assert missing in outcomes[0].detail

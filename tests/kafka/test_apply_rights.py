@@ -19,8 +19,9 @@ from reconciler.companions.sandbox import client, tools
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.companions.sandbox.security import Security
-from tests.build import head
+from tests.build import policy
 from tests.command import reconciler
+from tests.kafka import secured
 from tests.kafka.acls import Grant, grant
 from tests.toolbox import list_groups
 
@@ -46,24 +47,17 @@ def secure_cluster() -> Iterator[SandboxCluster]:
         for group in (PERMITTED_GROUP, DENIED_GROUP):
             client.commit(servers, group, {(LEADER_TOPIC, 0): 0})
         tools.change_preferred_leaders(cluster, [(LEADER_TOPIC, 0)])
-        for user in USERS:
-            grant(
-                servers,
-                [
-                    Grant(user, AclOperation.DESCRIBE, ResourceType.BROKER, "kafka-cluster"),
-                    Grant(user, AclOperation.DESCRIBE, ResourceType.TOPIC, "*"),
-                    Grant(user, AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, "*"),
-                    Grant(user, AclOperation.DESCRIBE, ResourceType.GROUP, "*"),
-                    Grant(user, AclOperation.READ, ResourceType.TOPIC, "__consumer_offsets"),
-                ],
-            )
-        grant(
-            servers,
-            [
-                Grant("ci-some", AclOperation.DELETE, ResourceType.TOPIC, PERMITTED),
-                Grant("ci-some", AclOperation.DELETE, ResourceType.GROUP, PERMITTED_GROUP),
-            ],
-        )
+        rights = [
+            (AclOperation.DESCRIBE, ResourceType.BROKER, "kafka-cluster"),
+            (AclOperation.DESCRIBE, ResourceType.TOPIC, "*"),
+            (AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, "*"),
+            (AclOperation.DESCRIBE, ResourceType.GROUP, "*"),
+            (AclOperation.READ, ResourceType.TOPIC, "__consumer_offsets"),
+        ]
+        grants = [Grant(user, *right) for user in USERS for right in rights]
+        grants.append(Grant("ci-some", AclOperation.DELETE, ResourceType.TOPIC, PERMITTED))
+        grants.append(Grant("ci-some", AclOperation.DELETE, ResourceType.GROUP, PERMITTED_GROUP))
+        grant(servers, grants)
         yield cluster
 
 
@@ -71,36 +65,20 @@ def as_user(folder: Path, user: str, *arguments: str) -> subprocess.CompletedPro
     return reconciler(folder, *arguments, KAFKA_USERNAME=user, KAFKA_PASSWORD=USERS[user])
 
 
-def write_manifests(folder: Path, cluster: SandboxCluster, policies: str) -> None:
+def write_manifests(folder: Path, cluster: SandboxCluster, *policies: str) -> None:
     assert cluster.secure is not None
     properties = cluster.secure.client("ci-some") | {
         "sasl.username": "${env:KAFKA_USERNAME}",
         "sasl.password": "${env:KAFKA_PASSWORD}",
     }
-    (folder / "manifests").mkdir()
-    (folder / "manifests" / "all.yaml").write_text(
-        f"""\
-{head("Cluster", "guarded")}
-spec:
-  clusterId: {cluster.cluster_id}
-  bootstrapServers: {json.dumps(cluster.secure.bootstrap_servers.split(","))}
-  client: {json.dumps(properties)}
-  limits: {{groupsPercent: 100, recordsPercent: 100}}
----
-{policies}"""
-    )
+    secured.write_manifests(folder, cluster, properties, "---\n".join(policies))
 
 
-POLICIES = f"""\
-{head("RetentionFloor", "floor")}
-spec: {{topics: [{PERMITTED}, {DENIED}], keep: {{last: 5}}}}
----
-{head("GroupRemoval", "dead")}
-spec: {{groups: [{PERMITTED_GROUP}, {DENIED_GROUP}], idleFor: 1s}}
----
-{head("LeaderPolicy", "leaders")}
-spec: {{topics: [{LEADER_TOPIC}]}}
-"""
+POLICIES = (
+    policy("RetentionFloor", "floor", f"topics: [{PERMITTED}, {DENIED}], keep: {{last: 5}}"),
+    policy("GroupRemoval", "dead", f"groups: [{PERMITTED_GROUP}, {DENIED_GROUP}], idleFor: 1s"),
+    policy("LeaderPolicy", "leaders", f"topics: [{LEADER_TOPIC}]"),
+)
 
 
 def outcomes(folder: Path) -> dict[str, Any]:
@@ -123,7 +101,7 @@ def test_an_action_without_permission_fails_and_the_others_go_on(
 
     The result names the missing permission, and nothing changes without one.
     """
-    write_manifests(tmp_path, secure_cluster, POLICIES)
+    write_manifests(tmp_path, secure_cluster, *POLICIES)
     servers = secure_cluster.bootstrap_servers
     time.sleep(1.5)  # idleFor: 1s
     plan = as_user(tmp_path, "ci-reader", "plan", "-q", "--out", "plan.json", "--detailed-exitcode")
@@ -165,8 +143,7 @@ def test_a_restored_group_needs_read_on_the_group_and_its_topics(
     client.commit(servers, group, {(LEADER_TOPIC, 0): 0})
     client.wait_until(lambda: group in list_groups(secure_cluster), 30, f"{group} in the list")
     grant(servers, [Grant("ci-some", AclOperation.DELETE, ResourceType.GROUP, group)])
-    removal = f"kind: GroupRemoval\nmetadata: {{name: dead}}\nspec: {{groups: [{group}], idleFor: 0s}}\n"
-    write_manifests(tmp_path, secure_cluster, f"apiVersion: reconciler/v1\n{removal}")
+    write_manifests(tmp_path, secure_cluster, policy("GroupRemoval", "dead", f"groups: [{group}], idleFor: 0s"))
     for arguments in (("plan", "-q", "--out", "plan.json"), ("apply", "-q", "plan.json", "--results", "results.json")):
         answer = as_user(tmp_path, "ci-some", *arguments)
         assert answer.returncode == 0, answer.stdout + answer.stderr

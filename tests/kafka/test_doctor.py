@@ -30,8 +30,9 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.operations import OPERATIONS, DeleteRecords, ElectLeader
-from tests.build import cluster_manifest, head
+from tests.build import cluster_manifest, policy
 from tests.command import reconciler
+from tests.kafka import secured
 from tests.kafka.secured import USERS
 from tests.toolbox import run_kafka_tool
 
@@ -41,24 +42,14 @@ PRINCIPALS = tuple(f"ci-{purpose}" for purpose in ("plan", "apply", "elections",
 JOURNAL = "_reconciler.journal"
 SILENT = {"log_level": 0}
 """Discard the log of the tests' clients, which would otherwise mix with a command's output."""
-POLICIES = f"""\
-{head("RetentionFloor", "old")}
-spec:
-  topics: [orders, "clicks-*"]
-  exceptTopics: [clicks-audit]
-  expectAtMost: 5
-  keep: {{last: 10}}
-  every: 1s
----
-{head("RetentionFloor", "events")}
-spec: {{topics: ["events-*"], expectAtMost: 5, keep: {{last: 10}}}}
----
-{head("GroupRemoval", "dead")}
-spec: {{groups: [old-etl], idleFor: 1s}}
----
-{head("LeaderPolicy", "preferred")}
-spec: {{topics: ["*"]}}
-"""
+OLD = 'topics: [orders, "clicks-*"], exceptTopics: [clicks-audit], expectAtMost: 5, keep: {last: 10}, every: 1s'
+REMOVAL = policy("GroupRemoval", "dead", "groups: [old-etl], idleFor: 1s")
+POLICIES = (
+    policy("RetentionFloor", "old", OLD),
+    policy("RetentionFloor", "events", 'topics: ["events-*"], expectAtMost: 5, keep: {last: 10}'),
+    REMOVAL,
+    policy("LeaderPolicy", "preferred", 'topics: ["*"]'),
+)
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +85,8 @@ def as_user(folder: Path, user: str, *arguments: str) -> subprocess.CompletedPro
     return reconciler(folder, *arguments, **variables)
 
 
-def write_manifests(folder: Path, cluster: SandboxCluster) -> None:
+def write_manifests(folder: Path, cluster: SandboxCluster, *policies: str) -> None:
+    """Write the Cluster with its journal, and policies, by default POLICIES."""
     properties = access(cluster).client("ci-plan") | {
         "sasl.username": "${env:KAFKA_USERNAME}",
         "sasl.password": "${env:KAFKA_PASSWORD}",
@@ -103,19 +95,8 @@ def write_manifests(folder: Path, cluster: SandboxCluster) -> None:
     certificate = access(cluster).certificate
     assert certificate is not None
     shutil.copy(certificate, folder / "ca.pem")
-    (folder / "manifests").mkdir()
-    (folder / "manifests" / "cluster.yaml").write_text(
-        f"""\
-{head("Cluster", "guarded")}
-spec:
-  clusterId: {cluster.cluster_id}
-  bootstrapServers: ["{access(cluster).bootstrap_servers}"]
-  client: {json.dumps(properties)}
-  limits: {{groupsPercent: 100, recordsPercent: 100}}
-  journal: {{topic: {JOURNAL}}}
-"""
-    )
-    (folder / "manifests" / "policies.yaml").write_text(POLICIES)
+    text = "---\n".join(policies or POLICIES)
+    secured.write_manifests(folder, cluster, properties, text, more=f"journal: {{topic: {JOURNAL}}}")
 
 
 def refusal(client: AdminClient, call: str) -> str:
@@ -198,10 +179,9 @@ def test_principals_with_the_printed_grants_can_do_their_part_and_nothing_else(
 
 def test_a_plan_principal_of_an_earlier_version_lacks_read(secure_cluster: SandboxCluster, tmp_path: Path) -> None:
     """Its rules by time are blocked, a group stays behind, and each block names the right; doctor too."""
-    write_manifests(tmp_path, secure_cluster)
-    floor = "apiVersion: reconciler/v1\nkind: RetentionFloor\nmetadata: {name: %s}\nspec: {topics: [%s], keep: {%s}}\n"
-    floors = (floor % ("old", "clicks-eu", "newerThan: 1s"), floor % ("few", "payments", "last: 1"))
-    (tmp_path / "manifests" / "policies.yaml").write_text("---\n".join(floors))
+    specs = {"old": "topics: [clicks-eu], keep: {newerThan: 1s}", "few": "topics: [payments], keep: {last: 1}"}
+    floors = (policy("RetentionFloor", name, spec) for name, spec in specs.items())
+    write_manifests(tmp_path, secure_cluster, *floors)
     for command in printed_grants(tmp_path, secure_cluster, "User:earlier"):
         if "User:earlier-plan" in command:
             before_read = command.replace("earlier-plan", "ci-earlier").replace(" --operation Read", "")
@@ -237,13 +217,14 @@ def grant_permissions(folder: Path, cluster: SandboxCluster) -> list[str]:
 def printed_grants(folder: Path, cluster: SandboxCluster, principal: str) -> list[str]:
     """The commands that `doctor --acls` prints."""
     # Only a principal that sees every topic knows which topics a pattern selects.
-    manifest = (folder / "manifests" / "cluster.yaml").read_text()
+    file = folder / "manifests" / "all.yaml"
+    manifest = file.read_text()
     plain_manifest = manifest.replace(access(cluster).bootstrap_servers, cluster.bootstrap_servers)
     lines = [line for line in plain_manifest.splitlines(keepends=True) if "  client:" not in line]
-    (folder / "manifests" / "cluster.yaml").write_text("".join(lines))
+    file.write_text("".join(lines))
     printed = as_user(folder, "ci-none", "doctor", "-q", "--acls", "--principal", principal)
     assert printed.returncode == 0, printed.stderr
-    (folder / "manifests" / "cluster.yaml").write_text(manifest)
+    file.write_text(manifest)
     return [line for line in printed.stdout.splitlines() if not line.startswith("#")]
 
 
@@ -401,7 +382,7 @@ def test_a_controller_in_bootstrap_servers_is_named(secure_cluster: SandboxClust
     assert controller is not None
     (tmp_path / "manifests").mkdir()
     manifest = cluster_manifest(controller[1], cluster_id=secure_cluster.cluster_id)
-    (tmp_path / "manifests" / "all.yaml").write_text(f"{manifest}---\n{POLICIES}")
+    (tmp_path / "manifests" / "all.yaml").write_text(f"{manifest}---\n{REMOVAL}")
     result = reconciler(tmp_path, "doctor", "-q")
     assert result.returncode == 1
     assert f"no broker of {controller[1]} answered: a controller answered" in result.stderr
@@ -412,8 +393,7 @@ def test_the_requests_of_planning_stand_beside_those_of_apply(secure_cluster: Sa
     """Each with its versions on the broker; the version of Kafka is a guess, and only requests of the manifests count."""
     (tmp_path / "manifests").mkdir()
     manifest = cluster_manifest(secure_cluster.bootstrap_servers, cluster_id=secure_cluster.cluster_id)
-    removal = POLICIES.split("---\n")[2]
-    (tmp_path / "manifests" / "all.yaml").write_text(f"{manifest}---\n{removal}")
+    (tmp_path / "manifests" / "all.yaml").write_text(f"{manifest}---\n{REMOVAL}")
     result = reconciler(tmp_path, "doctor", "-q")
     assert result.returncode == 0, result.stdout + result.stderr
     assert re.search(r"  brokers +\"?127.*: probably Kafka (4.0 or later|before 4.0), by the", result.stdout), (

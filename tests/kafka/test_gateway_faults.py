@@ -9,7 +9,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,9 +46,27 @@ def gateway(cluster: SandboxCluster) -> Iterator[InterpretingGateway]:
     gateway.session.close()
 
 
+@pytest.fixture
+def session(cluster: SandboxCluster) -> Iterator[KafkaSession]:
+    with closing(KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))) as session:
+        yield session
+
+
+@pytest.fixture(params=[False, True], ids=["in this process", "isolated"])
+def either_session(cluster: SandboxCluster, request: pytest.FixtureRequest) -> Iterator[KafkaSession]:
+    """A session that asks coordinators in this process, and one that asks them from a child process."""
+    connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10)
+    with closing(KafkaSession(connection, isolates=request.param)) as session:
+        yield session
+
+
+def unique_name() -> str:
+    return f"faulty-{uuid.uuid4().hex[:12]}"
+
+
 def topic_on(cluster: SandboxCluster, *assignment: tuple[int, ...]) -> str:
     """A topic with ten records in each partition and these replicas."""
-    name = f"faulty-{uuid.uuid4().hex[:12]}"
+    name = unique_name()
     client.create_topics(cluster.bootstrap_servers, [client.Topic(name, assignment=assignment)])
     records = {number: [client.Record(b"x")] * 10 for number in range(len(assignment))}
     client.produce(cluster.bootstrap_servers, name, records)
@@ -65,6 +83,31 @@ def wait_for_brokers(cluster: SandboxCluster) -> None:
     )
 
 
+@contextmanager
+def paused(cluster: SandboxCluster, *brokers: int) -> Iterator[None]:
+    """Pause brokers during the block, by default all, and wait until they are back."""
+    brokers = brokers or tuple(broker.id for broker in cluster.brokers)
+    for broker in brokers:
+        cluster.pause(broker)
+    try:
+        yield
+    finally:
+        for broker in brokers:
+            cluster.resume(broker)
+        wait_for_brokers(cluster)
+
+
+@contextmanager
+def terminated(cluster: SandboxCluster, broker: int) -> Iterator[None]:
+    """End a broker for the block, and wait until it is back."""
+    cluster.terminate(broker)
+    try:
+        yield
+    finally:
+        cluster.restart(broker)
+        wait_for_brokers(cluster)
+
+
 def test_gateway_a_silent_leader_affects_only_its_partitions(
     cluster: SandboxCluster, gateway: InterpretingGateway
 ) -> None:
@@ -75,13 +118,9 @@ def test_gateway_a_silent_leader_affects_only_its_partitions(
     name = topic_on(cluster, (1,), (2,))
     silent, healthy = TopicPartition(name, 0), TopicPartition(name, 1)
     gateway.read_partitions([silent, healthy], offsets=True)
-    cluster.pause(1)
-    try:
+    with paused(cluster, 1):
         results = gateway.delete_records({silent: 5, healthy: 5})
         facts = gateway.read_partitions([silent, healthy], offsets=True)
-    finally:
-        cluster.resume(1)
-        wait_for_brokers(cluster)
     assert results[silent].answer is ResponseAction.READ_BACK
     assert results[silent].code == "_TIMED_OUT"
     assert not results[silent].no_effect
@@ -99,12 +138,8 @@ def test_a_silent_broker_is_named_with_its_address_and_the_patience(cluster: San
         list_topics(session)
         assert session.addresses == addresses
         assert silent_brokers(session, session.addresses) == {}
-        cluster.pause(3)
-        try:
+        with paused(cluster, 3):
             silent = silent_brokers(session, session.addresses)
-        finally:
-            cluster.resume(3)
-            wait_for_brokers(cluster)
     sentence = f"broker 3 ({addresses[3]}) did not answer a test request within 10 s"
     assert silent == {3: Unknown(sentence, Cause.SILENT_BROKER)}
 
@@ -121,12 +156,8 @@ def test_gateway_a_slow_follower_is_a_timeout_with_an_effect(
     follower = 1 if leader != 1 else 3
     # Now the client knows the leader. The library waits 3 s if it asks the silent broker for it.
     assert gateway.delete_records({partition: 1})[partition].code == "NONE"
-    cluster.pause(follower)
-    try:
+    with paused(cluster, follower):
         result = gateway.delete_records({partition: 5})[partition]
-    finally:
-        cluster.resume(follower)
-        wait_for_brokers(cluster)
     assert (result.answer, result.code, result.low_watermark) == (ResponseAction.READ_BACK, "REQUEST_TIMED_OUT", None)
     gateway.refresh()
     assert gateway.read_partitions([partition], offsets=True)[partition].log_start == 5
@@ -150,17 +181,14 @@ def _read_during_a_delete(cluster: SandboxCluster, gateway: InterpretingGateway,
     gateway.read_partitions([partition], offsets=True)
     results: list[object] = []
     thread = threading.Thread(target=lambda: results.append(gateway.delete_records({partition: 5})))
-    cluster.pause(1)
-    try:
+    with paused(cluster, 1):
         thread.start()
-        while not results:
-            if gateway.read_partitions([partition], offsets=True)[partition].log_start == 5:
-                return not results
-        return False
-    finally:
-        cluster.resume(1)
-        thread.join()
-        wait_for_brokers(cluster)
+        log_start: object = None
+        while not results and log_start != 5:
+            log_start = gateway.read_partitions([partition], offsets=True)[partition].log_start
+        was_first = not results
+    thread.join()
+    return was_first
 
 
 def test_gateway_no_leader_means_retry_and_elections_wait(
@@ -169,8 +197,7 @@ def test_gateway_no_leader_means_retry_and_elections_wait(
     """Without the broker of the only replica offsets are Unknown, deletions retry, elections wait."""
     name = topic_on(cluster, (3,), (2,))
     leaderless, healthy = TopicPartition(name, 0), TopicPartition(name, 1)
-    cluster.terminate(3)
-    try:
+    with terminated(cluster, 3):
         gateway.refresh()
         client.wait_until(
             lambda: gateway.read_partitions([leaderless], offsets=False)[leaderless].leader is None,
@@ -179,21 +206,16 @@ def test_gateway_no_leader_means_retry_and_elections_wait(
         )
         facts = gateway.read_partitions([leaderless, healthy], offsets=True)
         results = gateway.delete_records({leaderless: 5, healthy: 5})
-        election = gateway.elect_leaders(Election.PREFERRED, [leaderless])[leaderless]
-        unclean_election = gateway.elect_leaders(Election.UNCLEAN, [leaderless])[leaderless]
-    finally:
-        cluster.restart(3)
-        wait_for_brokers(cluster)
+        elections = [gateway.elect_leaders(kind, [leaderless])[leaderless] for kind in Election]
     assert facts[leaderless] is not None
     assert isinstance(facts[leaderless].log_start, Unknown)
     assert (results[leaderless].answer, results[leaderless].code) == (ResponseAction.RETRY, "LEADER_NOT_AVAILABLE")
     assert results[leaderless].no_effect
     assert results[healthy].answer is ResponseAction.DONE
-    assert (election.answer, election.code) == (ResponseAction.WAITING, "PREFERRED_LEADER_NOT_AVAILABLE")
-    assert (unclean_election.answer, unclean_election.code) == (
-        ResponseAction.WAITING,
-        "ELIGIBLE_LEADERS_NOT_AVAILABLE",
-    )
+    assert [(election.answer, election.code) for election in elections] == [
+        (ResponseAction.WAITING, "PREFERRED_LEADER_NOT_AVAILABLE"),
+        (ResponseAction.WAITING, "ELIGIBLE_LEADERS_NOT_AVAILABLE"),
+    ]
 
 
 def test_gateway_listings_without_a_broker_prove_no_absence(
@@ -205,53 +227,41 @@ def test_gateway_listings_without_a_broker_prove_no_absence(
     broker: its groups have another coordinator then, whose answer proves the absence. So only a read
     that ended before the fencing counts.
     """
-    name = f"missing-{uuid.uuid4().hex[:12]}"
+    name = unique_name()
     healthy = next(f"127.0.0.1:{broker.port}" for broker in cluster.brokers if broker.id == 1)
     for _ in range(5):
         client.wait_until(lambda: gateway.read_groups([name])[name].listed is False, 30, "the coordinators")
-        cluster.pause(2)
-        try:
+        with paused(cluster, 2):
             listed = gateway.read_groups([name])[name].listed
             was_member = 2 in client.visible_brokers(healthy)
-        finally:
-            cluster.resume(2)
-            wait_for_brokers(cluster)
         if was_member:
             break
     assert was_member, "the controller fenced the paused broker at once in every attempt"
     assert isinstance(listed, Unknown)
 
 
-def test_gateway_a_crashed_worker_is_replaced(cluster: SandboxCluster) -> None:
+def test_gateway_a_crashed_worker_is_replaced(cluster: SandboxCluster, session: KafkaSession) -> None:
     """A worker process that crashes, as with a moving coordinator, is replaced by one that answers."""
     name = topic_on(cluster, (1, 2, 3))
-    group = f"reader-{uuid.uuid4().hex[:12]}"
+    group = unique_name()
     at = TopicPartition(name, 0)
     client.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
-    session = KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
-    try:
-        assert fetch(session, {group: [at]}, timeout_s=10)[group][0] == {(name, 0): (name, 0, 4, None)}
-        (worker,) = session._idle_workers
-        os.kill(worker.process.pid, signal.SIGSEGV)
-        worker.process.wait(10)
-        assert fetch(session, {group: None}, timeout_s=10)[group][0] == {(name, 0): (name, 0, 4, None)}
-    finally:
-        session.close()
+    assert fetch(session, {group: [at]}, timeout_s=10)[group][0] == {(name, 0): (name, 0, 4, None)}
+    (worker,) = session._idle_workers
+    os.kill(worker.process.pid, signal.SIGSEGV)
+    worker.process.wait(10)
+    assert fetch(session, {group: None}, timeout_s=10)[group][0] == {(name, 0): (name, 0, 4, None)}
 
 
-def test_gateway_a_worker_that_hangs_is_abandoned(cluster: SandboxCluster) -> None:
+def test_gateway_a_worker_that_hangs_is_abandoned(session: KafkaSession) -> None:
     """A worker process that hangs costs its deadline and no more."""
-    session = KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
-    try:
-        fetch(session, {"warm": None}, timeout_s=10)
-        (worker,) = session._idle_workers
-        os.kill(worker.process.pid, signal.SIGSTOP)
-        start = time.monotonic()
-        offsets = fetch(session, {"group": None}, timeout_s=1.0)["group"][0]
-        assert isinstance(offsets, Unknown)
-        assert time.monotonic() - start < 30
-    finally:
-        session.close()
+    fetch(session, {"warm": None}, timeout_s=10)
+    (worker,) = session._idle_workers
+    os.kill(worker.process.pid, signal.SIGSTOP)
+    start = time.monotonic()
+    offsets = fetch(session, {"group": None}, timeout_s=1.0)["group"][0]
+    assert isinstance(offsets, Unknown)
+    assert time.monotonic() - start < 30
 
 
 def test_a_moved_coordinator_is_found_without_a_refresh(cluster: SandboxCluster, gateway: InterpretingGateway) -> None:
@@ -260,7 +270,7 @@ def test_a_moved_coordinator_is_found_without_a_refresh(cluster: SandboxCluster,
     Every read of the group through the same worker process timed out once its coordinator had moved.
     """
     name = topic_on(cluster, (1, 2, 3))
-    group = f"moved-{uuid.uuid4().hex[:12]}"
+    group = unique_name()
     client.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
 
     def leader() -> int:
@@ -269,91 +279,76 @@ def test_a_moved_coordinator_is_found_without_a_refresh(cluster: SandboxCluster,
 
     client.wait_until(lambda: gateway.read_groups([group])[group].commits == 1, 30, "the coordinator")
     former = leader()
-    cluster.terminate(former)
-    try:
+    with terminated(cluster, former):
         client.wait_until(lambda: leader() not in (-1, former), 30, "another coordinator")
-    finally:
-        cluster.restart(former)
-        wait_for_brokers(cluster)
     assert leader() != former
     # A group whose coordinator loads its commits answers that it does.
     client.wait_until(lambda: gateway.read_groups([group])[group].commits == 1, 10, "the new coordinator")
 
 
-@pytest.mark.parametrize("isolated", [False, True])
-def test_commits_of_a_group_without_a_name_are_unknown(cluster: SandboxCluster, *, isolated: bool) -> None:
+def test_commits_of_a_group_without_a_name_are_unknown(cluster: SandboxCluster, either_session: KafkaSession) -> None:
     """The client library cannot read such commits; the scan reads the other groups.
 
     The failure once ended the scan.
     """
     name = topic_on(cluster, (1, 2, 3))
-    group = f"reader-{uuid.uuid4().hex[:12]}"
+    group = unique_name()
     client.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
-    connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10)
-    with closing(KafkaSession(connection, isolates=isolated)) as session:
-        (read,) = read_consumption(session, ["", group], with_members=["", group])
+    (read,) = read_consumption(either_session, ["", group], with_members=["", group])
     assert read == {"": Consumption(NAMELESS, NAMELESS), group: Consumption([(name, 0, 4, None)], frozenset())}
 
 
-@pytest.mark.parametrize("isolated", [False, True])
-def test_the_topics_of_members_are_read_without_a_commit(cluster: SandboxCluster, *, isolated: bool) -> None:
+def test_the_topics_of_members_are_read_without_a_commit(cluster: SandboxCluster, either_session: KafkaSession) -> None:
     """A group of the classic protocol, one of the consumer protocol (from Kafka 4.0 on), and one that does not exist."""
     name = topic_on(cluster, (1, 2, 3))
-    classic, consumer, absent = (f"{kind}-{uuid.uuid4().hex[:12]}" for kind in ("classic", "consumer", "absent"))
-    groups = [classic, consumer, absent]
-    connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10)
+    groups = classic, consumer, absent = [unique_name() for _ in range(3)]
     without_commits: dict[str, str | None] = {"enable.auto.commit": "false"}
     new_protocol = without_commits | {"group.protocol": "consumer", "session.timeout.ms": None}
     if kafka_version(cluster) < (4,):
         new_protocol = without_commits
     with (
-        closing(KafkaSession(connection, isolates=isolated)) as session,
         client.member(cluster.bootstrap_servers, classic, [name], properties=without_commits),
         client.member(cluster.bootstrap_servers, consumer, [name], properties=new_protocol),
     ):
-        (read,) = read_consumption(session, groups, with_members=groups)
+        (read,) = read_consumption(either_session, groups, with_members=groups)
     member = Consumption([], frozenset({name}))
     assert read == {classic: member, consumer: member, absent: Consumption([], frozenset())}
 
 
-@pytest.mark.parametrize("isolated", [False, True])
-def test_the_topics_of_a_rebalancing_group_are_unknown(cluster: SandboxCluster, *, isolated: bool) -> None:
+def test_the_topics_of_a_rebalancing_group_are_unknown(cluster: SandboxCluster, either_session: KafkaSession) -> None:
     """The leader of the group never sends assignments, so that the group completes no rebalance."""
-    group = f"rebalancing-{uuid.uuid4().hex[:12]}"
+    group = unique_name()
     name = topic_on(cluster, (1, 2, 3))
     client.commit(cluster.bootstrap_servers, group, {(name, 0): 0})
     join_group(cluster.bootstrap_servers, group, "consumer")
-    connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10)
-    with closing(KafkaSession(connection, isolates=isolated)) as session:
-        (read,) = read_consumption(session, [group], with_members=[group])
+    (read,) = read_consumption(either_session, [group], with_members=[group])
     assert read == {group: Consumption([(name, 0, 0, None)], REBALANCING)}
 
 
-def test_a_static_member_that_is_away_reads_its_topics_and_blocks_no_others(cluster: SandboxCluster) -> None:
+def test_a_static_member_that_is_away_reads_its_topics_and_blocks_no_others(
+    cluster: SandboxCluster, session: KafkaSession
+) -> None:
     """With KIP-848 its group is RECONCILING until its session ends: each floor of the cluster was blocked until then.
 
     So was it for minutes where a member was slow to give up a partition. In the classic protocol the group is STABLE.
     """
-    group = f"static-{uuid.uuid4().hex[:12]}"
+    group = unique_name()
     name = topic_on(cluster, (1, 2, 3))
     properties: dict[str, str | None] = {"enable.auto.commit": "false", "group.instance.id": "a"}
     if kafka_version(cluster) >= (4,):
         properties |= {"group.protocol": "consumer", "session.timeout.ms": None}
     with client.member(cluster.bootstrap_servers, group, [name], properties=properties):
         pass
-    connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10)
-    with closing(KafkaSession(connection)) as session:
-        state = list_groups(session, hidden=False).groups[group].state
-        (read,) = read_consumption(session, [group], with_members=[group])
+    state = list_groups(session, hidden=False).groups[group].state
+    (read,) = read_consumption(session, [group], with_members=[group])
     assert state is (GroupState.UNKNOWN if "group.protocol" in properties else GroupState.STABLE)
     assert read == {group: Consumption([], frozenset({name}))}
 
 
-def test_answers_of_a_worker_are_read_above_descriptor_1023(cluster: SandboxCluster) -> None:
+def test_answers_of_a_worker_are_read_above_descriptor_1023(session: KafkaSession) -> None:
     """`select` fails above descriptor 1023. That once ended an apply after its request was sent."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4_096, before[1]), before[1]))
-    session = KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))
     occupied = [os.open(os.devnull, os.O_RDONLY) for _ in range(1_100)]
     try:
         assert fetch(session, {"group": None}, timeout_s=10)["group"][0] == {}
@@ -362,7 +357,6 @@ def test_answers_of_a_worker_are_read_above_descriptor_1023(cluster: SandboxClus
     finally:
         for descriptor in occupied:
             os.close(descriptor)
-        session.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
@@ -384,7 +378,7 @@ def test_gateway_a_crash_during_a_removal_is_read_back(cluster: SandboxCluster, 
 
     It once ended the apply.
     """
-    group = f"removed-{uuid.uuid4().hex[:12]}"
+    group = unique_name()
     # First, because a coordinator only exists once a group has committed.
     client.commit(cluster.bootstrap_servers, group, {(topic_on(cluster, (1, 2, 3)), 0): 1})
     client.wait_until(
@@ -395,17 +389,11 @@ def test_gateway_a_crash_during_a_removal_is_read_back(cluster: SandboxCluster, 
     (worker,) = gateway.session._idle_workers
     results: list[Response] = []
     thread = threading.Thread(target=lambda: results.append(gateway.delete_groups([group])[group]))
-    for broker in cluster.brokers:
-        cluster.pause(broker.id)
-    try:
+    with paused(cluster):
         thread.start()
         client.wait_until(lambda: not gateway.session._idle_workers, 10, "the request to be under way")
         os.kill(worker.process.pid, signal.SIGABRT)
         thread.join(30)
-    finally:
-        for broker in cluster.brokers:
-            cluster.resume(broker.id)
-        wait_for_brokers(cluster)
     (result,) = results
     assert result.answer is ResponseAction.READ_BACK
     assert not result.no_effect
@@ -430,18 +418,12 @@ def test_gateway_an_orphaned_request_ends(cluster: SandboxCluster) -> None:
         assert parent.stdout is not None
         assert parent.stdin is not None
         worker_pid = int(parent.stdout.readline())
-        for broker in cluster.brokers:
-            cluster.pause(broker.id)
-        try:
+        with paused(cluster):
             parent.stdin.write("go\n")
             parent.stdin.flush()
             time.sleep(0.5)
             parent.kill()
             client.wait_until(lambda: not _is_running(worker_pid), 10, "the end of the worker")
-        finally:
-            for broker in cluster.brokers:
-                cluster.resume(broker.id)
-            wait_for_brokers(cluster)
 
 
 def _is_running(pid: int) -> bool:

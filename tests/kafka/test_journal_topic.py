@@ -4,7 +4,9 @@ No read or write creates the topic, each read reaches its end, and runs share it
 """
 
 import uuid
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -32,11 +34,7 @@ from tests.toolbox import run_kafka_tool
 pytestmark = pytest.mark.brokers
 
 AT = TopicPartition("orders", 0)
-
-
-@pytest.fixture
-def connection(cluster: SandboxCluster) -> Connection:
-    return Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=20.0)
+OpenJournal = Callable[..., ActionJournal]
 
 
 @pytest.fixture
@@ -55,43 +53,27 @@ def unused_topic() -> str:
     return f"_journal.{uuid.uuid4().hex[:12]}"
 
 
-def test_journal_topic_is_never_created_by_accident(
-    cluster: SandboxCluster, connection: Connection, fake: FakeCluster
-) -> None:
-    """A missing topic is an error that shows the command for its creation.
+@pytest.fixture
+def open_journal(connection: Connection) -> Callable[..., ActionJournal]:
+    """Opens the journal in a topic, as another run does."""
+    return lambda name, **options: ActionJournal(JournalTopic(KafkaSession(connection), name), **options)
 
-    The brokers of the test create topics automatically.
-    """
+
+@pytest.fixture
+def name(cluster: SandboxCluster, connection: Connection) -> str:
+    """A topic that the program has created for a journal."""
     name = unused_topic()
-    journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
-    with pytest.raises(
-        JournalUnavailable, match=f"{name} does not exist.*kafka-topics --create --topic {name} .*retention.ms=-1"
-    ):
-        last_purges(journal)
-    with pytest.raises(
-        JournalUnavailable, match=f"{name} does not exist.*kafka-topics --create --topic {name} .*retention.ms=-1"
-    ):
-        journal.record([purge(fake, AT, 60)], run_id="r", plan_digest="p", at_ms=1)
-    with pytest.raises(
-        JournalUnavailable, match=f"{name} does not exist.*kafka-topics --create --topic {name} .*retention.ms=-1"
-    ):
-        list(journal.entries())
-    assert name not in run_kafka_tool(cluster, "kafka-topics", "--list").split()
-
-
-def test_create_topic_creates_the_journal_topic_once(cluster: SandboxCluster, connection: Connection) -> None:
-    """It has one partition, is never compacted, and a second creation changes nothing."""
-    name = unused_topic()
-    for _ in range(2):
-        journal_topic.create_topic(KafkaSession(connection), name)
+    journal_topic.create_topic(KafkaSession(connection), name)
     wait_for_topic(cluster, name)
-    text = run_kafka_tool(cluster, "kafka-topics", "--describe", "--topic", name)
-    assert "PartitionCount: 1" in text
-    assert "ReplicationFactor: 3" in text
-    assert "cleanup.policy=delete" in text
-    assert "min.insync.replicas=2" in text
-    assert "message.timestamp.type=LogAppendTime" in text
-    assert "retention.ms=-1" in text
+    return name
+
+
+def create_topic(cluster: SandboxCluster, **settings: Any) -> str:
+    """Create a topic as someone else does who wants a journal."""
+    name = unused_topic()
+    client.create_topics(cluster.bootstrap_servers, [client.Topic(name, **settings)])
+    wait_for_topic(cluster, name)
+    return name
 
 
 def wait_for_topic(cluster: SandboxCluster, name: str) -> None:
@@ -103,17 +85,48 @@ def wait_for_topic(cluster: SandboxCluster, name: str) -> None:
     )
 
 
-def test_journal_topic_keeps_the_purge_clock(
-    cluster: SandboxCluster, connection: Connection, fake: FakeCluster
+def test_journal_topic_is_never_created_by_accident(
+    cluster: SandboxCluster, open_journal: OpenJournal, fake: FakeCluster
 ) -> None:
-    """Two runs share a topic with a thousand actions, half of them unsent; each call reads new lines."""
+    """A missing topic is an error that shows the command for its creation.
+
+    The brokers of the test create topics automatically.
+    """
     name = unused_topic()
-    journal_topic.create_topic(KafkaSession(connection), name)
-    wait_for_topic(cluster, name)
-    journal, other_journal = (
-        ActionJournal(JournalTopic(KafkaSession(connection), name)),
-        ActionJournal(JournalTopic(KafkaSession(connection), name)),
+    journal = open_journal(name)
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: last_purges(journal),
+        lambda: journal.record([purge(fake, AT, 60)], run_id="r", plan_digest="p", at_ms=1),
+        lambda: list(journal.entries()),
     )
+    for call in calls:
+        with pytest.raises(
+            JournalUnavailable, match=f"{name} does not exist.*kafka-topics --create --topic {name} .*retention.ms=-1"
+        ):
+            call()
+    assert name not in run_kafka_tool(cluster, "kafka-topics", "--list").split()
+
+
+def test_create_topic_creates_the_journal_topic_once(
+    cluster: SandboxCluster, connection: Connection, name: str
+) -> None:
+    """It has one partition, is never compacted, and a second creation changes nothing."""
+    journal_topic.create_topic(KafkaSession(connection), name)
+    text = run_kafka_tool(cluster, "kafka-topics", "--describe", "--topic", name)
+    for setting in (
+        "PartitionCount: 1",
+        "ReplicationFactor: 3",
+        "cleanup.policy=delete",
+        "min.insync.replicas=2",
+        "message.timestamp.type=LogAppendTime",
+        "retention.ms=-1",
+    ):
+        assert setting in text
+
+
+def test_journal_topic_keeps_the_purge_clock(name: str, open_journal: OpenJournal, fake: FakeCluster) -> None:
+    """Two runs share a topic with a thousand actions, half of them unsent; each call reads new lines."""
+    journal, other_journal = open_journal(name), open_journal(name)
     assert last_purges(journal) == {}
     actions = [purge(fake, TopicPartition("orders", number), 60) for number in range(1000)]
     journal.record(actions, run_id="a", plan_digest="p", at_ms=100)
@@ -130,13 +143,10 @@ def test_journal_topic_keeps_the_purge_clock(
 
 
 def test_journal_topic_that_was_created_again_is_not_trusted(
-    cluster: SandboxCluster, connection: Connection, fake: FakeCluster
+    cluster: SandboxCluster, connection: Connection, name: str, fake: FakeCluster
 ) -> None:
     """A new topic of the same name is another journal."""
-    name = unused_topic()
-    journal_topic.create_topic(KafkaSession(connection), name)
     journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
-    wait_for_topic(cluster, name)
     journal.record([purge(fake, AT, 60)], run_id="a", plan_digest="p", at_ms=100)
     kafka_client.delete_topics(cluster.bootstrap_servers, [name])
     journal_topic.create_topic(KafkaSession(connection), name)
@@ -146,13 +156,12 @@ def test_journal_topic_that_was_created_again_is_not_trusted(
 
 
 def test_journal_topic_that_is_compacted_is_not_trusted(
-    cluster: SandboxCluster, connection: Connection, fake: FakeCluster
+    cluster: SandboxCluster, connection: Connection, open_journal: OpenJournal, fake: FakeCluster
 ) -> None:
     """An intent and its outcome share a key, so compaction would remove the intent."""
-    name = unused_topic()
-    client.create_topics(cluster.bootstrap_servers, [client.Topic(name, configs={"cleanup.policy": "compact"})])
+    name = create_topic(cluster, configs={"cleanup.policy": "compact"})
     client.wait_until(lambda: describe(KafkaSession(connection), [name])[name] is not None, 30, f"{name}")
-    journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
+    journal = open_journal(name)
     with pytest.raises(
         JournalUnavailable, match=rf"{name} cannot be trusted: its cleanup\.policy is compact.*set it to delete"
     ):
@@ -161,22 +170,18 @@ def test_journal_topic_that_is_compacted_is_not_trusted(
         journal.record([purge(fake, AT, 60)], run_id="r", plan_digest="p", at_ms=1)
 
 
-def test_journal_topic_with_foreign_records_is_not_trusted(cluster: SandboxCluster, connection: Connection) -> None:
+def test_journal_topic_with_foreign_records_is_not_trusted(
+    cluster: SandboxCluster, name: str, open_journal: OpenJournal
+) -> None:
     """With records of another writer the purge clock is unknown, so the read is an error."""
-    name = unused_topic()
-    journal_topic.create_topic(KafkaSession(connection), name)
-    wait_for_topic(cluster, name)
     client.produce(cluster.bootstrap_servers, name, {0: [client.Record(b"hello")]})
     with pytest.raises(JournalUnavailable, match="record 0 of partition 0"):
-        last_purges(ActionJournal(JournalTopic(KafkaSession(connection), name)))
+        last_purges(open_journal(name))
 
 
-def test_the_broker_stamps_the_journal(cluster: SandboxCluster, connection: Connection, fake: FakeCluster) -> None:
+def test_the_broker_stamps_the_journal(name: str, open_journal: OpenJournal, fake: FakeCluster) -> None:
     """A machine whose clock is a day ahead shortens no interval, and holds none back for a day."""
-    name = unused_topic()
-    journal_topic.create_topic(KafkaSession(connection), name)
-    wait_for_topic(cluster, name)
-    journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
+    journal = open_journal(name)
     began_ms, day_ms = pipeline.wall_clock_ms(), 86_400_000
     journal.record([purged(purge(fake, AT, 60))], run_id="a", plan_digest="p", at_ms=began_ms + day_ms)
     assert began_ms - 1_000 <= last_purges(journal)[AT] <= pipeline.wall_clock_ms() + 1_000
@@ -189,23 +194,18 @@ def test_the_broker_stamps_the_journal(cluster: SandboxCluster, connection: Conn
 
 
 def test_only_brokers_tell_when_they_stored_an_entry(
-    cluster: SandboxCluster, connection: Connection, fake: FakeCluster
+    cluster: SandboxCluster, connection: Connection, name: str, fake: FakeCluster
 ) -> None:
     """The delivery report has the append time of the leader, or the time of this machine, which tells nothing.
 
     A run without a review refuses the second kind, also where its config cannot be read.
     """
-    stamped, unstamped = unused_topic(), unused_topic()
-    session = KafkaSession(connection)
-    journal_topic.create_topic(session, stamped)
-    client.create_topics(cluster.bootstrap_servers, [client.Topic(unstamped)])
-    for name in (stamped, unstamped):
-        wait_for_topic(cluster, name)
+    stamped, unstamped, session = name, create_topic(cluster), KafkaSession(connection)
     began_ms, day_ms = pipeline.wall_clock_ms(), 86_400_000
     by_topic = {}
-    for name in (stamped, unstamped):
-        journal = ActionJournal(JournalTopic(session, name))
-        by_topic[name] = journal.record([purge(fake, AT, 60)], run_id="a", plan_digest="p", at_ms=began_ms + day_ms)
+    for topic in (stamped, unstamped):
+        journal = ActionJournal(JournalTopic(session, topic))
+        by_topic[topic] = journal.record([purge(fake, AT, 60)], run_id="a", plan_digest="p", at_ms=began_ms + day_ms)
     at_ms = by_topic[stamped]
     assert at_ms is not None
     assert began_ms - 1_000 <= at_ms <= pipeline.wall_clock_ms() + 1_000
@@ -221,9 +221,7 @@ def test_only_the_records_of_the_interval_are_read(
     cluster: SandboxCluster, connection: Connection, fake: FakeCluster
 ) -> None:
     """The broker finds the first record of the interval by its time."""
-    name = unused_topic()
-    client.create_topics(cluster.bootstrap_servers, [client.Topic(name)])
-    wait_for_topic(cluster, name)
+    name = create_topic(cluster)
     store = JournalTopic(KafkaSession(connection), name)
     now_ms, hour_ms = pipeline.wall_clock_ms(), 3_600_000
     records = []
@@ -243,13 +241,10 @@ def test_only_the_records_of_the_interval_are_read(
 
 
 def test_a_topic_that_forgets_purges_is_not_trusted(
-    cluster: SandboxCluster, connection: Connection, fake: FakeCluster
+    cluster: SandboxCluster, open_journal: OpenJournal, fake: FakeCluster
 ) -> None:
     """With an hour of retention, a purge of yesterday is forgotten, and `every: 1d` would not hold."""
-    name = unused_topic()
-    client.create_topics(cluster.bootstrap_servers, [client.Topic(name, configs={"retention.ms": "3600000"})])
-    wait_for_topic(cluster, name)
-    journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
+    journal = open_journal(create_topic(cluster, configs={"retention.ms": "3600000"}))
     journal.record([purged(purge(fake, AT, 60))], run_id="a", plan_digest="p", at_ms=pipeline.wall_clock_ms())
     ask = partial(journal.last_purges, now_ms=pipeline.wall_clock_ms() + 1_000)
     assert set(ask(every_ms=30_000)) == {AT}
@@ -258,14 +253,12 @@ def test_a_topic_that_forgets_purges_is_not_trusted(
     assert len(list(journal.entries())) == 1
 
 
-def test_doctor_names_what_may_lose_entries(cluster: SandboxCluster, connection: Connection) -> None:
+def test_doctor_names_what_may_lose_entries(cluster: SandboxCluster, connection: Connection, name: str) -> None:
     """One replica, a week of retention and the clocks of producers: each has a sentence and a remedy."""
-    name = unused_topic()
-    client.create_topics(
-        cluster.bootstrap_servers, [client.Topic(name, replication=1, configs={"retention.ms": "604800000"})]
-    )
-    wait_for_topic(cluster, name)
     session = KafkaSession(connection)
+    assert journal_topic.check_topic(session, name) == []
+    assert journal_topic.check_topic(session, unused_topic()) == ()
+    name = create_topic(cluster, replication=1, configs={"retention.ms": "604800000"})
     risks = journal_topic.check_topic(session, name)
     assert not isinstance(risks, Unknown)
     assert [risk.partition(" of ")[0] for risk in risks] == [
@@ -274,25 +267,19 @@ def test_doctor_names_what_may_lose_entries(cluster: SandboxCluster, connection:
         "message.timestamp.type",
     ]
     assert f"--entity-name {name} --add-config retention.ms=-1" in risks[1]
-    good = unused_topic()
-    assert journal_topic.check_topic(session, good) == ()
-    journal_topic.create_topic(session, good)
-    wait_for_topic(cluster, good)
-    assert journal_topic.check_topic(session, good) == []
 
 
-def test_a_release_outlives_the_machine_and_a_short_retention(cluster: SandboxCluster, connection: Connection) -> None:
+def test_a_release_outlives_the_machine_and_a_short_retention(
+    cluster: SandboxCluster, name: str, open_journal: OpenJournal
+) -> None:
     """A run on another machine reads the record, also long after it; records and purges do not mix.
 
     A topic that forgets the records of a day is refused, because the schedule could not keep one
     alive.
     """
-    name, manifests = unused_topic(), f"sha256:{'a' * 64}"
-    journal_topic.create_topic(KafkaSession(connection), name)
-    wait_for_topic(cluster, name)
-    writer = ActionJournal(JournalTopic(KafkaSession(connection), name), who="ann")
-    writer.record_release(manifests, run_id="r", at_ms=1)
-    journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
+    manifests = f"sha256:{'a' * 64}"
+    open_journal(name, who="ann").record_release(manifests, run_id="r", at_ms=1)
+    journal = open_journal(name)
     now_ms = pipeline.wall_clock_ms()
     release = journal.newest_release(now_ms=now_ms)
     assert release is not None
@@ -300,21 +287,12 @@ def test_a_release_outlives_the_machine_and_a_short_retention(cluster: SandboxCl
     # Its own time was long ago, so it was stored again; the first line may go now.
     assert [entry.at_ms for entry in journal.history()] == [1, now_ms]
     assert last_purges(journal) == {}
-    run_kafka_tool(
-        cluster,
-        "kafka-configs",
-        "--alter",
-        "--entity-type",
-        "topics",
-        "--entity-name",
-        name,
-        "--add-config",
-        "retention.ms=3600000",
-    )
+    entity = ("--alter", "--entity-type", "topics", "--entity-name", name)
+    run_kafka_tool(cluster, "kafka-configs", *entity, "--add-config", "retention.ms=3600000")
 
     def refuses() -> bool:  # a broker may learn of the change after the tool has ended
         try:
-            ActionJournal(JournalTopic(KafkaSession(connection), name)).newest_release(now_ms=now_ms)
+            open_journal(name).newest_release(now_ms=now_ms)
         except JournalUnavailable as error:
             return "its retention.ms forgets entries after 1 h" in str(error)
         return False

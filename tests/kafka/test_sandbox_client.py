@@ -83,7 +83,7 @@ def test_an_open_transaction_keeps_the_last_stable_offset_below_the_high_waterma
         stable = client.watermarks(servers, name, 0, isolation="read_committed")[1]
         return stable, client.watermarks(servers, name, 0)[1]
 
-    with kafka_client.open_transaction(cluster.bootstrap_servers, name, [0], transactional_id=name):
+    with kafka_client.open_transaction(cluster.bootstrap_servers, name):
         assert ends() == (4, 5)
     client.wait_until(lambda: ends() == (6, 6), 30, "the abort marker")
 

@@ -2,7 +2,6 @@
 secret.
 """
 
-import json
 import os
 import re
 import ssl
@@ -17,9 +16,9 @@ from reconciler.companions.sandbox.client import wait_until
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sandbox.java import find_java
 from reconciler.companions.sandbox.security import SecureAccess
-from tests.build import head
+from tests.build import policy
 from tests.command import reconciler
-from tests.kafka.secured import SECURE, SUPER_USER, USERS
+from tests.kafka.secured import SECURE, SUPER_USER, USERS, write_manifests
 from tests.kafka.test_connect import PLAINTEXT, SSL, assert_protocol_is_named
 
 pytestmark = pytest.mark.brokers
@@ -59,19 +58,7 @@ def plan(
     """
     properties = access(cluster).client(SUPER_USER) | {"sasl.password": "${env:KAFKA_PASSWORD}"}
     properties |= {name.replace("_", "."): value for name, value in client_properties.items()}
-    (folder / "manifests").mkdir(exist_ok=True)
-    (folder / "manifests" / "all.yaml").write_text(
-        f"""\
-{head("Cluster", "guarded")}
-spec:
-  clusterId: {cluster.cluster_id}
-  bootstrapServers: ["{access(cluster).bootstrap_servers}"]
-  client: {json.dumps(properties)}
----
-{head("LeaderPolicy", "preferred")}
-spec: {{topics: ["*"]}}
-"""
-    )
+    write_manifests(folder, cluster, properties, policy("LeaderPolicy", "preferred", 'topics: ["*"]'))
     environment = {"KAFKA_PASSWORD": password, "RECONCILER_SECRETS_DIR": str(cluster.dir)}
     environment |= {"RECONCILER_ALLOW_INSECURE": "1"} if insecure else {}
     result = reconciler(folder, "plan", "--timeout", "20", *arguments, **environment)

@@ -24,8 +24,10 @@ from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka import tokens
 from reconciler.kafka.connect import Connection, open_client
+from tests.build import policy
 from tests.command import reconciler
 from tests.fakes.listener import Listener
+from tests.kafka.secured import write_manifests
 
 SECRET = "planted-client-secret"
 BEARER = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
@@ -115,14 +117,8 @@ def _tokens_of_one_test() -> Iterator[None]:
 
 def plan(folder: Path, sasl_broker: SandboxCluster, properties: dict[str, str]) -> tuple[int, str]:
     """Exit code and output of a plan of all leaders. No output has the secret or a token."""
-    assert sasl_broker.secure is not None
-    (folder / "manifests").mkdir(exist_ok=True)
-    (folder / "manifests" / "all.yaml").write_text(
-        "apiVersion: reconciler/v1\nkind: Cluster\nmetadata: {name: prod}\nspec:\n"
-        f"  clusterId: {sasl_broker.cluster_id}\n  bootstrapServers: ['{sasl_broker.secure.bootstrap_servers}']\n"
-        f"  scan: {{engine: inline}}\n  client: {json.dumps(properties)}\n---\n"
-        'apiVersion: reconciler/v1\nkind: LeaderPolicy\nmetadata: {name: all}\nspec: {topics: ["*"]}\n'
-    )
+    leaders = policy("LeaderPolicy", "all", 'topics: ["*"]')
+    write_manifests(folder, sasl_broker, properties, leaders, more="scan: {engine: inline}")
     result = reconciler(
         folder,
         *("plan", "-q", "--timeout", "30"),

@@ -3,13 +3,11 @@ brokers.
 """
 
 import time
-from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
 from dataclasses import replace
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Message
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
@@ -28,52 +26,7 @@ from tests.toolbox import run_kafka_tool
 pytestmark = pytest.mark.brokers
 
 PARTITIONS, RECORDS = 2, 10
-
-
-@contextmanager
-def new_protocol_commits(servers: str, group: str, topic: str, offsets: Mapping[int, int]) -> Iterator[None]:
-    """A member of the consumer protocol that has committed these offsets and stays."""
-    no_log = {"log_level": 0}  # otherwise its log would mix with the output of a command
-    consumer = Consumer(
-        {"bootstrap.servers": servers, "group.id": group, "group.protocol": "consumer", "enable.auto.commit": False}
-        | no_log
-    )
-    with closing(consumer):
-        assigned: list[object] = []
-        consumer.subscribe([topic], on_assign=lambda *partitions: assigned.append(partitions))
-
-        def joined() -> bool:
-            consumer.poll(0.1)
-            return len(consumer.assignment()) == PARTITIONS
-
-        client.wait_until(joined, 60, f"an assignment for {group}")
-        consumer.commit(
-            offsets=[TopicPartition(topic, number, offset) for number, offset in offsets.items()], asynchronous=False
-        )
-        yield
-
-
-@contextmanager
-def commit_in_transaction(
-    servers: str, group: str, topic: str, offsets: Mapping[int, int], *, abort: bool
-) -> Iterator[None]:
-    """Commit in a transaction, as a read-process-write loop does; the transaction ends after the
-    block.
-    """
-    producer = Producer({"bootstrap.servers": servers, "transactional.id": f"{group}-tx", "log_level": 0})
-    producer.init_transactions(60)
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "log_level": 0})
-    with closing(consumer):
-        producer.begin_transaction()
-        commits = [TopicPartition(topic, number, offset) for number, offset in offsets.items()]
-        producer.send_offsets_to_transaction(commits, consumer.consumer_group_metadata(), 60)
-        try:
-            yield
-        finally:
-            if abort:
-                producer.abort_transaction(60)
-            else:
-                producer.commit_transaction(60)
+NEW_PROTOCOL = {"group.protocol": "consumer", "session.timeout.ms": None}
 
 
 def offsets_from_kafka(cluster: SandboxCluster, groups: list[str]) -> dict[tuple[str, int], int]:
@@ -109,18 +62,21 @@ def test_decoder_agrees_with_kafkas_own_tool(cluster: SandboxCluster, connection
     client.commit(servers, standalone, {(unique, 0): 3, (unique, 1): 4})
     noted = {(unique, 0): (5, "où en suis-je ?"), (unique, 1): (6, "où en suis-je ?")}
     other_client.commit(servers, {with_metadata: noted})
-    with commit_in_transaction(servers, transactional, unique, {0: 7, 1: 8}, abort=False):
+    with kafka_client.pending_commit(servers, transactional, unique, 7, 8, commits=True):
         pass
     with (
         client.member(servers, classic, [unique]),
-        new_protocol_commits(servers, consumer_protocol, unique, {0: 1, 1: 2}),
+        client.member(servers, consumer_protocol, [unique], properties=NEW_PROTOCOL),
     ):
         partitions = [(unique, number) for number in range(PARTITIONS)]
-        client.wait_until(
-            lambda: set(kafka_client.committed_offsets(servers, classic, partitions).values()) == {RECORDS},
-            60,
-            "the commits",
-        )
+        for group in (classic, consumer_protocol):
+            client.wait_until(
+                lambda group=group: (
+                    set(kafka_client.committed_offsets(servers, group, partitions).values()) == {RECORDS}
+                ),
+                60,
+                "the commits",
+            )
         expected = offsets_from_kafka(cluster, groups)
     assert {group for group, _ in expected} == set(groups)
     assert len(expected) == len(groups) * PARTITIONS
@@ -157,7 +113,7 @@ def test_an_aborted_commit_counts_as_activity(cluster: SandboxCluster, connectio
     client.create_topics(servers, [Topic(unique, partitions=PARTITIONS)])
     group = f"{unique}-aborted"
     start_ms = time.time_ns() // 1_000_000
-    with commit_in_transaction(servers, group, unique, {0: 1}, abort=True):
+    with kafka_client.pending_commit(servers, group, unique, 1):
         pass
     assert offsets_from_kafka(cluster, [group]) == {}
     assert activities(connection, servers)[group] >= start_ms - 1
@@ -178,7 +134,7 @@ def test_an_open_transaction_hides_no_group(cluster: SandboxCluster, connection:
         name for name in (f"{unique}-{number}" for number in range(1_000)) if log_partition(name, count) == log_number
     )
     start_ms = time.time_ns() // 1_000_000
-    with commit_in_transaction(servers, transactional_group, unique, {0: 1}, abort=False):
+    with kafka_client.pending_commit(servers, transactional_group, unique, 1, commits=True):
         client.commit(servers, later_group, {(unique, 0): 2})
         by_group = activities(connection, servers)
     assert by_group[later_group] >= start_ms - 1

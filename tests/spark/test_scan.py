@@ -1,11 +1,8 @@
 """The scan with a warm Spark against real brokers: facts, consumers, evidence, and unrequested facts."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
-from confluent_kafka import Consumer
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
@@ -24,28 +21,6 @@ HOUR_MS = 3_600_000
 
 def topics(*names: str) -> tuple[Selector, ...]:
     return tuple(Selector(name) for name in names)
-
-
-@contextmanager
-def new_protocol_member(servers: str, group: str, topic: str) -> Iterator[None]:
-    """A member of the consumer protocol that has joined and not committed."""
-    no_log = {"log_level": 0}  # otherwise its log would mix with the output of a command
-    consumer = Consumer(
-        {"bootstrap.servers": servers, "group.id": group, "group.protocol": "consumer", "enable.auto.commit": False}
-        | no_log
-    )
-    assigned: list[object] = []
-    consumer.subscribe([topic], on_assign=lambda *partitions: assigned.append(partitions))
-
-    def joined() -> bool:
-        consumer.poll(0.1)
-        return bool(assigned)
-
-    try:
-        client.wait_until(joined, 60, f"an assignment for {group}")
-        yield
-    finally:
-        consumer.close()
 
 
 def test_scan_offsets_and_instants(cluster: SandboxCluster, scanned: Scan, unique: str) -> None:
@@ -81,7 +56,7 @@ def test_scan_last_stable_offset_stays_below_an_open_transaction(
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique)])
     client.produce(servers, unique, {0: [Record(b"x")] * 4})
-    with kafka_client.open_transaction(servers, unique, [0], transactional_id=unique):
+    with kafka_client.open_transaction(servers, unique):
         client.produce(servers, unique, {0: [Record(b"y")] * 2})
         facts = scanned(ScanRequest(topics=(TopicRequest(topics=topics(unique), offsets=True),))).partitions
     partition = facts[TopicPartition(unique, 0)]
@@ -157,7 +132,11 @@ def test_scan_group_evidence(cluster: SandboxCluster, scanned: Scan, unique: str
     client.commit(servers, f"{unique}-alone", {(unique, 0): 7, (unique, 1): 8})
     after = time.time_ns() // 1_000_000
     needs = ScanRequest(groups=(GroupRequest(groups=topics(f"{unique}-*"), activity=True),))
-    with client.member(servers, f"{unique}-old", [unique]), new_protocol_member(servers, f"{unique}-new", unique):
+    new_protocol = {"group.protocol": "consumer", "session.timeout.ms": None, "enable.auto.commit": "false"}
+    with (
+        client.member(servers, f"{unique}-old", [unique]),
+        client.member(servers, f"{unique}-new", [unique], properties=new_protocol),
+    ):
         groups = scanned(needs).groups
     standalone, classic, consumer = (groups[f"{unique}-{name}"] for name in ("alone", "old", "new"))
     assert (standalone.listed, standalone.type, standalone.state) == (True, GroupType.CLASSIC, GroupState.EMPTY)

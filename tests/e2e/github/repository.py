@@ -3,7 +3,8 @@
 import json
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,13 @@ class Repository:
         for name, text in files.items():
             self.write(f"manifests/eu/{name}.yaml", text)
         return self.save(message)
+
+    def change(self, files: Mapping[str, str], *, branch: str = "change", start: str | None = "main") -> str:
+        """Commit files to a branch, which begins at `start` if it is new. An empty text removes its file."""
+        self.checkout(branch, start)
+        for path, text in files.items():
+            self.write(path, text) if text else self.git("rm", "-q", path)
+        return self.save("change")
 
     def checkout(self, branch: str, start: str | None = None) -> None:
         """Check out a branch, and create it if it is new."""
@@ -149,6 +157,16 @@ class Repository:
                     pull |= {"state": "closed", "merged_at": self.hub.now(), "merge_commit_sha": merged}
             self.state.write("pulls", pulls)
         return by_file(self.hub.push("refs/heads/main", before))["apply.yml"]
+
+    @contextmanager
+    def unreachable(self, cluster: str) -> Iterator[None]:
+        """Let no broker of a cluster answer the plans of the block, which wait ten seconds."""
+        name = f"reconciler-plan-{cluster}"
+        reachable = self.hub.environments[name]
+        self.hub.environments[name] = Environment({"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"})
+        self.hub.machine = {"RECONCILER_TIMEOUT": "10"}
+        yield
+        self.hub.environments[name], self.hub.machine = reachable, {}
 
     def run_schedule(self, workflow: str) -> WorkflowRun:
         return self.hub.schedule(workflow)
