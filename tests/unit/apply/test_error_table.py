@@ -83,8 +83,8 @@ NO_LEADER = f"{FAULTS}no_leader_means_retry_and_elections_wait"
 
 MEANINGS: list[tuple[tuple[Operation, ...], tuple[int, ...], ErrorMeaning, str]] = [
     (EVERY, (K.NO_ERROR,), M.DONE, APPLIED),
-    ((GROUP,), (K.GROUP_ID_NOT_FOUND,), M.ALREADY_DONE, f"{ROWS}test_group_id_not_found_is_satisfied"),
-    ((LEADER,), (K.ELECTION_NOT_NEEDED,), M.ALREADY_DONE, f"{ROWS}test_election_not_needed_is_satisfied"),
+    ((GROUP,), (K.GROUP_ID_NOT_FOUND,), M.ALREADY_DONE, f"{ROWS}test_what_another_client_has_done_is_satisfied"),
+    ((LEADER,), (K.ELECTION_NOT_NEEDED,), M.ALREADY_DONE, f"{ROWS}test_what_another_client_has_done_is_satisfied"),
     ((RECORDS,), (K._TIMED_OUT,), M.READ_BACK, f"{FAULTS}a_silent_leader_affects_only_its_partitions"),
     ((GROUP, LEADER), (K._TIMED_OUT,), M.READ_BACK, NO_SILENCE),
     (EVERY, (K._TIMED_OUT_QUEUE, K._MSG_TIMED_OUT, K._TRANSPORT, K._ALL_BROKERS_DOWN, K._RESOLVE, K._DESTROY), M.READ_BACK, NO_SILENCE),
