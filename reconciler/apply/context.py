@@ -2,9 +2,9 @@
 
 import logging
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from threading import Event, Lock
+from threading import Lock
 from typing import Any
 
 from reconciler.errors import JournalUnavailable
@@ -135,6 +135,7 @@ class ApplyContext(RunContext):
     journal: ActionJournal
     run_id: str
     plan_digest: str
+    sleep: Callable[[float], None]
     stop: Callable[[], bool] = lambda: False
     progress: Progress = lambda *_step: None
     sending: Callable[[], None] = lambda: None
@@ -148,15 +149,6 @@ class ApplyContext(RunContext):
     _sent: dict[Subject, bool] = field(default_factory=dict)
     """Attempts under way with their intent stored, and whether their request may have gone out."""
     _reasons: list[str] = field(default_factory=list)
-    _announced: Event = field(default_factory=Event)
-
-    @property
-    def has_sent(self) -> bool:
-        return self._announced.is_set()
-
-    @property
-    def effect_wait_ms(self) -> int:
-        return self.tuning.effect_wait_ms
 
     @property
     def stopping(self) -> bool:
@@ -240,7 +232,7 @@ class ApplyContext(RunContext):
     def announce(self, attempts: Iterable[Attempt]) -> None:
         """Note that the requests of these attempts go out now."""
         self._sent.update((attempt.action.subject, True) for attempt in attempts)
-        self._announced.set()
+        self.announced.set()
         self.sending()
 
     def with_intent(self, attempt: Attempt) -> Attempt:
@@ -266,6 +258,19 @@ class ApplyContext(RunContext):
         for outcome in outcomes:
             if isinstance(outcome.action, Sendable) and outcome.status in (Status.APPLIED, Status.SATISFIED):
                 outcome.action.note_effect(outcome, self)
+
+    def polls(self) -> Iterator[None]:
+        """Yield as in `RunContext`.
+
+        By the clock, because a reading may take longer than the pause, and by count: a clock may be set back.
+        """
+        until_ms = self.clock() + self.tuning.effect_wait_ms
+        yield
+        for _ in range(self.tuning.effect_wait_ms // _SLICE_MS):
+            if self.clock() >= until_ms:
+                return
+            self.sleep(_SLICE_MS / 1000)
+            yield
 
     def back_off(self, round_number: int) -> None:
         """Wait before a round, longer each time, or until a stop. 1: the second round."""

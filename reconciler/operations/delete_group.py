@@ -21,7 +21,7 @@ from reconciler.operations.base import NO_LIMITS, Limit, LimitUsage, Operation, 
 from reconciler.operations.consumers import STORE_REMOVAL
 from reconciler.operations.error_meanings import ErrorMeaning, ErrorTable, Response, ResponseAction, Right
 from reconciler.operations.observation import Observation, RecheckFailure
-from reconciler.operations.sendable import Effect, RunContext, polls
+from reconciler.operations.sendable import Effect, RunContext
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import approximate_duration, count, format_duration, format_time
 from reconciler.text.phrase import escaped_name, name, sentence, strong
@@ -330,7 +330,7 @@ class DeleteGroup(Operation):
         newest: dict[str, tuple[int, int] | Unknown] = {}
         pending = [action for action in actions if action._leaves_tombstones]
         removed = [action.group for action in pending if responses[action.group].code == "NONE"]
-        for _ in polls(context):
+        for _ in context.polls():
             newest |= _newest_records(pending, context)
             answered = [action for action in pending if responses[action.group].answer is ResponseAction.DONE]
             pending = [action for action in answered if action._not_stored(newest[action.group])]

@@ -21,7 +21,7 @@ from reconciler.operations.attempt import Attempt
 from reconciler.operations.base import DAY_MS, NO_LIMITS, Limit, LimitUsage, Operation, beyond_review
 from reconciler.operations.error_meanings import ErrorMeaning, ErrorTable, Response, ResponseAction, Right
 from reconciler.operations.observation import Observation, RecheckFailure, present
-from reconciler.operations.sendable import Effect, RunContext, polls
+from reconciler.operations.sendable import Effect, RunContext
 from reconciler.text.formatting import broker_ids, count, count_partitions
 from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
 
@@ -267,7 +267,7 @@ class ElectLeader(Operation):
         by_partition = {action.partition: action for action in actions}
         partitions: dict[TopicPartition, PartitionFacts | None] = {}
         pending = list(by_partition)
-        for _ in polls(context):
+        for _ in context.polls():
             partitions.update(context.gateway.read_partitions(pending, offsets=False))
             awaited = [at for at in pending if responses[at].answer in (ResponseAction.DONE, ResponseAction.READ_BACK)]
             there = present({at: partitions[at] for at in awaited})

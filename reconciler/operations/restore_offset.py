@@ -111,7 +111,7 @@ class RestoreOffset(Sendable):
 
     @classmethod
     def observe(cls, actions: Sequence["RestoreOffset"], context: RunContext) -> Observation:
-        return observe_restore(actions, context.gateway, context.clock, has_sent=context.has_sent)
+        return observe_restore(actions, context.gateway, context.clock, has_sent=context.announced.is_set())
 
     @classmethod
     def call_gateway(cls, actions: Sequence["RestoreOffset"], gateway: Gateway) -> Mapping[TopicPartition, ItemResult]:

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import Event
 from typing import Any, ClassVar, NamedTuple
 
 from reconciler.model.action import Action, Subject
@@ -29,25 +30,20 @@ class RunContext(ABC):
     `removed_groups`: groups that this run has removed, or found removed. `leaders`: the leader of each partition
     for which it held an election. `consumer_offsets_ends`: up to where the recheck has read each partition of
     `__consumer_offsets`. `known_groups`: those of the recheck, which read the types that no list call tells.
+    `announced`: set once a request of this run may have gone out.
     """
 
     gateway: Gateway
     clock: Callable[[], int]
-    sleep: Callable[[float], None]
+    announced: Event = field(default_factory=Event)
     removed_groups: set[str] = field(default_factory=set)
     leaders: dict[Subject, int] = field(default_factory=dict)
     known_groups: Mapping[str, GroupFacts] = field(default_factory=dict)
     consumer_offsets_ends: Mapping[int, int] = field(default_factory=dict)
 
-    @property
     @abstractmethod
-    def has_sent(self) -> bool:
-        """Whether a request of this run may have gone out."""
-
-    @property
-    @abstractmethod
-    def effect_wait_ms(self) -> int:
-        """How long to wait until the cluster shows the effect of a request."""
+    def polls(self) -> Iterator[None]:
+        """Yield for each reading of an effect: at once, then after pauses, until the time for it is up."""
 
     @abstractmethod
     def consumers(self) -> Consumers:
@@ -182,21 +178,6 @@ class Sendable(Action):
         return attempt.outcome(status, detail, read_back=self.effect(observation).read_back)
 
 
-def polls(context: RunContext) -> Iterator[None]:
-    """Yield for each reading of an effect: at once, then after pauses, until `effect_wait_ms` is up.
-
-    By the clock, because a reading may take longer than the pause, and by count: a clock may be set back.
-    """
-    until_ms = context.clock() + context.effect_wait_ms
-    yield
-    for _ in range(context.effect_wait_ms // _POLL_MS):
-        if context.clock() >= until_ms:
-            return
-        context.sleep(_POLL_MS / 1000)
-        yield
-
-
-_POLL_MS = 100
 _STATUS_OF = {
     ResponseAction.STALE: Status.STALE,
     ResponseAction.WAITING: Status.WAITING,

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from reconciler import operations
 from reconciler.codec import Codec, compare, document, is_newer, shorten
@@ -158,13 +158,11 @@ def unreachable_report(
 ) -> DriftReport:
     """Return the report of a cluster that could not be planned. What drifted before is unread now."""
     before = _subjects_before(previous, cluster_id)
-    now: dict[str, Any] = {
-        "sort": UNREAD,
-        "code": "B103",
-        "detail": reason,
-        "next_step": "see why the cluster could not be read",
-    }
-    unread = (replace(before[address], **now, removed_max=None) for address in sorted(before))
+    next_step = "see why the cluster could not be read"
+    unread = (
+        replace(before[address], sort=UNREAD, code="B103", detail=reason, next_step=next_step, removed_max=None)
+        for address in sorted(before)
+    )
     return DriftReport(
         cluster=cluster,
         cluster_id=cluster_id,

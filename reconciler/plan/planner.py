@@ -192,13 +192,13 @@ def _incomplete(policies: Sequence[Policy], decisions: Iterable[Decision], snaps
 
     One for each reason that names silent brokers, with what waits for their answer.
     """
-    needs = frozenset[str]().union(*(policy.NEEDS for policy in policies))
-    lists = {
-        "topics": ("The list of topics is incomplete", snapshot.topics_incomplete),
-        "groups": ("The list of groups is incomplete", snapshot.groups_incomplete),
-        "consumers": ("Not every group's position is known", snapshot.readers_incomplete),
-    }
-    incomplete = [(text, fact) for need, (text, fact) in lists.items() if need in needs and fact is not None]
+    request = scan_request(policies, snapshot.observed_at_ms)
+    lists = (
+        (request.topics, "The list of topics is incomplete", snapshot.topics_incomplete),
+        (request.groups or request.readers, "The list of groups is incomplete", snapshot.groups_incomplete),
+        (request.readers, "Not every group's position is known", snapshot.readers_incomplete),
+    )
+    incomplete = [(text, fact) for is_needed, text, fact in lists if is_needed and fact is not None]
     silent, unread = defaultdict[str, list[Blocked]](list), defaultdict[Address, list[Blocked]](list)
     for decision in decisions:
         if isinstance(decision, Blocked) and decision.code == SILENT:

@@ -178,8 +178,6 @@ class Policy(Envelope, ABC):
     """What it selects, as its field is called: `topics`, or `groups` of a kind whose name begins with Group."""
     PATTERNS_SKIP_UNDERSCORE: ClassVar[bool] = False
     """Whether no pattern selects a name with a leading `_`."""
-    NEEDS: ClassVar[frozenset[str]] = frozenset({"topics"})
-    """Which lists a plan of it rests on: `topics`, `groups`, `consumers`."""
     ABSENCE_IS_DESIRED: ClassVar[bool] = False
     """Whether it has done its work where it selects nothing."""
     OPERATION: ClassVar[type[Operation]]

@@ -72,7 +72,6 @@ class GroupRemoval(Policy):
 
     model_config = ConfigDict(json_schema_extra=reviewed_only_schema(where("idleFor", {"pattern": fields.ZERO_TEXT})))
 
-    NEEDS: ClassVar[frozenset[str]] = frozenset({"groups"})
     ABSENCE_IS_DESIRED: ClassVar[bool] = True
     OPERATION: ClassVar[type[Operation]] = DeleteGroup
 

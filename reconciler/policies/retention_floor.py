@@ -182,7 +182,6 @@ class RetentionFloor(Policy):
 
     model_config = ConfigDict(json_schema_extra=reviewed_only_schema({"anyOf": [_UNPINNED, _EXCEPTS_ALL]}))
 
-    NEEDS: ClassVar[frozenset[str]] = frozenset({"topics", "groups", "consumers"})
     OPERATION: ClassVar[type[Operation]] = DeleteRecords
     PATTERNS_SKIP_UNDERSCORE: ClassVar[bool] = True
 

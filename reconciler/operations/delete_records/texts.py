@@ -92,16 +92,11 @@ class DeletionTexts(Deletion):
         """Describe the deletions of one topic: the sum, and of a single partition its offsets, too."""
         first, noun = actions[0], _noun(actions)
         total = strong(count(sum(action.records_max for action in actions), noun))
-        share = f" ({_share_text(actions)})"
+        of_partitions = f", {count(len(actions), 'partition')}"
+        subject, change = (name(first.partition.topic),), tuple[str, ...]()
         if len(actions) == 1:
-            subject, loss = (escaped_name(format_subject(first.address)),), ("at most ", total, share)
-            change: Phrase = (f"log start from {first.seen.log_start} to {first.before_offset}",)
-        else:
-            subject, loss = (
-                (name(first.partition.topic),),
-                ("at most ", total, f", {count(len(actions), 'partition')}{share}"),
-            )
-            change = ()
+            of_partitions, subject = "", (escaped_name(format_subject(first.address)),)
+            change = (f"log start from {first.seen.log_start} to {first.before_offset}",)
         records, partitions = Counter[str](), Counter[str]()
         for action in actions:
             for group, skipped in action.skips:
@@ -111,12 +106,8 @@ class DeletionTexts(Deletion):
         risks = [_skip(group, count(records[group], noun), partitions[group]) for group in worst[:_SKIPPING_MAX]]
         if omitted := len(worst) - len(risks):
             risks.append((f"and {count(omitted, 'more group')} would skip {noun}s (--full lists them)",))
-        return Description(
-            subject=subject,
-            change=change,
-            loss=loss,
-            risks=tuple(risks),
-        )
+        loss = ("at most ", total, f"{of_partitions} ({_share_text(actions)})")
+        return Description(subject=subject, change=change, loss=loss, risks=tuple(risks))
 
     @classmethod
     def count_effects(cls, addresses: Collection[Address]) -> str:
@@ -143,16 +134,12 @@ class DeletionTexts(Deletion):
         seen, guard, start, target = self.seen, self.guard, self.seen.log_start, self.before_offset
         leader, replicas, in_sync = seen.leader, broker_ids(seen.replicas), broker_ids(seen.in_sync)
         offsets, share = self.records_counted, _share_text([self])
+        ends = f"last stable offset {seen.last_stable_offset}, high watermark {seen.high_watermark}"
+        bounds = f"{start} < {target} <= {seen.last_stable_offset}"
         yield "Request", (f"DeleteRecords {self.partition}: the first offset kept is {target}",)
-        yield (
-            "Facts",
-            (f"log start {start}, last stable offset {seen.last_stable_offset}, high watermark {seen.high_watermark}",),
-        )
+        yield "Facts", (f"log start {start}, {ends}",)
         yield "", ("topic id ", name(seen.topic_id), f"; leader {leader}, replicas {replicas}, in sync {in_sync}")
-        yield (
-            "Bounds",
-            (f"{start} < {target} <= {seen.last_stable_offset}: above the log start, up to the last stable offset",),
-        )
+        yield "Bounds", (f"{bounds}: above the log start, up to the last stable offset",)
         yield "Records", (f"{target} - {start} = {self.records_max:,} at most",)
         yield "", (f"{self.records_max:,} / {offsets:,} = {share}",)
         if self.empty_tail:
