@@ -490,7 +490,7 @@ class _Analysis:
         of_leaders = [(facts.leader, facts.high_watermark) for facts in snapshot.partitions.values()]
         silent = {leader: end.reason for leader, end in of_leaders if isinstance(end, Unknown) and end.silent}
         for topic, found, decisions in self._decided(collector, rule, topics, ElectLeader):
-            for broker in sorted({election.leader_wanted for election in found} & silent.keys()):
+            for broker in dict.fromkeys(of.leader_wanted for of in found if of.leader_wanted in silent):
                 collector.cannot_tell(silent[broker], display_name(topic))
             elections = [election for election in found if election.leader_wanted not in silent]
             if elections and not collector.is_ignored(topic):
