@@ -2,9 +2,10 @@
 
 import inspect
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -78,13 +79,19 @@ def parse_docs_url(word: str) -> str:
     return word
 
 
-def parse_output_file(word: str) -> OutputFile:
+def parse_format(word: str, formats: Iterable[Format] = tuple(Format)) -> Format:
+    """Parse a format. Raises BadParameter, which names those of the command, as `console.check_formats` does."""
+    if word not in set(Format):
+        raise typer.BadParameter(f"{display_name(word)}: expected one of {', '.join(formats)}")
+    return Format(word)
+
+
+def parse_output_file(word: str, formats: Iterable[Format] = tuple(Format)) -> OutputFile:
     """Parse FORMAT=PATH. Raises BadParameter."""
-    form = f"FORMAT=PATH with one of {', '.join(Format)}"
-    name, path = parse_key_value(word, form)
-    if not path or name not in set(Format):
+    output, path = parse_key_value(word, form := f"FORMAT=PATH with one of {', '.join(formats)}")
+    if not path:
         raise typer.BadParameter(f"{word}: expected {form}")
-    return OutputFile(Format(name), Path(path))
+    return OutputFile(parse_format(output, formats), Path(path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +190,10 @@ def accepts_settings(
         option.rich_help_panel, option.hidden = COMMON_PANEL, parameter.name in hidden
         if parameter.name == "output" and kind:
             option.metavar = f"<{'|'.join(kind.formats)}>"
+            option.parser = partial(parse_format, formats=kind.formats)
+            option.autocompletion = lambda: list(kind.formats)
+        if parameter.name == "output_file" and kind:
+            option.parser = partial(parse_output_file, formats=kind.formats)
         typed: Any = Annotated[parameter.annotation.__origin__, option]
         return parameter.replace(annotation=typed, kind=inspect.Parameter.KEYWORD_ONLY)
 

@@ -10,7 +10,7 @@ from reconciler.cli import common, console
 from reconciler.cli.common import BootstrapServer, Client
 from reconciler.cli.loading import Paths
 from reconciler.cli.settings import Settings, accepts_settings
-from reconciler.companions.sources.target import open_target
+from reconciler.companions.sources.target import Folder, open_target
 from reconciler.errors import UsageError
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
@@ -50,6 +50,8 @@ def scan(
 
     with console.write_errors(f"{option} {place}"):  # before the scan, which may take minutes
         target = open_target(place or "", os.environ, limit_s=settings.timeout)
+        if isinstance(target, Folder):
+            export.check_folder(target.path, history=append is not None)
     with common.open_reading_run(settings, paths, bootstrap_server, dict(client or ()), name="my-cluster") as run:
         snapshot = pipeline.scan(run, request_everything) if everything else pipeline.scan_policies(run)
         with console.write_errors(f"{option} {place}"):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import islice
 from operator import add, attrgetter, itemgetter
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 
 from reconciler import __version__
 from reconciler.companions.sources.target import Target
+from reconciler.errors import UsageError
 from reconciler.model.garbage import gc_paused
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, Unknown, known_or_none
 from reconciler.scan.columns import columns
@@ -67,6 +69,21 @@ def write(snapshot: ClusterSnapshot, target: Target) -> tuple[str, ...]:
     names = _write_tables(snapshot, target, "part-0", lambda schema: schema)
     target.write((json.dumps(describe_run(snapshot), indent=2) + "\n").encode(), RUN)
     return (*names, RUN)
+
+
+def check_folder(folder: Path, *, history: bool) -> None:
+    """Raise UsageError for a folder with anything else than one reading, or a history.
+
+    A table of both would hold the same partitions twice, and RUN may be a file of another program.
+    """
+    names = sorted(entry.name for entry in folder.glob("*") if not entry.name.startswith("."))
+    mixed = next(folder.glob("*/part-0.parquet" if history else "*/cluster_id=*"), None)
+    if mixed is not None or (names and SCHEMAS.keys().isdisjoint(names)):
+        wanted = "a history" if history else "one reading"
+        present = folder / names[0] if mixed is None else mixed
+        raise UsageError(
+            f"{folder} has {present}, which is not of {wanted}: nothing was done; name a folder of its own"
+        )
 
 
 def append(snapshot: ClusterSnapshot, target: Target) -> tuple[str, ...]:

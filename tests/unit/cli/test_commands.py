@@ -339,6 +339,9 @@ UNDECIDED = "LeaderPolicy/al/orders[0]: nothing is decided about it"
             )
         ),
         ("explain LeaderPolicy/al/orders[0] two --cluster one", 64, f"{UNDECIDED}; did you mean LeaderPolicy/all?"),
+        # Another word, too, once got the formats of all commands.
+        ("journal -o yaml two", 64, "expected one of text, json, cloudevents ("),
+        ("plan --output-file yaml=x two", 64, "expected one of text, md, html, json, github ("),
         # An empty path is not the current folder: a script may pass an unset variable.
         *(
             (f"{words} ", 64, "an empty path")

@@ -1,6 +1,7 @@
 """A null in the Parquet files has its reason in `unread`, and a reading exists once its last file does."""
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,21 @@ def test_two_readings_append(tmp_path: Path) -> None:
             origins = {(row["cluster_id"], row["observed_at_ms"]) for row in rows}
             assert origins == ({("a", 1), ("b", 2)} if rows else set()), name
     assert (tmp_path / "history/scans/cluster_id=a/date=1970-01-01/scan-1.parquet").is_file()
+
+
+def test_a_folder_holds_one_reading_or_a_history_and_nothing_else(tmp_path: Path) -> None:
+    """A reading in a history counted each partition twice, and `run.json` of another program was replaced."""
+    for folder in ("reading", "history", "notes", "new"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "notes" / "run.json").write_text("mine")
+    (tmp_path / "new" / ".DS_Store").touch()
+    export.write(snapshot(partition()), Folder(tmp_path / "reading"))
+    export.append(snapshot(partition()), Folder(tmp_path / "history"))
+    allowed = {"reading": [False], "history": [True], "notes": [], "new": [False, True], "gone": [False, True]}
+    for folder, kinds in allowed.items():
+        for history in (False, True):
+            with nullcontext() if history in kinds else pytest.raises(UsageError, match="name a folder of its own"):
+                export.check_folder(tmp_path / folder, history=history)
 
 
 def test_the_date_of_a_history_is_utc_and_a_cluster_id_is_one_folder(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from reconciler.companions.suggest.findings import Confidence, Finding, FindingK
 from reconciler.model.action import Mode
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.snapshot import (
+    Cause,
     ClusterSnapshot,
     ConsumerPosition,
     ExternalPosition,
@@ -167,6 +168,15 @@ def test_leaders_that_are_not_preferred() -> None:
     assert "1 from 2 to 1" in finding.evidence[0]
     (policy,) = (draft.policy for draft in suggestions.drafts if isinstance(draft.policy, LeaderPolicy))
     assert [selector.name for selector in policy.selectors] == ["orders"]
+
+
+def test_a_broker_that_is_silent_is_not_called_alive() -> None:
+    """Without a quorum nobody fences it: it was in the list of those alive, and its election of high confidence."""
+    down = Unknown("broker 1 is down", Cause.SILENT_BROKER)
+    led = partition("orders", leader=1, log_start=down, high_watermark=down)
+    suggestions = suggest(snapshot(partition("orders", 1, leader=2), led))
+    assert found(suggestions, FindingKind.LEADER) == {}
+    assert mentions(str(suggestions.of(FindingKind.LEADER).unknown), "broker 1 is down", "orders")
 
 
 def test_topics_to_protect_and_why() -> None:
