@@ -6,15 +6,16 @@ And the manifests and commits that the tests of rounds share.
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
 
 from reconciler.cli import converge, in_force
-from reconciler.cli.app import run
 from reconciler.errors import ClusterUnreachable
 from reconciler.manifest.files import ClusterManifests
 from reconciler.run import Run
+from tests.command import reconciler
 
 CLUSTER = """\
 apiVersion: reconciler/v1
@@ -78,8 +79,8 @@ def loop(
     *changes: Callable[[], Any],
     seconds: float = 40,
     during: Callable[[], Any] = lambda: None,
-) -> tuple[int, list[ClusterManifests]]:
-    """Run a round more than there are changes; return the exit code, and what each round acts on.
+) -> tuple[CompletedProcess[str], list[ClusterManifests]]:
+    """Run a round more than there are changes; return exit code and output, and what each round acts on.
 
     `seconds`: between two rounds, of a clock of the test. `during`: what happens during each scan.
     """
@@ -96,7 +97,7 @@ def loop(
     clock = _Clock(changes, seconds)
     for module in (converge, in_force):
         monkeypatch.setattr(module, "time", clock)
-    return run([*words, "--every", "1s", "--rounds", str(len(changes) + 1)]), rounds
+    return reconciler(Path.cwd(), *words, "--every", "1s", "--rounds", str(len(changes) + 1)), rounds
 
 
 def policies_of(manifests: ClusterManifests) -> str:

@@ -14,6 +14,8 @@ from reconciler.cli.settings import COMMON_PANEL, SPARK, Settings
 from reconciler.errors import ExitCode
 from reconciler.plan import plan_file
 from reconciler.policies.fields import instant_ms
+from tests.build import cluster_manifest, head
+from tests.command import reconciler
 from tests.golden.wording import mentions
 from tests.unit.cli.loops import CLUSTER_OF
 from tests.unit.manifest.broken import CLUSTER, floor
@@ -30,23 +32,21 @@ def test_the_summary_is_the_first_sentence_of_the_command(name: str) -> None:
     assert command.hidden == (name in HIDDEN)
 
 
-def test_the_help_of_plan_diff_says_how_to_type_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_of_plan_diff_says_how_to_type_it(tmp_path: Path) -> None:
     """Its usage line once said `plan-diff`. The help of `plan` mentions it."""
-    assert run(["plan", "diff", "--help"]) == 0
-    assert "Usage: reconciler plan diff " in capsys.readouterr().out
-    assert run(["plan", "--help"]) == 0
-    assert "plan diff OLD NEW" in capsys.readouterr().out
+    assert "Usage: reconciler plan diff " in reconciler(tmp_path, "plan", "diff", "--help").stdout
+    assert "plan diff OLD NEW" in reconciler(tmp_path, "plan", "--help").stdout
 
 
 @pytest.mark.parametrize("words", [[], ["sandbox"]], ids=["alone", "a group"])
-def test_without_a_command_the_help_lists_all_commands(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_command_the_help_lists_all_commands(words: list[str], tmp_path: Path) -> None:
     """It is a page, not an error with escapes, and no line is truncated."""
-    assert run(words) == ExitCode.USAGE
-    page = capsys.readouterr().err
-    assert page.startswith("Usage: reconciler")
-    assert "error:" not in page
-    assert "\\" not in page
-    assert "..." not in page.split("Commands:")[1]
+    shown = reconciler(tmp_path, *words)
+    assert shown.returncode == ExitCode.USAGE
+    assert shown.stderr.startswith("Usage: reconciler")
+    assert "error:" not in shown.stderr
+    assert "\\" not in shown.stderr
+    assert "..." not in shown.stderr.split("Commands:")[1]
 
 
 PYTHON = re.compile(
@@ -64,12 +64,9 @@ def typed_words() -> list[list[str]]:
 
 
 @pytest.mark.parametrize("words", typed_words(), ids=" ".join)
-def test_a_help_page_shows_no_python_and_its_own_options_first(
-    words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_help_page_shows_no_python_and_its_own_options_first(words: list[str], tmp_path: Path) -> None:
     """`--target <list[str]>` once stood between twenty options that every command has."""
-    assert run([*words, "--help"]) == 0
-    page = capsys.readouterr().out
+    page = reconciler(tmp_path, *words, "--help").stdout
     assert page.startswith(f"Usage: reconciler {' '.join(words)} ")
     assert not PYTHON.search(page), PYTHON.search(page)
     assert "{" not in page.splitlines()[0]
@@ -83,30 +80,23 @@ def test_a_help_page_shows_no_python_and_its_own_options_first(
         assert "--timeout" not in page
 
 
-def test_the_common_options_have_a_page_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_common_options_have_a_page_of_their_own(tmp_path: Path) -> None:
     """All of them, and `help COMMAND` is the help of the command."""
-    assert run(["help", "options"]) == 0
-    page = capsys.readouterr().out
     options = {option for field in fields(Settings) if (option := f"--{field.name.replace('_', '-')}")}
-    assert options <= set(re.findall(r"--[a-z-]+", page))
-    assert run(["help", "plan", "diff"]) == 0
-    assert capsys.readouterr().out.startswith("Usage: reconciler plan diff ")
-    assert run(["help"]) == 0
-    listed = capsys.readouterr().out.split("Commands:")[1]
+    assert options <= set(re.findall(r"--[a-z-]+", reconciler(tmp_path, "help", "options").stdout))
+    assert reconciler(tmp_path, "help", "plan", "diff").stdout.startswith("Usage: reconciler plan diff ")
+    listed = reconciler(tmp_path, "help").stdout.split("Commands:")[1]
     assert {line.split()[0] for line in listed.splitlines() if line.strip()} == COMMANDS.keys() - HIDDEN
-    assert run(["help", "plam"]) == ExitCode.USAGE
+    assert reconciler(tmp_path, "help", "plam").returncode == ExitCode.USAGE
 
 
 @pytest.mark.parametrize(
     ("command", "formats"),
     [("journal", "text|json|cloudevents"), ("plan", "text|md|html|json|github"), ("explain", "text|md")],
 )
-def test_the_help_shows_the_formats_that_a_command_takes(
-    command: str, formats: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_help_shows_the_formats_that_a_command_takes(command: str, formats: str, tmp_path: Path) -> None:
     """Each command once listed `sarif`, which one of them writes."""
-    assert run([command, "--help"]) == 0
-    assert f"--output <{formats}>" in capsys.readouterr().out
+    assert f"--output <{formats}>" in reconciler(tmp_path, command, "--help").stdout
 
 
 @pytest.mark.parametrize("words", ["validate", "journal", "explain", "sandbox up", "plan diff"])
@@ -156,6 +146,28 @@ def test_a_shell_completes_codes_clusters_addresses_and_sandboxes(complete: Comp
     (manifests / "broken.yaml").write_text("{")
     assert complete("plan --target o") == []
     assert complete("plan --cluster p") == ["prod-eu"]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """A folder of files that are not what a command wants, of a plan, and of two clusters."""
+    plan = GOLDEN.read_text()
+    (tmp_path / "plan.json").write_text(plan)
+    (tmp_path / "cut.json").write_text(plan[:300])
+    (tmp_path / "list.json").write_text("[1, null, true]\n")
+    (tmp_path / "wrong.json").write_text(plan.replace('"before_offset":98213', '"before_offset":null'))
+    (tmp_path / "umlaut.json").write_text(plan.replace("prod-eu", "pröd"), encoding="latin-1")
+    (tmp_path / "wrong.yaml").write_text(f"{head('Cluster', 'x').replace('{name: x}', '7')}\nspec: {{clusterId: ~}}\n")
+    (tmp_path / "hello.txt").write_text("hello\n")
+    (tmp_path / "results.json").write_text('{\n"format_version": "2.0",\n"kind": "Results",\n"run_id": "r"\n}\n')
+    (tmp_path / "drift.json").write_text(
+        '{\n  "format_version": "1.2",\n  "kind": "DriftReport",\n  "clusters": []\n}\n'
+    )
+    (tmp_path / "journal.json").write_text('{"v":1}\n')
+    (tmp_path / "two").mkdir()
+    for name in ("one", "two"):
+        (tmp_path / "two" / f"{name}.yaml").write_text(CLUSTER_OF.format(name=name))
+    return tmp_path
 
 
 WRONG = [
@@ -218,54 +230,31 @@ WRONG = [
 
 
 @pytest.mark.parametrize("typed", WRONG)
-def test_a_message_about_wrong_words_shows_no_python(
-    typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_message_about_wrong_words_shows_no_python(typed: str, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages of the libraries that parse words and files once came through as they were."""
-    plan = GOLDEN.read_text()
-    (tmp_path / "plan.json").write_text(plan)
-    (tmp_path / "cut.json").write_text(plan[:300])
-    (tmp_path / "list.json").write_text("[1, null, true]\n")
-    (tmp_path / "wrong.json").write_text(plan.replace('"before_offset":98213', '"before_offset":null'))
-    (tmp_path / "umlaut.json").write_text(plan.replace("prod-eu", "pröd"), encoding="latin-1")
-    (tmp_path / "wrong.yaml").write_text(
-        "apiVersion: reconciler/v1\nkind: Cluster\nmetadata: 7\nspec: {clusterId: ~}\n"
-    )
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.stdin.isatty", lambda: False)
-    assert run(typed.split()) != 0
-    shown = capsys.readouterr()
-    page = shown.err + shown.out
-    wrong = typed.split()[-1]
-    found = PYTHON.search(page.replace(wrong, "") if wrong == "None" else page)
-    assert not found, page
+    shown = reconciler(files, *typed.split())
+    assert shown.returncode != 0
+    page, wrong = shown.stderr + shown.stdout, typed.split()[-1]
+    assert not PYTHON.search(page.replace(wrong, "") if wrong == "None" else page), page
     assert page.strip()
 
 
 @pytest.mark.parametrize(("expires", "says"), [("2026-11-21T10:00:01Z", True), ("9000-01-01T00:00:00Z", False)])
-def test_show_says_since_when_a_plan_has_expired(
-    expires: str, says: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_show_says_since_when_a_plan_has_expired(expires: str, says: bool, tmp_path: Path) -> None:
     """Only `apply` once said so, after the plan had been reviewed."""
     plan_file.write(replace(plan_file.read(GOLDEN), expires_at_ms=instant_ms(expires)), tmp_path / "p")
-    assert run(["show", str(tmp_path / "p")]) == 0
-    shown = capsys.readouterr()
-    assert (f"this plan expired at {expires}, " in shown.err) is says
-    assert ("reconciler apply" not in shown.out) is says, "it was the next step of a plan that apply refuses"
+    shown = reconciler(tmp_path, "show", "p")
+    assert (shown.returncode, f"this plan expired at {expires}, " in shown.stderr) == (0, says)
+    assert ("reconciler apply" not in shown.stdout) is says, "it was the next step of a plan that apply refuses"
 
 
-def test_a_comparison_says_that_limits_refuse_one_of_the_plans(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_comparison_says_that_limits_refuse_one_of_the_plans(tmp_path: Path) -> None:
     """A refused plan and one with a waiver were once the same: nothing differs but the verdict."""
-    monkeypatch.setenv("COLUMNS", "200")
-    refused, allowed = (
-        str(GOLDEN.parents[1] / case / "plan.json") for case in ("43-a-limit-refuses", "44-a-waiver-allows")
-    )
-    assert run(["plan", "diff", refused, allowed]) == 0
-    headline, _blank, old, new = capsys.readouterr().out.splitlines()
-    assert "refused by 1 limit" in old
-    assert "refused" not in new
+    cases = [str(GOLDEN.parents[1] / case / "plan.json") for case in ("43-a-limit-refuses", "44-a-waiver-allows")]
+    shown = reconciler(tmp_path, "plan", "diff", *cases, COLUMNS="200")
+    headline, _blank, old, new = shown.stdout.splitlines()
+    assert (shown.returncode, "refused by 1 limit" in old, "refused" in new) == (0, True, False)
     assert headline == "No differences in the actions, but limits refuse one of the plans."
 
 
@@ -369,42 +358,21 @@ UNDECIDED = "LeaderPolicy/al/orders[0]: nothing is decided about it"
         ),
     ],
 )
-def test_a_message_names_the_subject_and_the_next_step(
-    typed: str,
-    code: int,
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_message_names_the_subject_and_the_next_step(typed: str, code: int, message: str, files: Path) -> None:
     """`-o html` of invalid manifests was once a bug, and an interval of 0 s meant the default."""
-    (tmp_path / "wrong.yaml").write_text("apiVersion: reconciler/v1\nkind: Cluster\nmetadata: 7\n")
-    (tmp_path / "hello.txt").write_text("hello\n")
-    (tmp_path / "results.json").write_text('{\n"format_version": "2.0",\n"kind": "Results",\n"run_id": "r"\n}\n')
-    (tmp_path / "drift.json").write_text(
-        '{\n  "format_version": "1.2",\n  "kind": "DriftReport",\n  "clusters": []\n}\n'
-    )
-    (tmp_path / "journal.json").write_text('{"v":1}\n')
-    (tmp_path / "two").mkdir()
-    for name in ("one", "two"):
-        (tmp_path / "two" / f"{name}.yaml").write_text(CLUSTER_OF.format(name=name))
-    (tmp_path / "plan.json").write_text(GOLDEN.read_text())
-    monkeypatch.chdir(tmp_path)
-    assert run(typed.split(" ")) == code
-    shown, parts = capsys.readouterr().err, message.split(" … ")
-    assert mentions(shown, *parts) if len(parts) > 1 else message in shown
-    assert not (tmp_path / "shown.md").exists()
+    shown, parts = reconciler(files, *typed.split(" ")), message.split(" … ")
+    assert shown.returncode == code
+    assert mentions(shown.stderr, *parts) if len(parts) > 1 else message in shown.stderr
+    assert not (files / "shown.md").exists()
 
 
-def test_one_manifest_is_no_plural(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "cluster.yaml").write_text(
-        "{apiVersion: reconciler/v1, kind: Cluster, metadata: {name: one},"
-        ' spec: {clusterId: id-of-one-000000000000, bootstrapServers: ["127.0.0.1:1"]}}\n'
-    )
-    assert run(["validate", str(tmp_path)]) == 0
-    assert capsys.readouterr().out.endswith("\nvalid: 0 policies for one in 1 file\n")
-    assert run(["validate", str(tmp_path), "--cluster", "once"]) == ExitCode.USAGE, "it is not one of them"
-    assert mentions(capsys.readouterr().err, "once", "did you mean `one`?")
+def test_one_manifest_is_no_plural(tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").write_text(cluster_manifest("127.0.0.1:1", name="one"))
+    valid, unknown = (reconciler(tmp_path, "validate", ".", "--cluster", name) for name in ("one", "once"))
+    assert valid.returncode == 0
+    assert valid.stdout.endswith("\nvalid: 0 policies for one in 1 file\n")
+    assert unknown.returncode == ExitCode.USAGE, "it is not one of them"
+    assert mentions(unknown.stderr, "once", "did you mean `one`?")
 
 
 @pytest.mark.parametrize(

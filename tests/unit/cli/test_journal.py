@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.cli.app import run
 from reconciler.clock import wall_clock_ms
 from reconciler.errors import ExitCode
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import GroupObservation, GroupState, GroupType
+from tests.command import reconciler
 from tests.strategies.examples import purge
 from tests.unit.cli.loops import CLUSTER
 from tests.unit.manifest.broken import floor, manifest
@@ -35,10 +35,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def shown(folder: Path, words: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    code = run(["journal", str(folder), "-q", *words.split()])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
+def shown(folder: Path, words: str = "") -> tuple[int, str, str]:
+    done = reconciler(folder, "journal", ".", *words.split())
+    return done.returncode, done.stdout, done.stderr
 
 
 @pytest.mark.parametrize(
@@ -56,9 +55,9 @@ def shown(folder: Path, words: str, capsys: pytest.CaptureFixture[str]) -> tuple
         ("--address orders[0] --since 2h", []),
     ],
 )
-def test_runs_are_selected(words: str, runs: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_are_selected(words: str, runs: list[str], folder: Path) -> None:
     """A run that stored something since is shown whole: its intent is half an hour older than its outcome."""
-    code, out, err = shown(folder, words, capsys)
+    code, out, err = shown(folder, f"-q {words}")
     assert (code, err) == (ExitCode.DONE, "")
     assert [word for word in out.split() if word.startswith("aa")] == [f"{name}:" for name in runs]
 
@@ -74,35 +73,31 @@ def test_runs_are_selected(words: str, runs: list[str], folder: Path, capsys: py
         ("--address nothing-like-it", "no entry about it; `reconciler journal --full` prints the addresses"),
     ],
 )
-def test_what_the_journal_does_not_know_is_an_error(
-    words: str, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_the_journal_does_not_know_is_an_error(words: str, message: str, folder: Path) -> None:
     """A misspelt name once had no entry, as if nothing had happened; a pattern such as `*` selects it, too."""
-    code, out, err = shown(folder, words, capsys)
+    code, out, err = shown(folder, f"-q {words}")
     assert (code, out) == (ExitCode.USAGE, "")
     assert message in err
 
 
 @pytest.mark.parametrize("words", ["--address quiet", "--address RetentionFloor/quiet", "--address orders[7]"])
-def test_what_is_known_and_has_no_entry_is_an_empty_answer(
-    words: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_known_and_has_no_entry_is_an_empty_answer(words: str, folder: Path) -> None:
     """A topic that a policy names and that lost nothing yet, and another partition of a topic that did."""
-    assert shown(folder, words, capsys) == (ExitCode.DONE, "", "")
+    assert shown(folder, f"-q {words}") == (ExitCode.DONE, "", "")
 
 
-def test_a_journal_of_observations_only_is_not_empty(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_journal_of_observations_only_is_not_empty(folder: Path) -> None:
     """After `observe` it once had no entry, as if nothing had been recorded."""
     path = folder / ".reconciler" / "prod.jsonl"
     path.unlink()
-    assert run(["journal", str(folder)]) == ExitCode.DONE
-    assert capsys.readouterr().err.endswith("has no entry of a run\n")
+    code, _out, err = shown(folder)
+    assert (code, err.endswith("has no entry of a run\n")) == (ExitCode.DONE, True)
     journal = ActionJournal(JournalFile(path))
     for at_ms, run_id in ((1_000, "a"), (2_000, "b")):
         seen = [
             GroupObservation(at_ms=at_ms, group=name, type=GroupType.HIDDEN, state=GroupState.EMPTY) for name in "xy"
         ]
         journal.record_observations(seen, cluster_id="c", run_id=run_id)
-    assert run(["journal", str(folder)]) == ExitCode.DONE
-    err = capsys.readouterr().err
+    code, _out, err = shown(folder)
+    assert code == ExitCode.DONE
     assert "has no entry of a run; it has 2 scans of observe, the last one of 1970-01-01T00:00:02Z" in err

@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from importlib import metadata
 from pathlib import Path
@@ -14,8 +14,7 @@ import pytest
 
 from reconciler import pipeline
 from reconciler.apply import results
-from reconciler.cli import console, converge
-from reconciler.cli.app import run
+from reconciler.cli import console
 from reconciler.cli.apply import show_applied
 from reconciler.cli.settings import OutputFile, Settings
 from reconciler.errors import ClusterUnreachable, ExitCode, OutputUnwritten, Refused, UsageError, WrongCluster
@@ -27,11 +26,18 @@ from reconciler.report.document import JOURNAL, RESULTS, Document, Format
 from reconciler.report.metrics import Metrics
 from reconciler.report.results import results_document
 from tests import rendering
-from tests.command import environment
+from tests.command import environment, reconciler
 from tests.golden.wording import mentions
 from tests.strategies.examples import blocked, plan, purge, removal
 from tests.unit.apply.test_results import HEADER
 from tests.unit.cli.loops import CLUSTER_OF
+
+
+def failing(failure: Exception) -> Callable[..., object]:
+    def fail(*_arguments: object, **_options: object) -> object:
+        raise failure
+
+    return fail
 
 
 @pytest.fixture
@@ -42,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_results_file_is_shown_as_apply_showed_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_results_file_is_shown_as_apply_showed_it(tmp_path: Path) -> None:
     """Text, JSON with the same rows, and an error for a file that was cut."""
     outcomes = [
         Outcome(action=purge(), status=Status.APPLIED, detail=DeleteRecords.APPLIED, sends=1, removed_max=97_213),
@@ -50,28 +56,26 @@ def test_a_results_file_is_shown_as_apply_showed_it(tmp_path: Path, capsys: pyte
     ]
     path = tmp_path / "results.json"
     results.write(path, outcomes, HEADER)
-    assert run(["show", str(path)]) == 0
     text = [line.plain for line in rendering.results_text(plan(), outcomes, duration_ms=1_500)]
-    assert capsys.readouterr().out.splitlines() == text
+    assert reconciler(tmp_path, "show", "results.json").stdout.splitlines() == text
     assert 'Stale: "old-etl" — group "old-etl" is STABLE now' in text
-    assert run(["show", str(path), "-o", "json"]) == 0
-    assert json.loads(capsys.readouterr().out) == json.loads(path.read_text())
+    assert json.loads(reconciler(tmp_path, "show", "results.json", "-o", "json").stdout) == json.loads(path.read_text())
     path.write_text(path.read_text()[:-40])
-    assert run(["show", str(path)]) == ExitCode.PLAN_UNUSABLE
-    assert f"the results {path} are not usable" in capsys.readouterr().err
+    cut = reconciler(tmp_path, "show", str(path))
+    assert cut.returncode == ExitCode.PLAN_UNUSABLE
+    assert f"the results {path} are not usable" in cut.stderr
 
 
-def test_a_scan_that_fails_leaves_no_folder(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_scan_that_fails_leaves_no_folder(folder: Path) -> None:
     """The check of the files once created their folders, and a failed scan left them empty."""
-    out, page = tmp_path / "new" / "plan.json", tmp_path / "pages" / "html" / "plan.html"
-    words = ["plan", str(folder), "--cluster", "one", "--timeout", "1"]
-    assert run([*words, "--out", str(out), "--output-file", f"html={page}"]) == ExitCode.ERROR
-    assert not out.parent.exists()
-    assert not page.parent.parent.exists()
-    below_a_file = next(path for path in folder.iterdir() if path.is_file()) / "below" / "plan.json"
-    capsys.readouterr()
-    assert run([*words, "--out", str(below_a_file)]) == ExitCode.USAGE
-    assert f"{below_a_file} cannot be written: {below_a_file.parents[1]} is not a folder" in capsys.readouterr().err
+    words = ["plan", ".", "--cluster", "one", "--timeout", "1", "--out"]
+    failed = reconciler(folder, *words, "new/plan.json", "--output-file", "html=pages/html/plan.html")
+    assert failed.returncode == ExitCode.ERROR
+    assert not (folder / "new").exists()
+    assert not (folder / "pages").exists()
+    refused = reconciler(folder, *words, "one.yaml/below/plan.json")
+    assert refused.returncode == ExitCode.USAGE
+    assert "one.yaml/below/plan.json cannot be written: one.yaml is not a folder" in refused.stderr
 
 
 def test_a_folder_in_place_of_a_file_is_named_so(tmp_path: Path) -> None:
@@ -90,34 +94,31 @@ def test_an_output_below_a_folder_that_is_gone_is_no_bug(tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize("option", ["--out", "--output-file", "--metrics"])
-def test_an_output_never_replaces_a_manifest(option: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_output_never_replaces_a_manifest(option: str, folder: Path) -> None:
     """`plan --out policy.yaml` replaced the policy, and every other file that is not a plan."""
-    manifest, notes = folder / "one.yaml", folder / "notes.json"
-    notes.write_text("mine")
+    (folder / "notes.json").write_text("mine")
     verb = "drift" if option == "--metrics" else "plan"
-    for path in (manifest, notes) if option == "--out" else (manifest,):
-        before = path.read_bytes()
-        value = f"md={path}" if option == "--output-file" else str(path)
-        assert run([verb, str(folder), "--cluster", "one", option, value]) == ExitCode.USAGE
-        assert path.name in capsys.readouterr().err
-        assert path.read_bytes() == before
-    manifest.write_text("kind: broken\n")
-    assert run(["validate", str(folder), "--output-file", f"json={manifest}"]) == ExitCode.ERROR
-    assert manifest.read_text() == "kind: broken\n", "the errors of a manifest replaced it"
+    for name in ("one.yaml", "notes.json") if option == "--out" else ("one.yaml",):
+        before = (folder / name).read_bytes()
+        value = f"md={name}" if option == "--output-file" else name
+        refused = reconciler(folder, verb, ".", "--cluster", "one", option, value)
+        assert (refused.returncode, name in refused.stderr) == (ExitCode.USAGE, True)
+        assert (folder / name).read_bytes() == before
+    (folder / "one.yaml").write_text("kind: broken\n")
+    assert reconciler(folder, "validate", ".", "--output-file", "json=one.yaml").returncode == ExitCode.ERROR
+    assert (folder / "one.yaml").read_text() == "kind: broken\n", "the errors of a manifest replaced it"
 
 
 @pytest.mark.parametrize("words", ["plan --out", "plan --output-file", "drift --metrics", "converge --metrics"])
-def test_an_output_of_another_command_never_replaces_results(
-    words: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_output_of_another_command_never_replaces_results(words: str, folder: Path) -> None:
     """The offsets of a removed group were gone with them. The error has a reason."""
     path = folder / "results.json"
     results.write(path, [Outcome(action=removal(), status=Status.APPLIED, detail="gone")], HEADER)
     before, (verb, option) = path.read_bytes(), words.split()
-    value = f"json={path}" if option == "--output-file" else str(path)
-    assert run([verb, str(folder), "--cluster", "one", option, value]) == ExitCode.USAGE
+    value = "json=results.json" if option == "--output-file" else "results.json"
+    refused = reconciler(folder, verb, ".", "--cluster", "one", option, value)
+    assert (refused.returncode, ": ;" in refused.stderr) == (ExitCode.USAGE, False)
     assert path.read_bytes() == before
-    assert ": ;" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", ["plan --output-file", "drift --metrics", "validate --output-file"])
@@ -128,7 +129,7 @@ def test_no_output_replaces_the_journal(words: str, folder: Path) -> None:
     path.write_text('{"v":3,"at_ms":1,\n')
     verb, option = words.split()
     value = f"json={path}" if option == "--output-file" else str(path)
-    assert run([verb, str(folder), "--cluster", "one", option, value]) != ExitCode.DONE
+    assert reconciler(folder, verb, ".", "--cluster", "one", option, value).returncode != ExitCode.DONE
     assert path.read_text() == '{"v":3,"at_ms":1,\n'
     export = [OutputFile(Format.JSON, folder / "journal.jsonl")]
     for text in ('{"v":2,', '{"v":2,"at_ms":1,'):
@@ -151,15 +152,16 @@ def test_documents_move_results_with_removed_groups_aside(tmp_path: Path, capsys
     assert f"now in {tmp_path / f'out-{HEADER.run_id}.json'}" in capsys.readouterr().err
 
 
-def test_drift_leaves_the_counters_of_runs_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_drift_leaves_the_counters_of_runs_alone(folder: Path) -> None:
     """They began again at 0, and `increase` over them hid what had been removed."""
     metrics = Metrics()
     with metrics.measure("converge", "one"):
         pass
     metrics.write(path := folder / "m.prom")
     before = path.read_bytes()
-    assert run(["drift", str(folder), "--cluster", "one", "--metrics", str(path)]) == ExitCode.USAGE
-    assert "counters of apply, converge or watch" in capsys.readouterr().err
+    refused = reconciler(folder, "drift", ".", "--cluster", "one", "--metrics", "m.prom")
+    assert refused.returncode == ExitCode.USAGE
+    assert "counters of apply, converge or watch" in refused.stderr
     assert path.read_bytes() == before
 
 
@@ -249,8 +251,8 @@ def test_a_closed_stdout_does_not_stop_the_other_clusters(folder: Path, monkeypa
         raise BrokenPipeError
 
     monkeypatch.setattr(pipeline, "converge", converge_once)
-    monkeypatch.setattr(converge.console, "discard_stdout", lambda: None)
-    assert run(["converge", str(folder)]) == 1
+    monkeypatch.setattr(console, "discard_stdout", lambda: None)
+    assert reconciler(folder, "converge", ".").returncode == 1
     assert len(parts) == 2
 
 
@@ -258,44 +260,35 @@ def test_a_closed_stdout_does_not_stop_the_other_clusters(folder: Path, monkeypa
     ("failure", "code"), [(WrongCluster("brokers of another cluster"), 4), (ClusterUnreachable("away"), 1)]
 )
 def test_drift_distinguishes_a_wrong_from_an_unavailable_cluster(
-    failure: Exception, code: int, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    failure: Exception, code: int, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """ADR 4: the wrong one needs a person, the other may recover; the report has both."""
-
-    def plan(*_arguments: object, **_options: object) -> object:
-        raise failure
-
-    monkeypatch.setattr(pipeline, "plan", plan)
-    assert run(["drift", str(folder)]) == code
-    captured = capsys.readouterr()
-    assert captured.err.count(str(failure)) == 2
-    assert captured.out.count("too little could be ") == 2
+    monkeypatch.setattr(pipeline, "plan", failing(failure))
+    done = reconciler(folder, "drift", ".")
+    assert (done.returncode, done.stderr.count(str(failure)), done.stdout.count("too little could be ")) == (code, 2, 2)
 
 
-@pytest.mark.parametrize("option", ["--output-file", "--metrics"])
+@pytest.mark.parametrize(("option", "kept"), [("--output-file", "metrics.txt"), ("--metrics", "drift.json")])
 def test_drift_says_what_it_found_where_one_output_cannot_be_written(
-    option: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    option: str, kept: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A full disk below the report took the metrics away, what a person would have read, and then exit code 2."""
-    words = {"--metrics": folder / "metrics.txt", "--output-file": f"json={folder / 'drift.json'}"}
+    (lost,) = {"metrics.txt", "drift.json"} - {kept}
 
     def planned(run: object) -> object:
-        (folder / str(words[option]).removeprefix("json=")).mkdir()  # after the check before the scan
+        (folder / lost).mkdir()  # after the check before the scan
         return plan(purge())
 
     monkeypatch.setattr(pipeline, "plan", planned)
-    pages = [folder / "first.md", folder / "last.md"]
-    first, last = (("--output-file", f"md={page}") for page in pages)
-    arguments = [str(word) for pair in words.items() for word in pair]
-    assert run(["drift", str(folder), "--cluster", "one", *first, *arguments, *last]) == ExitCode.ACTIONS
-    captured = capsys.readouterr()
-    assert mentions(captured.err, option, "could not be written")
-    assert "Drift on" in captured.out
-    assert all("Drift on" in page.read_text() for page in pages)
-    assert [path.is_file() for path in (folder / "metrics.txt", folder / "drift.json")] == [
-        option != "--metrics",
-        option != "--output-file",
-    ]
+    files = ["md=first.md", "json=drift.json", "md=last.md"]
+    outputs = [word for file in files for word in ("--output-file", file)]
+    done = reconciler(folder, "drift", ".", "--cluster", "one", "--metrics", "metrics.txt", *outputs)
+    assert done.returncode == ExitCode.ACTIONS
+    assert mentions(done.stderr, option, "could not be written")
+    assert "Drift on" in done.stdout
+    assert all("Drift on" in (folder / page).read_text() for page in ("first.md", "last.md"))
+    assert (folder / kept).is_file()
+    assert (folder / lost).is_dir()
 
 
 @pytest.mark.parametrize("stdout", ["full", "without a reader", "read"])
@@ -318,68 +311,55 @@ def test_each_file_that_cannot_be_written_is_named(stdout: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ["plan.json", "plan.txt", "plan"])
-def test_a_saved_plan_has_any_name(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_saved_plan_has_any_name(name: str, tmp_path: Path) -> None:
     """`apply plan.txt` took it for manifests, and said to run `apply plan.txt`."""
-    path = tmp_path / name
-    plan_file.write(plan(), path)
-    for words in ([str(path)], [str(path), str(tmp_path)]):
-        assert run(["apply", *words]) == ExitCode.PLAN_UNUSABLE
-        assert "the plan expired" in capsys.readouterr().err
-    assert run(["apply", str(tmp_path), str(path)]) == ExitCode.USAGE
-    assert mentions(capsys.readouterr().err, "a saved plan, which comes before manifests", f"{path} {tmp_path}")
+    plan_file.write(plan(), tmp_path / name)
+    for words in ([name], [name, "."]):
+        refused = reconciler(tmp_path, "apply", *words)
+        assert (refused.returncode, "the plan expired" in refused.stderr) == (ExitCode.PLAN_UNUSABLE, True)
+    wrong = reconciler(tmp_path, "apply", ".", name)
+    assert wrong.returncode == ExitCode.USAGE
+    assert mentions(wrong.stderr, "a saved plan, which comes before manifests", f"{name} .")
 
 
-def test_a_previous_report_of_another_cluster_is_named(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_previous_report_of_another_cluster_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a wrong file, each schedule called old drift new, without a word."""
-    previous = folder / "drift.json"
     monkeypatch.setattr(pipeline, "plan", lambda run: plan(purge(), cluster_id=run.manifests.cluster.spec.cluster_id))
-    words = ["drift", str(folder), "-q", "--previous", str(previous), "--cluster"]
-    assert run([*words, "one", "--output-file", f"json={previous}"]) == ExitCode.ACTIONS
-    assert "warning" not in capsys.readouterr().err, "the first run of a schedule"
-    assert run([*words, "one"]) == ExitCode.ACTIONS
-    assert "warning" not in capsys.readouterr().err
-    assert run([*words, "two"]) == ExitCode.ACTIONS
-    assert mentions(capsys.readouterr().err, "warning", str(previous), "two", "id-of-two-0000000000")
+    words = ["drift", ".", "-q", "--previous", "drift.json", "--cluster"]
+    first = reconciler(folder, *words, "one", "--output-file", "json=drift.json")
+    same, other = (reconciler(folder, *words, name) for name in ("one", "two"))
+    assert [run.returncode for run in (first, same, other)] == [ExitCode.ACTIONS] * 3
+    assert "warning" not in first.stderr, "the first run of a schedule"
+    assert "warning" not in same.stderr
+    assert mentions(other.stderr, "warning", "drift.json", "two", "id-of-two-0000000000")
 
 
 def test_a_cluster_without_a_report_is_not_in_sync(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pipe that broke in a plan was taken for a reader of stdout that has gone, and the exit code was 0."""
-
-    def plan(*_arguments: object, **_options: object) -> object:
-        raise BrokenPipeError
-
-    monkeypatch.setattr(pipeline, "plan", plan)
+    monkeypatch.setattr(pipeline, "plan", failing(BrokenPipeError()))
     monkeypatch.setattr(console, "discard_stdout", lambda: None)
-    assert run(["drift", str(folder)]) == ExitCode.ERROR
+    assert reconciler(folder, "drift", ".").returncode == ExitCode.ERROR
 
 
-def test_doctor_checks_the_other_clusters_of_one_that_is_away(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_doctor_checks_the_other_clusters_of_one_that_is_away(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It once ended at the first cluster that did not answer. It also works without the extra `spark`."""
-
-    def version(name: str) -> str:
-        raise metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(metadata, "version", version)
-    assert run(["doctor", str(folder), "--timeout", "1", "-q"]) == 1
-    captured = capsys.readouterr()
-    assert "no PySpark (--engine inline needs none)" in captured.out
-    errors = captured.err.splitlines()
-    assert [error.partition(" no broker")[0] for error in errors] == ["error: one:", "error: two:"]
-    assert run(["doctor", str(folder), "--timeout", "1", "-q", "-o", "json"]) == 1
-    document = json.loads(capsys.readouterr().out)
-    assert (document["clusters"], list(document["errors"])) == ([], ["one", "two"])
+    monkeypatch.setattr(metadata, "version", failing(metadata.PackageNotFoundError("pyspark")))
+    text, document = (
+        reconciler(folder, "doctor", ".", "--timeout", "1", "-q", "-o", output) for output in ("text", "json")
+    )
+    assert (text.returncode, document.returncode) == (1, 1)
+    assert "no PySpark (--engine inline needs none)" in text.stdout
+    assert [error.partition(" no broker")[0] for error in text.stderr.splitlines()] == ["error: one:", "error: two:"]
+    values = json.loads(document.stdout)
+    assert (values["clusters"], list(values["errors"])) == ([], ["one", "two"])
 
 
-def test_a_code_is_explained_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_code_is_explained_as_text(tmp_path: Path) -> None:
     """In upper and lower case, to files as well, and only in the formats of an explanation."""
-    assert run(["explain", "b204", "--output-file", f"text={tmp_path / 'b204.txt'}"]) == 0
-    assert (tmp_path / "b204.txt").read_text() == capsys.readouterr().out
-    assert run(["explain", "B204", "-o", "json"]) == ExitCode.USAGE
-    assert run(["explain", "B204", "--output-file", f"json={tmp_path / 'b204.txt'}"]) == ExitCode.USAGE
+    shown = reconciler(tmp_path, "explain", "b204", "--output-file", "text=b204.txt")
+    assert (shown.returncode, (tmp_path / "b204.txt").read_text()) == (0, shown.stdout)
+    for words in (("-o", "json"), ("--output-file", "json=b204.txt")):
+        assert reconciler(tmp_path, "explain", "B204", *words).returncode == ExitCode.USAGE
     assert (tmp_path / "b204.txt").read_text(), "the file is not truncated for an unsupported format"
 
 
@@ -392,31 +372,26 @@ def test_a_code_is_explained_as_text(tmp_path: Path, capsys: pytest.CaptureFixtu
         ("3", "exit-3: refused", "docs/codes/exit-3.md"),
     ],
 )
-def test_every_sort_of_code_is_explained_with_its_page(
-    word: str, title: str, page: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_sort_of_code_is_explained_with_its_page(word: str, title: str, page: str, tmp_path: Path) -> None:
     """With RECONCILER_DOCS_URL the page is an address of that site."""
-    monkeypatch.delenv("RECONCILER_DOCS_URL", raising=False)
-    assert run(["explain", word]) == 0
-    first, *_, last = capsys.readouterr().out.splitlines()
+    first, *_, last = reconciler(tmp_path, "explain", word).stdout.splitlines()
     assert (first, last) == (title, f"Page: {page}")
-    monkeypatch.setenv("RECONCILER_DOCS_URL", "https://docs.example.org/kafka/")
-    assert run(["explain", word]) == 0
-    url = f"https://docs.example.org/kafka/{page.removesuffix('.md')}/"
-    assert capsys.readouterr().out.splitlines()[-1] == f"Page: {url}"
+    site = "https://docs.example.org/kafka/"
+    last = reconciler(tmp_path, "explain", word, RECONCILER_DOCS_URL=site).stdout.splitlines()[-1]
+    assert last == f"Page: {site}{page.removesuffix('.md')}/"
 
 
-def test_a_comment_links_codes_to_the_docs_that_are_served(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_comment_links_codes_to_the_docs_that_are_served(tmp_path: Path) -> None:
     """By option or variable; what is not an address of a site is refused, since comments link to it."""
-    saved = tmp_path / "plan.json"
-    plan_file.write(plan(blocked("RetentionFloor/a/orders[0]", code="B204")), saved)
-    assert run(["show", str(saved), "-o", "md", "--docs-url", "https://docs.example.org/kafka"]) == 0
-    assert "[`B204`](https://docs.example.org/kafka/docs/codes/B204/)" in capsys.readouterr().out
-    assert run(["show", str(saved), "-o", "md"]) == 0
-    assert "(`B204`)" in capsys.readouterr().out
+    plan_file.write(plan(blocked("RetentionFloor/a/orders[0]", code="B204")), tmp_path / "plan.json")
+    words = ["show", "plan.json", "-o", "md"]
+    linked = reconciler(tmp_path, *words, "--docs-url", "https://docs.example.org/kafka").stdout
+    assert "[`B204`](https://docs.example.org/kafka/docs/codes/B204/)" in linked
+    assert "(`B204`)" in reconciler(tmp_path, *words).stdout
     for url in ("docs.example.org", "javascript:alert(1)", "https://docs.example.org/) [click", "https://me:x@docs"):
-        assert run(["show", str(saved), "--docs-url", url]) == ExitCode.USAGE
-        assert "expected an address such as https://docs.example.org/reconciler/" in capsys.readouterr().err
+        refused = reconciler(tmp_path, *words, "--docs-url", url)
+        assert refused.returncode == ExitCode.USAGE
+        assert "expected an address such as https://docs.example.org/reconciler/" in refused.stderr
 
 
 @pytest.mark.parametrize("closed", [0, 1, 2])

@@ -6,36 +6,23 @@ from typing import Any
 
 import pytest
 
-from reconciler.cli.app import run
 from reconciler.clock import wall_clock_ms
 from reconciler.errors import ClusterUnreachable, ExitCode
 from reconciler.journal.release import manifests_hash
 from reconciler.manifest import files
 from reconciler.manifest import git as manifest_git
+from reconciler.manifest.files import ClusterManifests
 from reconciler.run import Run
 from reconciler.scan.engine_choice import Engine
+from tests.build import head
+from tests.command import reconciler
 from tests.golden.wording import mentions
 from tests.unit.cli.loops import CLUSTER, commit, git, loop, nothing, policies_of, protected
 
-FLOOR = """\
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {name: %s, cluster: prod}
-mode: continuous
-spec: {topics: [%s], keep: {last: 10}}
-"""
-READER = """\
-apiVersion: reconciler/v1
-kind: ExternalReader
-metadata: {name: lake, cluster: prod}
-spec: {topics: [clicks], position: {sparkCheckpoint: %s}}
-"""
-GUARD = """\
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {name: guard, cluster: prod}
-spec: {topics: [audit], keep: {unreadBy: [billing]}}
-"""
+OF_PROD = ", cluster: prod"
+FLOOR = f"{head('RetentionFloor', f'%s{OF_PROD}')}\nmode: continuous\nspec: {{topics: [%s], keep: {{last: 10}}}}\n"
+READER = f"{head('ExternalReader', f'lake{OF_PROD}')}\nspec: {{topics: [clicks], position: {{sparkCheckpoint: %s}}}}\n"
+GUARD = f"{head('RetentionFloor', f'guard{OF_PROD}')}\nspec: {{topics: [audit], keep: {{unreadBy: [billing]}}}}\n"
 
 
 @pytest.fixture
@@ -58,8 +45,12 @@ def checkout(folder: Path) -> Path:
 
 def follow(folder: Path, monkeypatch: pytest.MonkeyPatch, *changes: Callable[[], Any], seconds: float = 9) -> list[str]:
     """Return what each round carries out, what only claims, and what is protected."""
-    _code, rounds = loop(["converge", str(folder)], monkeypatch, *changes, seconds=seconds)
-    return [f"{policies_of(manifests)} without {protected(manifests)}" for manifests in rounds]
+    _done, rounds = loop(["converge", str(folder)], monkeypatch, *changes, seconds=seconds)
+    return list(map(in_force, rounds))
+
+
+def in_force(manifests: ClusterManifests) -> str:
+    return f"{policies_of(manifests)} without {protected(manifests)}"
 
 
 def test_a_policy_that_arrives_before_its_protection_never_acts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +78,7 @@ def test_readers_of_both_sets_count_while_a_change_is_pending(folder: Path, monk
     rounds: list[dict[str, str]] = []
     words = ["converge", str(folder)]
     changes = (lambda: reader.write_text(READER % "/b"), lambda: None, reader.unlink, lambda: None)
-    _code, seen = loop(words, monkeypatch, *changes, seconds=40)
+    _done, seen = loop(words, monkeypatch, *changes, seconds=40)
     rounds = [{request.name: request.at for request in manifests.reader_requests} for manifests in seen]
     name = "ExternalReader/lake"
     assert rounds == [{name: "/a"}, {name: "/a", f"{name} (changed)": "/b"}, {name: "/b"}, {name: "/b"}, {}]
@@ -139,12 +130,7 @@ def test_one_commit_is_in_force_at_once(checkout: Path, folder: Path, monkeypatc
     ids=["checkout", "worktree", "cherry-pick", "bisect"],
 )
 def test_nothing_is_followed_while_git_holds_its_lock(
-    worktree: bool,
-    held: str,
-    checkout: Path,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    worktree: bool, held: str, checkout: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`git checkout` writes one file after the other under this lock, however long it takes.
 
@@ -166,10 +152,14 @@ def test_nothing_is_followed_while_git_holds_its_lock(
         lock.unlink()
         commit(checkout)
 
-    rounds = follow(folder, monkeypatch, begin, *[nothing] * 5, end)
+    done, rounds = loop(["converge", str(folder)], monkeypatch, begin, *[nothing] * 5, end, seconds=9)
     pending = "clicks | audit (changed) without billing"
-    assert rounds == ["clicks |  without billing", *[pending] * 6, "audit+clicks |  without billing"]
-    assert mentions(capsys.readouterr().err, "prod: the changed manifests are not in force yet", str(lock))
+    assert list(map(in_force, rounds)) == [
+        "clicks |  without billing",
+        *[pending] * 6,
+        "audit+clicks |  without billing",
+    ]
+    assert mentions(done.stderr, "prod: the changed manifests are not in force yet", str(lock))
 
 
 def test_without_git_the_lock_of_a_checkout_counts_too(
@@ -211,7 +201,7 @@ def test_a_changed_connection_or_limit_is_not_followed_before_it_is_in_force(
 ) -> None:
     """Half a Cluster manifest would lead the credentials to other brokers."""
     text = (CLUSTER % "billing").replace(":1", ":2").replace("}}\n", "}, limits: {topics: 7}}\n")
-    _code, rounds = loop(
+    _done, rounds = loop(
         ["watch", str(folder)], monkeypatch, lambda: (folder / "cluster.yaml").write_text(text), nothing
     )
     specs = [manifests.cluster.spec for manifests in rounds]
@@ -235,14 +225,12 @@ def changed_path(folder: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["changed", "added", "removed", "unreadable"])
 def test_manifests_that_change_during_the_scan_are_not_followed(
-    kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A schedule has no last set: it reads the folder before and after the scan, and ends with 4."""
-    code, rounds = loop(["converge", str(folder)], monkeypatch, during=lambda: changed_path(folder, kind))
-    assert (code, rounds) == (ExitCode.PLAN_UNUSABLE, [])
-    assert mentions(
-        capsys.readouterr().err, "prod: the manifests changed while the cluster was read", "nothing was done"
-    )
+    done, rounds = loop(["converge", str(folder)], monkeypatch, during=lambda: changed_path(folder, kind))
+    assert (done.returncode, rounds) == (ExitCode.PLAN_UNUSABLE, [])
+    assert mentions(done.stderr, "prod: the manifests changed while the cluster was read", "nothing was done")
 
 
 def test_a_loop_that_starts_while_a_folder_is_written_waits_as_well(
@@ -255,7 +243,7 @@ def test_a_loop_that_starts_while_a_folder_is_written_waits_as_well(
         for kind in scans:
             changed_path(folder, kind)
 
-    _code, rounds = loop(
+    _done, rounds = loop(
         ["watch", str(folder)],
         monkeypatch,
         nothing,
@@ -278,28 +266,26 @@ def test_a_loop_waits_for_brokers_with_the_first_set(
         for _failure in failures:
             raise ClusterUnreachable("not yet")
 
-    _code, rounds = loop(["watch", str(folder)], monkeypatch, *[nothing] * 2, seconds=9, during=during)
+    _done, rounds = loop(["watch", str(folder)], monkeypatch, *[nothing] * 2, seconds=9, during=during)
     assert list(map(policies_of, rounds)) == ["audit+clicks | "]
 
 
 @pytest.mark.parametrize("words", [("converge",), ("watch", "--rounds", "1")])
-def test_the_first_set_is_not_taken_under_a_lock_of_git(
-    words: tuple[str, ...], checkout: Path, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_first_set_is_not_taken_under_a_lock_of_git(words: tuple[str, ...], checkout: Path) -> None:
     """There is no last set to go on with, so nothing is done and nothing connects."""
     lock = checkout / ".git" / "index.lock"
     lock.touch()
-    assert run([words[0], str(folder), *words[1:]]) == ExitCode.PLAN_UNUSABLE
-    shown = capsys.readouterr().err
-    assert mentions(shown, "git is changing the checkout", str(lock), "nothing was done")
-    assert "connecting" not in shown
+    done = reconciler(checkout, words[0], "manifests", *words[1:])
+    assert done.returncode == ExitCode.PLAN_UNUSABLE
+    assert mentions(done.stderr, "git is changing the checkout", str(lock), "nothing was done")
+    assert "connecting" not in done.stderr
 
 
 def test_a_loop_takes_several_clusters(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A change of one cluster does not hold the others back."""
     eu = (CLUSTER % "orders").replace("prod", "eu")
     (folder / "eu.yaml").write_text(eu)
-    _code, rounds = loop(
+    _done, rounds = loop(
         ["watch", str(folder)], monkeypatch, lambda: (folder / "audit.yaml").write_text(FLOOR % ("audit", "audit"))
     )
     assert [(manifests.cluster.metadata.name, policies_of(manifests)) for manifests in rounds] == [

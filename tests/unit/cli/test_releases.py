@@ -5,11 +5,11 @@ before any connection.
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
 from reconciler import pipeline
-from reconciler.cli.app import run
 from reconciler.cli.apply import parse_operations
 from reconciler.errors import ExitCode, JournalUnavailable
 from reconciler.journal.file import JournalFile
@@ -20,6 +20,7 @@ from reconciler.model.plan import ManifestFile, Source
 from reconciler.operations import OPERATIONS, DeleteGroup, DeleteRecords, ElectLeader
 from reconciler.run import Run
 from reconciler.scan.engine_choice import Engine
+from tests.command import reconciler
 from tests.golden.wording import mentions
 from tests.strategies.examples import blocked, election, plan, plan_text, purge, removal
 from tests.unit.cli.loops import CLUSTER, LEADERS, commit, git, loop, policies_of
@@ -49,23 +50,21 @@ def release(folder: Path) -> None:
     run.journal.record_release(manifests, run_id="run-1", at_ms=pipeline.wall_clock_ms())
 
 
-def converge(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
-    code = run(["converge", str(folder), "--reviewed", *words, *UNREACHABLE])
-    return code, capsys.readouterr().err
+def converge(folder: Path, *words: str) -> tuple[int, str]:
+    done = reconciler(folder, "converge", str(folder), "--reviewed", *words, *UNREACHABLE)
+    return done.returncode, done.stderr
 
 
-def test_manifests_that_no_apply_released_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_manifests_that_no_apply_released_are_refused(folder: Path) -> None:
     """The message names the journal and what releases them. Nothing connects."""
-    code, error = converge(folder, capsys)
+    code, error = converge(folder)
     assert code == ExitCode.PLAN_UNUSABLE
     assert mentions(error, "not released", "Cluster/prod", "a file", "apply --release", "nothing was done")
     assert "or there is none" in error, "without any release, it once spoke of the newest one"
     assert "connecting" not in error
 
 
-def test_a_release_during_the_scan_counts(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_release_during_the_scan_counts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder, such as the clone of a pod, stays as it is: it went on without the protection of the release."""
     cluster = folder / "prod" / "cluster.yaml"
     release(folder)
@@ -75,9 +74,9 @@ def test_a_release_during_the_scan_counts(
         release(folder)
         cluster.write_text(CLUSTER % "billing")
 
-    code, rounds = loop(["converge", str(folder), "--reviewed"], monkeypatch, during=during)
-    assert (code, rounds) == (ExitCode.PLAN_UNUSABLE, [])
-    assert mentions(capsys.readouterr().err, "not released", "nothing was done")
+    done, rounds = loop(["converge", str(folder), "--reviewed"], monkeypatch, during=during)
+    assert (done.returncode, rounds) == (ExitCode.PLAN_UNUSABLE, [])
+    assert mentions(done.stderr, "not released", "nothing was done")
 
 
 def changed(folder: Path) -> None:
@@ -95,18 +94,16 @@ def removed(folder: Path) -> None:
 @pytest.mark.parametrize("change", [changed, added, removed], ids=lambda change: change.__name__)
 @pytest.mark.parametrize("words", [(), ("--every", "1s", "--rounds", "1")], ids=["once", "loop"])
 def test_other_content_than_the_released_is_refused(
-    folder: Path, words: tuple[str, ...], change: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
+    folder: Path, words: tuple[str, ...], change: Callable[[Path], None]
 ) -> None:
     """What no review has shown is not carried out, whatever git says of the checkout."""
     release(folder)
     change(folder)
-    assert converge(folder, capsys, *words)[0] == ExitCode.PLAN_UNUSABLE
+    assert converge(folder, *words)[0] == ExitCode.PLAN_UNUSABLE
 
 
 @pytest.mark.parametrize("change", ["a renamed file", "another file", "another cluster"])
-def test_what_is_not_content_of_the_cluster_does_not_matter(
-    folder: Path, change: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_not_content_of_the_cluster_does_not_matter(folder: Path, change: str) -> None:
     """Hashes are of contents, per cluster: another cluster needs a release of its own."""
     release(folder)
     if change == "a renamed file":
@@ -118,14 +115,12 @@ def test_what_is_not_content_of_the_cluster_does_not_matter(
         release(folder)
         eu = (CLUSTER % "billing").replace("prod", "eu").replace("id-of-eu-", "id-of-eu-00")
         (folder / "eu.yaml").write_text(eu)
-    assert converge(folder, capsys, "--cluster", "prod")[0] == ExitCode.ERROR
+    assert converge(folder, "--cluster", "prod")[0] == ExitCode.ERROR
     if change == "another cluster":
-        assert converge(folder, capsys, "--cluster", "eu")[0] == ExitCode.PLAN_UNUSABLE
+        assert converge(folder, "--cluster", "eu")[0] == ExitCode.PLAN_UNUSABLE
 
 
-def test_a_reviewed_loop_follows_releases_only(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reviewed_loop_follows_releases_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Time and commits release nothing there, and a newer release ends that of the set in force."""
     policy = folder / "prod" / "policy.yaml"
     release(folder)
@@ -136,16 +131,14 @@ def test_a_reviewed_loop_follows_releases_only(
         policy.write_text(third)
 
     changes = (lambda: policy.write_text(second), lambda: None, overtake, lambda: policy.write_text(second))
-    _code, rounds = loop(["converge", str(folder), "--reviewed", *UNREACHABLE], monkeypatch, *changes)
+    done, rounds = loop(["converge", str(folder), "--reviewed", *UNREACHABLE], monkeypatch, *changes)
     pending = " | all+second (changed)"
     assert list(map(policies_of, rounds)) == ["all | ", pending, pending, "second | "]
-    assert capsys.readouterr().err.count("nothing was done") == 1
+    assert done.stderr.count("nothing was done") == 1
 
 
 @pytest.mark.parametrize("difference", ["content", "one file less", "one file more"])
-def test_the_approval_of_a_plan_releases_no_other_manifests(
-    folder: Path, difference: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_approval_of_a_plan_releases_no_other_manifests(folder: Path, difference: str, tmp_path: Path) -> None:
     """The approved plan of one set would otherwise release another, which `converge` then acts on."""
     cluster_file, policy_file = files.load([folder], now_ms=0).for_cluster("prod").files
     then = {
@@ -154,23 +147,20 @@ def test_the_approval_of_a_plan_releases_no_other_manifests(
         "one file more": (cluster_file, policy_file, ManifestFile(path="old/policy.yaml", sha256="0" * 64)),
     }[difference]
 
-    def apply(*manifests: ManifestFile) -> tuple[int, str]:
+    def apply(*manifests: ManifestFile) -> CompletedProcess[str]:
         saved = plan(
             cluster_id="id-of-prod-000000000", expires_at_ms=253_000_000_000_000, source=Source(manifests=manifests)
         )
         (tmp_path / "plan.json").write_text(plan_text(saved))
-        return run(
-            ["apply", str(tmp_path / "plan.json"), str(folder), "--release", *UNREACHABLE]
-        ), capsys.readouterr().err
+        return reconciler(tmp_path, "apply", "plan.json", str(folder), "--release", *UNREACHABLE)
 
-    code, error = apply(*then)
-    assert code == ExitCode.PLAN_UNUSABLE
-    assert mentions(
-        error, "--release", "Cluster/prod", "not those that the plan was calculated from", "nothing was done"
-    )
-    code, error = apply(cluster_file, dataclasses.replace(policy_file, path="elsewhere.yaml"))
-    assert code == ExitCode.ERROR
-    assert "127.0.0.1:1" in error
+    refused = apply(*then)
+    assert refused.returncode == ExitCode.PLAN_UNUSABLE
+    message = ("--release", "Cluster/prod", "not those that the plan was calculated from", "nothing was done")
+    assert mentions(refused.stderr, *message)
+    moved = apply(cluster_file, dataclasses.replace(policy_file, path="elsewhere.yaml"))
+    assert moved.returncode == ExitCode.ERROR
+    assert "127.0.0.1:1" in moved.stderr
 
 
 @pytest.mark.parametrize(
@@ -181,47 +171,42 @@ def test_the_approval_of_a_plan_releases_no_other_manifests(
         ("watch --tree HEAD", "--reviewed"),
     ],
 )
-def test_the_old_options_name_the_new_ones(words: str, new: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_old_options_name_the_new_ones(words: str, new: str, tmp_path: Path) -> None:
     """A workflow of an earlier version ends with 64, before anything is read. No help shows the option."""
-    assert run(words.split()) == ExitCode.USAGE
-    assert mentions(capsys.readouterr().err, words.split()[-2], "is gone", new)
-    assert run([words.split()[0], "--help"]) == ExitCode.DONE
-    assert "tree" not in capsys.readouterr().out
+    command, *_, option, _value = words.split()
+    refused, page = (reconciler(tmp_path, *typed) for typed in (words.split(), [command, "--help"]))
+    assert (refused.returncode, page.returncode) == (ExitCode.USAGE, ExitCode.DONE)
+    assert mentions(refused.stderr, option, "is gone", new)
+    assert "tree" not in page.stdout
 
 
-@pytest.fixture(params=["1", "true"])
-def paused(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("RECONCILER_PAUSED", request.param)
-    return request.param
+PAUSED = [{"RECONCILER_PAUSED": value} for value in ("1", "true")]
 
 
+@pytest.mark.parametrize("paused", PAUSED, ids=str)
 @pytest.mark.parametrize(
     "words", [["converge"], ["converge", "-q", "--reviewed"], ["converge", "--every", "1s"], ["watch"]]
 )
-def test_a_pause_stops_everything_without_a_review(
-    words: list[str], paused: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_pause_stops_everything_without_a_review(words: list[str], paused: dict[str, str], tmp_path: Path) -> None:
     """Not even the manifests are read: they may be the reason for the pause."""
     (tmp_path / "broken.yaml").write_text("{")
-    assert run([*words, str(tmp_path)]) == ExitCode.DONE
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert len(shown.err.splitlines()) == 1
-    assert mentions(shown.err, "paused", "RECONCILER_PAUSED", words[0], "do nothing")
+    done = reconciler(tmp_path, *words, ".", **paused)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (ExitCode.DONE, "", 1)
+    assert mentions(done.stderr, "paused", "RECONCILER_PAUSED", words[0], "do nothing")
 
 
 @pytest.mark.parametrize("value", ["", "0"])
-def test_without_a_pause_the_manifests_are_read(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECONCILER_PAUSED", value)
+@pytest.mark.parametrize("command", ["converge", "watch"])
+def test_without_a_pause_the_manifests_are_read(value: str, command: str, tmp_path: Path) -> None:
     (tmp_path / "broken.yaml").write_text("{")
-    for command in ("converge", "watch"):
-        assert run([command, str(tmp_path)]) == ExitCode.ERROR
+    assert reconciler(tmp_path, command, ".", RECONCILER_PAUSED=value).returncode == ExitCode.ERROR
 
 
-def test_a_pause_does_not_stop_a_reviewed_apply(paused: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("paused", PAUSED, ids=str)
+def test_a_pause_does_not_stop_a_reviewed_apply(paused: dict[str, str], tmp_path: Path) -> None:
     """The way out of an incident may be a reviewed plan."""
-    assert run(["apply", "missing.json"]) == ExitCode.PLAN_UNUSABLE
-    assert "missing.json" in capsys.readouterr().err
+    done = reconciler(tmp_path, "apply", "missing.json", **paused)
+    assert (done.returncode, "missing.json" in done.stderr) == (ExitCode.PLAN_UNUSABLE, True)
 
 
 def test_operations_have_the_names_of_kafkas_protocol() -> None:
@@ -239,7 +224,7 @@ def test_deletions_are_checked_with_the_removals_of_their_plan() -> None:
 
 
 @pytest.mark.parametrize("linked", [".reconciler", ".reconciler/prod.jsonl"])
-def test_a_link_to_a_journal_releases_nothing(linked: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_link_to_a_journal_releases_nothing(linked: str, folder: Path) -> None:
     """A repository can hold a link, and a journal beside the manifests."""
     elsewhere = folder.parent / "elsewhere"
     elsewhere.mkdir()
@@ -249,7 +234,7 @@ def test_a_link_to_a_journal_releases_nothing(linked: str, folder: Path, capsys:
     manifests = manifests_hash(run_on(folder).manifests.files)
     store = ActionJournal(JournalFile(elsewhere / "prod.jsonl"), who="a")
     store.record_release(manifests, run_id="run-1", at_ms=pipeline.wall_clock_ms())
-    code, error = converge(folder, capsys)
+    code, error = converge(folder)
     assert code == JournalUnavailable.exit_code
     assert mentions(error, str(link), "is a link")
     with pytest.raises(JournalUnavailable, match="is a link"):
@@ -257,9 +242,7 @@ def test_a_link_to_a_journal_releases_nothing(linked: str, folder: Path, capsys:
 
 
 @pytest.mark.parametrize("has_git", [True, False], ids=["git", "without git"])
-def test_a_committed_journal_releases_nothing(
-    has_git: bool, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_committed_journal_releases_nothing(has_git: bool, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pull request could bring the release of its own manifests along.
 
     A tree id covered the journal; a hash of the manifests does not. In a checkout without git, nothing
@@ -268,11 +251,11 @@ def test_a_committed_journal_releases_nothing(
     git(folder.parent, "init", "-q")
     commit(folder.parent)
     release(folder)
-    assert "127.0.0.1:1" in converge(folder, capsys)[1], "an untracked journal of this machine counts"
+    assert "127.0.0.1:1" in converge(folder)[1], "an untracked journal of this machine counts"
     commit(folder.parent)
     if not has_git:
         git(folder.parent, "rm", "-q", "--cached", "-r", "manifests/prod/.reconciler")
         monkeypatch.setenv("PATH", "/nonexistent")
-    code, error = converge(folder, capsys)
+    code, error = converge(folder)
     assert code == JournalUnavailable.exit_code
     assert mentions(error, "prod.jsonl", "releases nothing", "git has it", "spec.journal")

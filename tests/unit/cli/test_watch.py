@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -10,17 +11,10 @@ from reconciler.cli import converge
 from reconciler.cli.settings import Settings
 from reconciler.errors import ExitCode
 from reconciler.manifest import files
+from tests.build import cluster_manifest
 from tests.unit.cli.loops import CLUSTER, LEADERS, loop, nothing, policies_of, protected
 
-BLOCK_CLUSTER = """\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {name: prod}
-spec:
-  clusterId: id-of-prod-000000000
-  bootstrapServers: ["127.0.0.1:1"]
-  protect: {topics: [billing]}
-"""
+BLOCK_CLUSTER = cluster_manifest("127.0.0.1:1", limits="", name="prod") + "  protect: {topics: [billing]}\n"
 UNREADABLE = (
     "",
     "kind: Cluster",
@@ -41,10 +35,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def watch(folder: Path, monkeypatch: pytest.MonkeyPatch, *changes: Callable[[], Any]) -> tuple[int, list[str]]:
-    """Watch a round more than there are changes, 40 s apart; return code and protections."""
-    code, rounds = loop(["watch", str(folder)], monkeypatch, *changes)
-    return code, [f"{policies_of(manifests)} without {protected(manifests)}" for manifests in rounds]
+def watch(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *changes: Callable[[], Any]
+) -> tuple[CompletedProcess[str], list[str]]:
+    """Watch a round more than there are changes, 40 s apart; return code, output and protections."""
+    done, rounds = loop(["watch", str(folder)], monkeypatch, *changes)
+    return done, [f"{policies_of(manifests)} without {protected(manifests)}" for manifests in rounds]
 
 
 def test_each_round_reads_the_manifests(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,16 +63,14 @@ def test_each_round_reads_the_manifests(folder: Path, monkeypatch: pytest.Monkey
     ]
 
 
-def test_invalid_manifests_add_protections_only(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_invalid_manifests_add_protections_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last valid policies stay in force, what is protected now is protected, and all is said."""
 
     def break_policy() -> None:
         (folder / "policy.yaml").write_text((LEADERS % "all").replace("topics", "topisc"))
         (folder / "cluster.yaml").write_text(CLUSTER % "orders")
 
-    code, rounds = watch(
+    done, rounds = watch(
         folder, monkeypatch, break_policy, lambda: (folder / "policy.yaml").write_text(LEADERS % "new"), nothing
     )
     assert rounds == [
@@ -85,10 +79,9 @@ def test_invalid_manifests_add_protections_only(
         " | all+new (changed) without billing,orders",
         "new |  without orders",
     ]
-    assert code == ExitCode.ERROR
-    shown = capsys.readouterr().err
-    assert "topisc" in shown
-    assert "prod: the manifests are invalid now: the last valid ones stay in force" in shown
+    assert done.returncode == ExitCode.ERROR
+    assert "topisc" in done.stderr
+    assert "prod: the manifests are invalid now: the last valid ones stay in force" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["prod", "other"])
@@ -112,33 +105,21 @@ def test_a_cluster_that_is_declared_twice_protects_what_both_do(
     ],
 )
 def test_nothing_is_done_while_protections_are_not_known(
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    text: str | None,
-    words: tuple[str, ...],
+    folder: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, words: tuple[str, ...]
 ) -> None:
     """The Cluster is gone, torn, invalid or renamed: a protection may have been added to it."""
     path = folder / "cluster.yaml"
     good = path.read_text()
-    _code, rounds = watch(
-        folder,
-        monkeypatch,
-        lambda: path.unlink() if text is None else path.write_text(text),
-        lambda: path.write_text(good),
-    )
+    gone = path.unlink if text is None else lambda: path.write_text(text)
+    done, rounds = watch(folder, monkeypatch, gone, lambda: path.write_text(good))
     assert rounds == ["all |  without billing"] * 2
-    shown = " ".join(capsys.readouterr().err.split())
-    assert all(part in shown for part in words)
+    assert all(part in " ".join(done.stderr.split()) for part in words)
 
 
-def test_the_status_says_when_the_next_round_is(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_status_says_when_the_next_round_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A log of `watch` says between two rounds what it waits for, and first what went wrong."""
-    watch(folder, monkeypatch, lambda: None)
-    shown = capsys.readouterr().err.splitlines()
-    assert [line for line in shown if "next round" in line] == [
+    done, _rounds = watch(folder, monkeypatch, lambda: None)
+    assert [line for line in done.stderr.splitlines() if "next round" in line] == [
         "prod: this round failed, next round in 1 s, no purge yet"
     ]
 

@@ -2,12 +2,12 @@
 manifests.
 """
 
-import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
@@ -20,7 +20,7 @@ from reconciler.companions.suggest.report import suggest_report
 from reconciler.companions.suggest.rules import suggest
 from reconciler.companions.suggest.starter import starter_manifests
 from reconciler.doctor import ClusterCheck, apply_request, doctor_report, write_permission
-from reconciler.kafka.doctor import DoctorReport, broker_version
+from reconciler.kafka.doctor import broker_version
 from reconciler.kafka.journal_topic import create_command
 from reconciler.kafka.permissions import NameSelection, Permission, RequiredAccess, Role, planning_requests
 from reconciler.manifest.files import load
@@ -34,8 +34,10 @@ from reconciler.report.metrics import drift_metrics
 from reconciler.report.terminal import write_lines
 from tests.strategies import facts
 from tests.strategies.examples import plan, purge, removal
+from tests.unit.docs.fresh import assert_fresh
 from tests.unit.report.test_metrics import refused_run
-from tools.generate_docs import code_tables, fill_sections, wrap
+from tests.unit.test_doctor import HEALTHY
+from tools.generate_docs import code_tables, wrap
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
@@ -53,8 +55,11 @@ CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 DAY_MS = 86_400_000
 
 
-def exactly(name: str) -> tuple[NameSelection, ...]:
-    return (NameSelection(selectors=(Selector.literal(name),)),)
+def right(purpose: Role, operation: str, resource: str, name: str = "", **fields: Any) -> Permission:
+    """A right on one name, or on as many as `total` says."""
+    selections = (NameSelection(selectors=(Selector.literal(name),)),) if name else ()
+    defaults = {"total": 1, "breaks": "", "selections": selections}
+    return Permission(purpose=purpose, operation=operation, resource=resource, **defaults | fields)
 
 
 def a_checkup() -> ClusterCheck:
@@ -84,38 +89,18 @@ def a_checkup() -> ClusterCheck:
     versions = {1: (4, 18), 2: (1, 11), 3: (0, 13), 9: (1, 10), 10: (0, 6), 15: (0, 6), 16: (0, 5), 32: (1, 4)}
     versions |= {21: (0, 2), 42: (0, 2), 43: (0, 2)}
     rights = [
-        Permission(purpose=Role.PLAN, operation="DESCRIBE", resource="cluster", total=1, breaks=""),
-        Permission(purpose=Role.PLAN, operation="DESCRIBE", resource="topic", total=41, breaks=""),
-        Permission(
-            purpose=Role.PLAN, operation="DESCRIBE_CONFIGS", resource="topic", selections=exactly("clicks"), total=1
-        ),
-        Permission(purpose=Role.PLAN, operation="DESCRIBE", resource="group", total=12, breaks=""),
-        *(
-            Permission(purpose=Role.PLAN, operation="READ", resource="topic", selections=exactly(name), total=1)
-            for name in ("__consumer_offsets", "_reconciler.journal", "clicks")
-        ),
-        Permission(
-            purpose=Role.APPLY,
-            operation="DELETE",
-            resource="topic",
-            total=1,
-            missing=("clicks",),
-            breaks="apply cannot carry out any record deletion",
-        ),
-        Permission(purpose=Role.APPLY, operation="DELETE", resource="group", selections=exactly("old-etl"), total=1),
-        Permission(
-            purpose=Role.APPLY, operation="WRITE", resource="topic", selections=exactly("_reconciler.journal"), total=1
-        ),
-        Permission(
-            purpose=Role.ELECTIONS,
-            operation="ALTER",
-            resource="cluster",
-            total=1,
-            missing=("",),
-            breaks="apply cannot carry out any election",
-        ),
+        right(Role.PLAN, "DESCRIBE", "cluster"),
+        right(Role.PLAN, "DESCRIBE", "topic", total=41),
+        right(Role.PLAN, "DESCRIBE_CONFIGS", "topic", "clicks"),
+        right(Role.PLAN, "DESCRIBE", "group", total=12),
+        *(right(Role.PLAN, "READ", "topic", name) for name in ("__consumer_offsets", "_reconciler.journal", "clicks")),
+        right(Role.APPLY, "DELETE", "topic", missing=("clicks",), breaks="apply cannot carry out any record deletion"),
+        right(Role.APPLY, "DELETE", "group", "old-etl"),
+        right(Role.APPLY, "WRITE", "topic", "_reconciler.journal"),
+        right(Role.ELECTIONS, "ALTER", "cluster", missing=("",), breaks="apply cannot carry out any election"),
     ]
-    report = DoctorReport(
+    report = replace(
+        HEALTHY,
         cluster_id=CLUSTER_ID,
         brokers=(1, 2, 3),
         client="confluent-kafka 2.16.1, librdkafka 2.16.0",
@@ -125,10 +110,6 @@ def a_checkup() -> ClusterCheck:
         groups=("billing", "old-etl", *(f"group-{number}" for number in range(10))),
         rights=tuple(rights),
         beyond=(),
-        silent=(),
-        unseen=(),
-        journal_missing=False,
-        journal_risks=(),
     )
     return ClusterCheck(
         cluster="prod-eu", bootstrap_servers=("broker-1:9093", "broker-2:9093"), required=required, report=report
@@ -219,12 +200,9 @@ def sections() -> dict[str, str]:
 
 def test_generated_parts_of_the_pages_are_up_to_date() -> None:
     """The functions that print also write the generated parts (UPDATE_DOCS=1 rewrites them)."""
-    fresh_sections = sections()
+    fresh = sections()
     for page in GENERATED:
-        fresh = fill_sections(page.read_text(encoding="utf-8"), fresh_sections)
-        if os.environ.get("UPDATE_DOCS"):
-            page.write_text(fresh, encoding="utf-8")
-        assert page.read_text(encoding="utf-8") == fresh, f"{page.name} is stale: UPDATE_DOCS=1 pytest {__file__}"
+        assert_fresh(page, fresh)
 
 
 def typed_commands() -> Iterator[tuple[str, str]]:

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +10,15 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from ruamel.yaml import YAML
 
-from reconciler.model.names import Address
-from reconciler.plan.drift import DriftReport, PolicyTally, Subject
+from reconciler.plan import drift
 from reconciler.report.metrics import drift_metrics
+from tests.strategies.examples import blocked, plan, purge
 from tests.unit.report.test_metrics import refused_run
 
 ROOT = Path(__file__).parents[3]
 RULES = ROOT / "examples" / "monitoring" / "alerts.yaml"
 DASHBOARD = ROOT / "examples" / "monitoring" / "dashboard.json"
 PAGE = ROOT / "docs" / "monitoring.md"
-NOW_MS = 1_795_255_200_000
 PROMQL_WORDS = {"absent", "and", "by", "increase", "sum", "time", "label_values"}
 DURATION = r"(?:\d+[smhd])+"
 
@@ -28,19 +26,7 @@ DURATION = r"(?:\d+[smhd])+"
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     """Metric → its labels, in the output of a cluster with drift and of runs."""
-    policy = Address("RetentionFloor", "orders-week")
-    subject = Subject(
-        address=replace(policy, name="orders", partition=0),
-        sort="blocked",
-        code="B204",
-        detail="a group is behind",
-        next_step="wait",
-        since_ms=NOW_MS,
-    )
-    tally = PolicyTally(policy=policy, drift=1, unread=1, pending=1, waiting=1, skipped=1, satisfied=1)
-    report = DriftReport(
-        cluster="prod-eu", cluster_id="id", observed_at_ms=NOW_MS, subjects=(subject,), tallies=(tally,)
-    )
+    report = drift.report(plan(purge(), blocked(), blocked("GroupRemoval/dead-etl/x", unread=True)))
     path = tmp_path_factory.mktemp("metrics") / "reconciler.prom"
     exported = {}
     for metrics in (drift_metrics([report]), refused_run()):

@@ -3,7 +3,6 @@ of the bench.
 """
 
 import ast
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,12 +21,12 @@ from reconciler.companions.sources.data_sources import (
 )
 from reconciler.companions.sources.target import Folder
 from reconciler.errors import UsageError
-from reconciler.model.names import TopicPartition
-from reconciler.model.snapshot import ClusterSnapshot, ConsumerPosition, PartitionFacts
-from tools.generate_docs import fill_sections
+from tests.strategies.facts import partition, reader, snapshot
+from tests.unit.docs.fresh import assert_fresh
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "tables.md"
+EXAMPLE = ROOT / "examples" / "lag.py"
 
 
 def rows(heading: str) -> list[list[str]]:
@@ -91,25 +90,14 @@ def test_a_wrong_option_is_named(options: Mapping[str, str], reason: str) -> Non
         parse_options(options, KafkaPartitions.OPTIONS)
 
 
-def sections() -> Mapping[str, str]:
-    return {"example": f"```python\n{(ROOT / 'examples' / 'lag.py').read_text(encoding='utf-8').strip()}\n```\n"}
-
-
 def test_the_example_of_the_page_is_the_tested_one() -> None:
     """tests/spark runs examples/lag.py on real brokers (UPDATE_DOCS=1 copies it to the page)."""
-    fresh = fill_sections(PAGE.read_text(encoding="utf-8"), sections())
-    if os.environ.get("UPDATE_DOCS"):
-        PAGE.write_text(fresh, encoding="utf-8")
-    assert PAGE.read_text(encoding="utf-8") == fresh
+    assert_fresh(PAGE, {"example": f"```python\n{EXAMPLE.read_text(encoding='utf-8').strip()}\n```\n"})
 
 
 def test_estimates_follow_the_measured_figures() -> None:
     """docs/scaling.md follows bench/scan.json of the bench (UPDATE_DOCS=1 rewrites the page)."""
-    page = ROOT / "docs" / "scaling.md"
-    fresh = fill_sections(page.read_text(encoding="utf-8"), scaling.sections())
-    if os.environ.get("UPDATE_DOCS"):
-        page.write_text(fresh, encoding="utf-8")
-    assert page.read_text(encoding="utf-8") == fresh
+    assert_fresh(ROOT / "docs" / "scaling.md", scaling.sections())
 
 
 def test_code_that_reads_the_files_runs(
@@ -121,28 +109,8 @@ def test_code_that_reads_the_files_runs(
         for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
         if "facts/partitions" in block
     ]
-    facts = PartitionFacts(
-        partition=TopicPartition("orders", 0),
-        topic_id="id",
-        leader=1,
-        replicas=(1,),
-        in_sync=(1,),
-        last_stable_offset=20,
-        readers=(ConsumerPosition("billing", 7),),
-    )
-    snapshot = ClusterSnapshot(
-        cluster_id="c",
-        observed_at_ms=1,
-        brokers=(1,),
-        topics={},
-        groups={},
-        partitions={facts.partition: facts},
-        topics_incomplete=None,
-        groups_incomplete=None,
-        readers_incomplete=None,
-        cluster_records=0,
-    )
-    export.write(snapshot, Folder(tmp_path / "facts"))
+    facts = snapshot(partition(end=20, readers=(reader("billing", 7),)))
+    export.write(facts, Folder(tmp_path / "facts"))
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     exec(compile(ast.parse(code), "tables.md", "exec"), names)  # the page's own code

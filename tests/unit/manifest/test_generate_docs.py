@@ -14,6 +14,7 @@ from reconciler.manifest.files import load
 from reconciler.manifest.secrets import resolve
 from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.report.diagnostics import write_diagnostics
+from tests.unit.docs.fresh import assert_fresh
 from tests.unit.manifest.blocked import blocked_examples
 from tests.unit.manifest.broken import BROKEN, CLUSTER, NOW_MS
 from tools import generate_docs
@@ -77,15 +78,6 @@ def broken_examples(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Mapping[st
         assert output.startswith(f"error[{code}]")
         examples[code] = ({f"$ reconciler validate {path}": ""}, output)
     return examples
-
-
-def assert_fresh(page: Path, sections: Mapping[str, str]) -> None:
-    fresh = generate_docs.fill_sections(page.read_text(encoding="utf-8"), sections)
-    if os.environ.get("UPDATE_DOCS"):
-        page.write_text(fresh, encoding="utf-8")
-    assert page.read_text(encoding="utf-8") == fresh, (
-        f"{page.name} is stale: UPDATE_DOCS=1 python -m pytest tests/unit/manifest/test_generate_docs.py"
-    )
 
 
 def test_each_code_has_a_page_with_real_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

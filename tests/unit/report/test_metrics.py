@@ -197,8 +197,8 @@ def test_a_loop_writes_metrics_and_a_health_file_for_each_round(
     ]
     health.parent.mkdir()
     health.write_text('{"at": "of an earlier process"}')
-    code, _rounds = loop(words, monkeypatch, lambda: seen.append(json.loads(health.read_text())))
-    assert code == ExitCode.ERROR
+    done, _rounds = loop(words, monkeypatch, lambda: seen.append(json.loads(health.read_text())))
+    assert done.returncode == ExitCode.ERROR
     assert [state["clusters"]["prod"]["exit_code"] for state in seen] == [1]  # type: ignore[index]
     assert not health.exists()
     assert f'reconciler_runs_total{{cluster="prod",command="{typed}",exit_code="1"}} 2.0' in metrics.read_text()
