@@ -47,7 +47,7 @@ def produce(cluster: SandboxCluster, topic: str, count: int, *, age_ms: int = 0)
     client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x", timestamp_ms=stamp)] * count})
 
 
-def write_transaction(cluster: SandboxCluster, topic: str, count: int, *, commit: bool) -> None:
+def write_transaction(cluster: SandboxCluster, topic: str, count: int, *, commit: bool, age_ms: int = 0) -> None:
     """Write records in one transaction, and wait for its marker, which follows the answer of the coordinator."""
     _start, end = client.watermarks(cluster.bootstrap_servers, topic, 0)
     settings = producer_properties(cluster.bootstrap_servers) | {"transactional.id": f"tx-{uuid4().hex[:8]}"}
@@ -55,7 +55,7 @@ def write_transaction(cluster: SandboxCluster, topic: str, count: int, *, commit
     producer.init_transactions(30)
     producer.begin_transaction()
     for _ in range(count):
-        producer.produce(topic, b"x", partition=0)
+        producer.produce(topic, b"x", partition=0, timestamp=now_ms() - age_ms)
     producer.flush(30)
     if commit:
         producer.commit_transaction(30)
@@ -247,6 +247,28 @@ def test_a_stamp_of_the_future_is_named(
     assert "the record at offset 0 is stamped" in decision["reason"]
     assert "later than the scan" in decision["reason"]
     assert reconciler(tmp_path, "drift").returncode == (2 if is_overdue else 0)
+
+
+@pytest.mark.parametrize("rule", ["newerThan: 7d", "since: %s"])
+def test_a_marker_that_keeps_a_backfill_is_named(
+    cluster: SandboxCluster, tmp_path: Path, topic: str, rule: str
+) -> None:
+    """The brokers' search by time takes it for a record: 40 records of 30 days were in sync, under `since` for ever."""
+    since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now_ms() / 1000 - 86_400))
+    for _ in range(3):
+        write_transaction(cluster, topic, 20, commit=True, age_ms=30 * DAY_MS)
+    write_floor(tmp_path, cluster, topic, f"keep: {{{rule % since if '%' in rule else rule}}}, driftAfter: 1h")
+    (action,) = read_plan(tmp_path)["actions"]
+    assert action["request"]["before_offset"] == 20
+    assert action["caveat"].endswith("a transaction marker holds the floor back")
+    assert apply_and_read(cluster, tmp_path, topic) == 20
+    (decision,) = read_plan(tmp_path)["blocked"]
+    assert (decision["code"], "at offset 21" in decision["reason"]) == ("B217", True)
+    assert reconciler(tmp_path, "drift").returncode == 2
+    produce(cluster, topic, 5)
+    write_floor(tmp_path, cluster, topic, "keep: {last: 5}, driftAfter: 1h")
+    (action,) = read_plan(tmp_path)["actions"]
+    assert action["request"]["before_offset"] == 63
 
 
 def test_another_rule_that_holds_the_floor_is_no_future(cluster: SandboxCluster, tmp_path: Path, topic: str) -> None:
