@@ -104,6 +104,11 @@ def check_ages(
             raise _unproven(
                 f"{records}: the brokers tell no newest timestamp, as where all of them are in remote storage"
             )
+        if newest.timestamp_ms < last.timestamp_ms:
+            # Brokers before Kafka 3.0 answer with the first record, and which versions they have may not be known.
+            raise _unproven(
+                f"the record at offset {last.offset} is newer than the newest timestamp that the brokers tell"
+            )
         if newest.timestamp_ms < rule.instant_ms:
             continue
         if young is None or min(young.offset, newest.offset) < seen.last_stable_offset:

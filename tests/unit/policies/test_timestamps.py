@@ -77,8 +77,12 @@ def test_the_newest_timestamp_contradicts_an_answer_of_none() -> None:
 
 @pytest.mark.parametrize(
     ("newest", "words"),
-    [(Unknown("ListOffsets before version 7"), "ListOffsets before version 7"), (None, "remote storage")],
-    ids=["before Kafka 3.0", "tiered storage"],
+    [
+        (Unknown("ListOffsets before version 7"), "ListOffsets before version 7"),
+        (RecordStamp(0, LONG_AGO_MS - 1), "offset 99 is newer than the newest"),
+        (None, "remote storage"),
+    ],
+    ids=["before Kafka 3.0", "its version is not known", "tiered storage"],
 )
 def test_where_brokers_tell_no_newest_timestamp_a_time_rule_empties_no_partition(
     newest: Unknown | None, words: str
