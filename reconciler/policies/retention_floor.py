@@ -27,7 +27,7 @@ from reconciler.policies import fields
 from reconciler.policies.base import Guards, ManifestModel, Policy, Subjects, first_pattern, reviewed_only_schema
 from reconciler.policies.fields import optional, required, where
 from reconciler.policies.floor_consumers import FloorConsumers, FloorTarget, names_of
-from reconciler.policies.timestamps import Hold, TimeRule, check_ages, find_hold
+from reconciler.policies.timestamps import Hold, TimeRule, check_ages, find_hold, find_marker
 from reconciler.policies.validation import FieldPath, ValidationIssue
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import format_duration, format_instant
@@ -422,7 +422,8 @@ class FloorEvaluator:
         last, end, high_watermark = self.keep.last, observed.last_stable_offset, observed.high_watermark
         now_ms, from_offset = self.snapshot.observed_at_ms, self.keep.from_offset
         if lowest.time is not None:
-            return find_hold(facts, observed, lowest.time, now_ms)
+            hold = find_hold(facts, observed, lowest.time, now_ms)
+            return hold or (find_marker(facts, observed, lowest.time, now_ms) if self.has_transactions else None)
         if high_watermark <= end or (last is not None and high_watermark - last <= observed.log_start):
             return None  # it keeps everything anyway
         if from_offset is not None and from_offset[facts.partition.partition] <= max(lowest.offset, observed.log_start):
@@ -437,9 +438,11 @@ class FloorEvaluator:
         if last is None and self.keep.unread_by is None:
             return None
         lagging_ms = self.policy.spec.lagging_ms(now_ms)
-        committed = _offset_at(facts, lagging_ms, end)
+        committed, purged_ms = _offset_at(facts, lagging_ms, end), facts.last_purge
         if committed is not None and committed < end:
             return None
+        if isinstance(purged_ms, int) and purged_ms >= lagging_ms:
+            return None  # it took the markers, and with them the times at which earlier transactions ended
         hold = find_hold(facts, observed, TimeRule(lowest.name, now_ms, lagging_ms), now_ms)
         return hold if hold is not None and hold.overdue else None
 

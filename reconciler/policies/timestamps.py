@@ -15,6 +15,7 @@ from reconciler.text.formatting import count, format_instant
 
 _FUTURE_STAMPS = 5
 """Records in a row with a timestamp of the future: a producer with a wrong clock writes many."""
+_OPEN_TRANSACTION = "an open transaction"
 _AGAIN = "plan again, with a longer --timeout if it stays so; or say last or fromOffset"
 _NEWEST = RecordLookup(LookupKind.NEWEST)
 _NO_TIMES = "say last or fromOffset, which need no timestamps"
@@ -40,17 +41,21 @@ class TimeRule:
 class Hold:
     """What keeps a floor from rising, in a sentence. `overdue`: since before `driftAfter`.
 
-    `caveat`: it without offsets, alike for many partitions.
+    `what`: it without offsets, alike for many partitions.
     """
 
     words: str
     next_step: str
     overdue: bool
-    is_transaction: bool = False
+    what: str
+
+    @property
+    def is_transaction(self) -> bool:
+        return self.what == _OPEN_TRANSACTION
 
     @property
     def caveat(self) -> str:
-        return f"{'an open transaction' if self.is_transaction else 'a timestamp later than the scan'} holds the floor back"
+        return f"{self.what} holds the floor back"
 
 
 def check_ages(
@@ -99,6 +104,11 @@ def check_ages(
             raise _unproven(
                 f"{records}: the brokers tell no newest timestamp, as where all of them are in remote storage"
             )
+        if newest.timestamp_ms < last.timestamp_ms:
+            # Brokers before Kafka 3.0 answer with the first record, and which versions they have may not be known.
+            raise _unproven(
+                f"the record at offset {last.offset} is newer than the newest timestamp that the brokers tell"
+            )
         if newest.timestamp_ms < rule.instant_ms:
             continue
         if young is None or min(young.offset, newest.offset) < seen.last_stable_offset:
@@ -143,6 +153,7 @@ def find_hold(facts: PartitionFacts, seen: ObservedPartition, rule: TimeRule, no
             f"{rule.words} keeps it and what follows{until}",
             _NO_TIMES,
             overdue=_is_overdue(facts, rule.answer + 1, end, rule, now_ms),
+            what="a timestamp later than the scan",
         )
     if seen.high_watermark <= end or (rule.answer is not None and rule.answer < end):
         return None
@@ -158,5 +169,35 @@ def find_hold(facts: PartitionFacts, seen: ObservedPartition, rule: TimeRule, no
         f"wait for its end; only if its producer is gone: kafka-transactions.sh abort --topic {facts.partition.topic} "
         f"--partition {facts.partition.partition} --start-offset {end}",
         overdue=before is None or isinstance(before, Unknown) or before.offset > end,
-        is_transaction=True,
+        what=_OPEN_TRANSACTION,
+    )
+
+
+def find_marker(facts: PartitionFacts, seen: ObservedPartition, rule: TimeRule, now_ms: int) -> Hold | None:
+    """Return the hold of an offset without a record; None: no record behind it is overdue.
+
+    The brokers' search by time takes the end marker of a transaction, stamped when the transaction ended, and
+    aborted records for records (FileRecords.searchForTimestamp), so they keep what a backfill wrote in
+    transactions. Raises LookupNeeded, and BlockReason where that record could not be read.
+    """
+    end = seen.last_stable_offset
+    if rule.answer is None or not 0 < rule.answer < end:  # offset 0 is no marker
+        return None
+    start = max(rule.answer, seen.log_start)
+    (found,) = find_records(facts, RecordLookup(LookupKind.FIRST, start, end))
+    if isinstance(found, Unknown):
+        if found.silent:
+            raise unknown_fact("", found)
+        reason = f"how old the records from {start} on are is not known: {found.reason}"
+        raise BlockReason("B216", reason, next_step=_AGAIN if found.unanswered else _READ, unread=True)
+    if found is None or found.offset == start or found.timestamp_ms >= rule.before_ms:
+        return None
+    if doubt_age(found.timestamp_ms, now_ms) is not None:
+        return None
+    return Hold(
+        f"{rule.words} keeps offset {start}, which is a transaction marker or aborted and no record, and the records "
+        f"behind it, the first of {format_instant(found.timestamp_ms)} at offset {found.offset}",
+        _NO_TIMES if rule.age_ms is None else f"wait until the marker is as old, too; or {_NO_TIMES}",
+        overdue=True,
+        what="a transaction marker",
     )

@@ -74,6 +74,8 @@ def drift_report(
         satisfied = sum(tally.satisfied for tally in report.tallies)
         waiting = sum(tally.waiting + tally.pending for tally in report.tallies)
         counts = f"{satisfied:,} satisfied, {waiting:,} waiting or within their allowance"
+        if skipped := sum(tally.skipped for tally in report.tallies):
+            counts += f", {skipped:,} skipped"
         summary = (*cluster, f" is in sync ({counts}).")
         return Report(summary=summary, sections=(Section(items=tuple(unmatched)),), marker=marker)
     blocked = [subject for subject in report.subjects if subject.sort == BLOCKED]

@@ -123,7 +123,7 @@ def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str,
     for topic, group in pending:  # perhaps its first commit on the topic
         add_without_commit(topic, group)
     for group, live, seems, members, may_read in _records(answers, "activity", *_SUBSCRIPTION):
-        for topic in may_read or () if live else ():
+        for topic in partitions.keys() & (may_read or ()) if live else ():
             if seems != GroupType.STREAMS:
                 consumers[topic].add(group)
             elif members:  # no call describes them

@@ -35,14 +35,14 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def write_transaction(space: Workspace, topic: str, count: int, *, commit: bool) -> None:
+def write_transaction(space: Workspace, topic: str, count: int, *, commit: bool, age_ms: int = 0) -> None:
     """Write records in one transaction, and wait for its marker, which follows the answer of the coordinator."""
     _start, end = client.watermarks(space.servers, topic, 0)
     producer = Producer(producer_properties(space.servers) | {"transactional.id": f"tx-{uuid4().hex[:8]}"})
     producer.init_transactions(30)
     producer.begin_transaction()
     for _ in range(count):
-        producer.produce(topic, b"x", partition=0)
+        producer.produce(topic, b"x", partition=0, timestamp=now_ms() - age_ms)
     producer.flush(30)
     if commit:
         producer.commit_transaction(30)
@@ -206,6 +206,24 @@ def test_a_stamp_of_the_future_is_named(
     assert "the record at offset 0 is stamped" in decision["reason"]
     assert "later than the scan" in decision["reason"]
     space.run("drift", code=2 if is_overdue else 0)
+
+
+@pytest.mark.parametrize("rule", ["newerThan: 7d", "since: %s"])
+def test_a_marker_that_keeps_a_backfill_is_named(space: Workspace, topic: str, rule: str) -> None:
+    """The brokers' search by time takes it for a record: 40 records of 30 days were in sync, under `since` for ever."""
+    since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now_ms() / 1000 - 86_400))
+    for _ in range(3):
+        write_transaction(space, topic, 20, commit=True, age_ms=MONTH_MS)
+    held = f"keep: {{{rule % since if '%' in rule else rule}}}, driftAfter: 1h"
+    (action,) = space.plan(floor(topic, held))["actions"]
+    assert action["request"]["before_offset"] == 20
+    assert action["caveat"].endswith("a transaction marker holds the floor back")
+    assert planned_and_applied(space, topic, held) == 20
+    (decision,) = space.plan()["blocked"]
+    assert (decision["code"], "at offset 21" in decision["reason"]) == ("B217", True)
+    space.run("drift", code=2)
+    space.produce(topic, 5)
+    assert targets(space.plan(floor(topic, "keep: {last: 5}, driftAfter: 1h"))) == [63]
 
 
 def test_another_rule_that_holds_the_floor_is_no_future(space: Workspace, topic: str) -> None:

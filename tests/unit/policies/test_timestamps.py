@@ -77,8 +77,12 @@ def test_the_newest_timestamp_contradicts_an_answer_of_none() -> None:
 
 @pytest.mark.parametrize(
     ("newest", "words"),
-    [(Unknown("ListOffsets before version 7"), "ListOffsets before version 7"), (None, "remote storage")],
-    ids=["before Kafka 3.0", "tiered storage"],
+    [
+        (Unknown("ListOffsets before version 7"), "ListOffsets before version 7"),
+        (RecordStamp(0, LONG_AGO_MS - 1), "offset 99 is newer than the newest"),
+        (None, "remote storage"),
+    ],
+    ids=["before Kafka 3.0", "its version is not known", "tiered storage"],
 )
 def test_where_brokers_tell_no_newest_timestamp_a_time_rule_empties_no_partition(
     newest: Unknown | None, words: str
@@ -226,6 +230,21 @@ def test_a_transaction_holds_no_floor_that_another_rule_keeps_there(keep: dict[s
         assert "transaction" not in decision.reason + decision.caveat
 
 
+@pytest.mark.parametrize(
+    ("last_purge", "is_held"),
+    [(NOW_MS - DAY, False), (NOW_MS - DAY - 1, True), (None, True), (Unknown("no journal"), True)],
+    ids=str,
+)
+def test_a_transaction_since_the_last_purge_does_not_hang(last_purge: int | Unknown | None, is_held: bool) -> None:
+    """A Streams application that repeats its input was B217 at each plan, with the advice to abort its transaction."""
+    lookups = OldRecords({DAY_AGO: None, NOW: None})
+    facts = partition(
+        at={DAY: None}, log_start=100, high_watermark=120, readers=(reader("billing", 100),), lookups=lookups
+    )
+    decision = decide(replace(facts, last_purge=last_purge), {"unreadBy": ["billing"]})
+    assert isinstance(decision, Blocked if is_held else Satisfied)
+
+
 def test_what_stays_above_a_transaction_that_hangs_waits_for_nothing() -> None:
     """The floor would keep all of it anyway. Records that may go do, and the plan says what holds the floor back."""
     lookups = OldRecords({DAY_AGO: RecordStamp(400, NOW_MS - DAY), NOW: None})
@@ -263,3 +282,49 @@ def test_a_stamp_of_the_future_blocks_once_what_follows_is_overdue(
     decision = decide(facts)
     assert isinstance(decision, Blocked if is_overdue else Waiting)
     assert "until 2026-11-29T10:00:00Z" in decision.reason
+
+
+@pytest.mark.parametrize("log_start", [20, 0], ids=["in sync", "records go"])
+@pytest.mark.parametrize(
+    ("found", "is_held"),
+    [
+        (RecordStamp(21, NOW_MS - 8 * DAY - 1), True),
+        (RecordStamp(21, NOW_MS - 8 * DAY), False),
+        (RecordStamp(20, LONG_AGO_MS), False),
+        (RecordStamp(21, -1), False),
+        (None, False),
+    ],
+    ids=["overdue", "not yet", "a record", "of no age", "no record behind"],
+)
+def test_an_offset_without_a_record_that_keeps_old_ones_is_named(
+    found: RecordStamp | None, is_held: bool, log_start: int
+) -> None:
+    """A marker has the time at which its transaction ended, and what a backfill wrote was in sync behind it."""
+    lookups = OldRecords({RecordLookup(LookupKind.FIRST, 20, 100): found})
+    facts = partition(at={7 * DAY: 20, 8 * DAY: 20}, log_start=log_start, lookups=lookups)
+    plan = planned(floor(keep={"newerThan": "7d"}), snapshot(facts, topic(), topic("__transaction_state")))
+    (decision,) = plan.decisions
+    if log_start == 0:
+        assert isinstance(decision, DeleteRecords)
+        assert decision.before_offset == 20
+        assert decision.caveat.endswith("a transaction marker holds the floor back") is is_held
+    elif is_held:
+        assert isinstance(decision, Blocked)
+        assert (decision.code, "at offset 21" in decision.reason) == ("B217", True)
+    else:
+        assert isinstance(decision, Satisfied)
+    assert isinstance(decide(replace(facts, lookups={}, log_start=20)), Satisfied), (
+        "without transactions nothing is read"
+    )
+
+
+@pytest.mark.parametrize("found", [NO_RIGHT, Unknown("no answer", Cause.NO_ANSWER)], ids=str)
+def test_what_a_marker_may_hold_is_in_doubt_where_it_could_not_be_read(found: Unknown) -> None:
+    """An unread record is no young one."""
+    lookups = OldRecords({RecordLookup(LookupKind.FIRST, 20, 100): found})
+    facts = partition(at={7 * DAY: 20, 8 * DAY: 20}, log_start=20, lookups=lookups)
+    (decision,) = planned(
+        floor(keep={"newerThan": "7d"}), snapshot(facts, topic(), topic("__transaction_state"))
+    ).decisions
+    assert isinstance(decision, Blocked)
+    assert (decision.code, decision.unread) == ("B216", True)

@@ -52,6 +52,13 @@ def test_in_sync_is_one_line_of_text_and_one_sentence_of_markdown() -> None:
     assert mentions(sentence, "`prod-eu`")
 
 
+def test_what_a_policy_skips_is_counted_beside_what_is_in_sync() -> None:
+    """A topic left a floor that erases when it got `retention.ms=-1`, and drift said in sync, 0 waiting."""
+    tallies = (PolicyTally(policy=FLOOR, satisfied=1), PolicyTally(policy=FLOOR, skipped=2))
+    assert mentions(lines_of(replace(report_of(), tallies=tallies))[0], "2 skipped")
+    assert not mentions(lines_of(report_of())[0], "skipped")
+
+
 def test_the_command_names_the_manifests() -> None:
     """It once read `manifests/`, whatever the drift was found with."""
     text = write_lines(drift_report(report_of(partitions(1)), paths=["my folder"]))

@@ -525,6 +525,7 @@ def test_rows_keep_every_column_of_the_facts() -> None:
             partitions=[
                 {"topic": "t", "partition": 0, **partition_row(offsets_at=[6, -1])},
                 {"topic": "t", "partition": 1, "error": "no answer", "unanswered": True},
+                {"topic": "a", "partition": 0, **partition_row()},
             ],
             topics=[{"topic": "t", "records": 2, "read": 1}],
         ),
@@ -552,7 +553,7 @@ def test_rows_keep_every_column_of_the_facts() -> None:
         ),
     ]
     rows = combine(answers, everything, {"t": frozenset({"g"})})
-    assert rows.consumers == {"a": {"s"}, "b": {"s"}, "t": {"app", "unlisted"}}
+    assert rows.consumers == {"a": {"s"}, "t": {"app", "unlisted"}}, "of topics that the request asks for"
     assert [rows.readers["t", number][-1] for number in (0, 1)] == [Position("app", None)] * 2
 
     result = snapshot_builder.group_facts(everything, groups("e", "f", "g", "h"), rows, READ)
