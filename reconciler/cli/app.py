@@ -252,8 +252,8 @@ def _run(arguments: Sequence[str]) -> int:
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted()
-    except BrokenPipeError:  # the end of the process discards the rest
-        return ExitCode.ERROR
+    except SystemExit as error:  # of typer: 1 where nothing reads stdout any more, and after a completion
+        return int(error.code or ExitCode.DONE)
     except Exception as error:  # noqa: BLE001  the last line of defence: users get a message, not a traceback
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             # Of a help page, which typer prints: `console.write` has its own error.

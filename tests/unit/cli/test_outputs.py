@@ -478,6 +478,36 @@ def test_exit_handlers_of_libraries_do_not_change_the_exit_code() -> None:
     assert (result.returncode, result.stdout, result.stderr) == (3, "the result\n", "")
 
 
+WITHOUT_READER = """
+import ctypes, os, sys
+from reconciler import __main__ as program
+libc = ctypes.CDLL(None)
+libc.__cxa_atexit(ctypes.cast(libc.abort, ctypes.c_void_p), None, None)
+reader, writer = os.pipe()
+os.close(reader)
+os.dup2(writer, 1)
+program.main()
+"""
+
+
+@pytest.mark.parametrize("words", [["show", "plan.json"], ["help", "plan"], ["--version"]], ids=" ".join)
+def test_exit_handlers_of_libraries_do_not_change_the_exit_code_without_a_reader(
+    words: list[str], tmp_path: Path
+) -> None:
+    """The library that parses words ended the process where nothing read its output, as Python ends it."""
+    plan_file.write(plan(), tmp_path / "plan.json")
+    result = subprocess.run(
+        [sys.executable, "-c", WITHOUT_READER, *words],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (1, "")
+
+
 RECOVERING = """
 import os, sys
 from reconciler.cli import console
