@@ -207,13 +207,12 @@ def _options(_settings: Settings) -> None:
 
 def _describe(error: TyperException) -> str:
     """Return the message about wrong words of a command, in plain words, with the wrong value."""
-    if isinstance(getattr(error, "message", None), str):
-        wrong = getattr(error.__cause__, "errors", None)  # of the library that typer validates with
-        plain = plain_reason(error.message)
-        if wrong and plain.startswith("expected"):
-            plain = f"{wrong()[0]['input']}: {plain}"
-        error.message = plain
-    return error.format_message() if hasattr(error, "format_message") else str(error)
+    wrong = getattr(error.__cause__, "errors", None)  # of the library that typer validates with
+    plain = plain_reason(error.message)
+    if wrong and plain.startswith("expected"):
+        plain = f"{wrong()[0]['input']}: {plain}"
+    error.message = plain
+    return error.format_message()
 
 
 def _command_path(error: TyperException, arguments: Sequence[str]) -> str:
