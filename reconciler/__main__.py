@@ -24,27 +24,22 @@ def main() -> None:
         _start_spark()
         # Imported while Spark starts.
         from reconciler.cli.app import run
-        from reconciler.cli.console import discard_stdout, unfailing_stderr
+        from reconciler.cli.console import unfailing_stderr
     except KeyboardInterrupt:  # from here on `run` catches it
         sys.stderr.write("error: interrupted before anything was written\n")
         sys.exit(130)
 
     sys.stderr = unfailing_stderr()
-    code = run(sys.argv[1:])
-    try:
-        sys.stdout.flush()  # Python would end with 120 if it failed to flush at exit
-    except OSError:
-        discard_stdout()
-    codes.append(code)
-    sys.exit(code)
+    codes.append(run(sys.argv[1:]))
+    sys.exit(codes[0])
 
 
 def _end_process(codes: list[int]) -> None:
     """End the process without the exit handlers of C libraries.
 
     OpenSSL's handler frees what threads of the Kafka client may still use: a command that had printed
-    its result could then end with signal 11. A command that was interrupted before it had an exit code
-    ends as Python ends it.
+    its result could then end with signal 11. Python itself would end with 120 where a stream cannot be
+    flushed. A command that was interrupted before it had an exit code ends as Python ends it.
     """
     if codes:
         for stream in (sys.stdout, sys.stderr):

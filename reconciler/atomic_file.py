@@ -9,11 +9,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 
-def write_file(path: Path, pieces: Iterable[str], *, mode: int) -> None:
-    """Write and flush ASCII; see `write_bytes`."""
-    write_bytes(path, (piece.encode("ascii") for piece in pieces), mode=mode)
-
-
 def write_bytes(path: Path, pieces: Iterable[bytes], *, mode: int | None) -> None:
     """Write and flush bytes. A link stays one; pipes and devices are written to.
 

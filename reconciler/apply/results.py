@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal
 
-from reconciler.atomic_file import write_file
+from reconciler.atomic_file import write_bytes
 from reconciler.codec import Codec, Schema, document, is_newer, read_json
 from reconciler.errors import ExitCode, UsageError
 from reconciler.model.bounds import OMIT_DEFAULT, InstantMs, Int64, Total
@@ -180,7 +180,7 @@ def write(path: Path, outcomes: Iterable[Outcome], header: ResultsHeader) -> Pat
             earlier = read_earlier(path, header.plan_digest)
         except UsageError:
             path, earlier = path.with_name(f"{path.stem}-{header.run_id}{path.suffix}"), []
-        write_file(path, lines(outcomes, header, earlier), mode=0o644)
+        write_bytes(path, map(str.encode, lines(outcomes, header, earlier)), mode=0o644)
     return path
 
 

@@ -207,13 +207,12 @@ def _options(_settings: Settings) -> None:
 
 def _describe(error: TyperException) -> str:
     """Return the message about wrong words of a command, in plain words, with the wrong value."""
-    if isinstance(getattr(error, "message", None), str):
-        wrong = getattr(error.__cause__, "errors", None)  # of the library that typer validates with
-        plain = plain_reason(error.message)
-        if wrong and plain.startswith("expected"):
-            plain = f"{wrong()[0]['input']}: {plain}"
-        error.message = plain
-    return error.format_message() if hasattr(error, "format_message") else str(error)
+    wrong = getattr(error.__cause__, "errors", None)  # of the library that typer validates with
+    plain = plain_reason(error.message)
+    if wrong and plain.startswith("expected"):
+        plain = f"{wrong()[0]['input']}: {plain}"
+    error.message = plain
+    return error.format_message()
 
 
 def _command_path(error: TyperException, arguments: Sequence[str]) -> str:
@@ -252,8 +251,8 @@ def _run(arguments: Sequence[str]) -> int:
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted()
-    except BrokenPipeError:  # the end of the process discards the rest
-        return ExitCode.ERROR
+    except SystemExit as error:  # of typer: 1 where nothing reads stdout any more, and after a completion
+        return int(error.code or ExitCode.DONE)
     except Exception as error:  # noqa: BLE001  the last line of defence: users get a message, not a traceback
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             # Of a help page, which typer prints: `console.write` has its own error.

@@ -136,27 +136,19 @@ _WRITERS: Mapping[str, Callable[[Document, View], Rendered]] = {
 
 
 def emit(settings: Settings, document: Document) -> None:
-    """Write a document to each `--output-file`, and to stdout in the format of `-o`, also where a file cannot be written.
+    """Write a document to each `--output-file`, and to stdout in the format of `-o`.
 
     Raises UsageError for a format that the document does not have, OutputUnwritten and BrokenPipeError.
     """
     check_formats(settings, document.kind)
     if os.environ.get(STEP_OUTPUTS):
         step_outputs.take(document.outputs())
-    try:
-        write_files(settings, document)
-    except OutputUnwritten:
-        try:
-            _write_stdout(settings, document)
-        except (OSError, OutputUnwritten):  # who reads stdout sees that, and not what a file lacks
-            discard_stdout()
-        raise
-    _write_stdout(settings, document)
 
+    def write_stdout() -> None:
+        for text in texts(_render(settings, document, settings.output), color=use_color(settings, sys.stdout)):
+            write(text)
 
-def _write_stdout(settings: Settings, document: Document) -> None:
-    for text in texts(_render(settings, document, settings.output), color=use_color(settings, sys.stdout)):
-        write(text)
+    write_files(settings, document, write_stdout)
 
 
 def write_step_outputs(exit_code: int) -> None:
@@ -185,8 +177,11 @@ def check_formats(settings: Settings, kind: Kind) -> None:
             raise UsageError(f"-o {output}: {kind.name} has the formats {', '.join(kind.formats)}")
 
 
-def write_files(settings: Settings, document: Document) -> None:
-    """Write a document to each `--output-file` whose format it has. Raises OutputUnwritten, which names each failure."""
+def write_files(settings: Settings, document: Document, write_stdout: Callable[[], None]) -> None:
+    """Write a document to each `--output-file` whose format it has, and to stdout, also where a file cannot be written.
+
+    Raises OutputUnwritten, which names each file that could not, and what `write_stdout` raises where all could.
+    """
     unwritten: list[str] = []
     for output, path in settings.output_file or ():
         if output in document.kind.formats:
@@ -198,6 +193,12 @@ def write_files(settings: Settings, document: Document) -> None:
                     write_bytes(path, (line.encode() for line in lines), mode=None)
             except OutputUnwritten as error:
                 unwritten.append(str(error))
+    try:
+        write_stdout()
+    except (OSError, OutputUnwritten):
+        if not unwritten:
+            raise
+        discard_stdout()  # who reads stdout sees that, and not what a file lacks
     if unwritten:
         raise OutputUnwritten("; ".join(unwritten))
 

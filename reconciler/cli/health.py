@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
-from reconciler.atomic_file import write_file
+from reconciler.atomic_file import write_bytes
 from reconciler.cli import console
 from reconciler.clock import wall_clock_ms
 from reconciler.errors import UsageError
@@ -70,7 +70,7 @@ class Health(AbstractContextManager["Health"]):
         text = json.dumps(
             {name: format_exact_instant(at_ms) for name, at_ms in times.items()} | {"clusters": self._clusters}
         )
-        self._change(lambda path: write_file(path, [f"{text}\n"], mode=0o644))
+        self._change(lambda path: write_bytes(path, [f"{text}\n".encode()], mode=0o644))
 
     def touch(self) -> None:
         """Show that the loop waits for its next round."""

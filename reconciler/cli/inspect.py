@@ -176,7 +176,6 @@ def drift(
     previous_reports = _read(previous)
     reports: list[DriftReport] = []
     codes: set[int] = set()
-    wrong_cluster = False
     for manifests in loading.load_clusters(paths, settings):
         common.note_missing_policies(manifests, settings)
         name, cluster_id = manifests.cluster.metadata.name, manifests.cluster.spec.cluster_id
@@ -192,8 +191,6 @@ def drift(
             )
             for error in failed
         ]
-        # The wrong cluster stays wrong until the manifest changes, and its facts mean nothing.
-        wrong_cluster |= any(isinstance(error, WrongCluster) for error in failed)
     document = drift_document(reports, paths=paths or (), quiet=settings.quiet, dated=previous is not None)
     try:
         console.emit(settings, document)
@@ -202,7 +199,7 @@ def drift(
         codes.add(error.exit_code)
     finally:  # an alert on the metrics must not depend on the report
         common.write_metrics(drift_metrics(reports, dated=previous is not None), metrics, codes)
-    if wrong_cluster:
+    if WrongCluster.exit_code in codes:  # it stays wrong until the manifest changes, and its facts mean nothing
         return WrongCluster.exit_code
     return drift_reports.exit_code(reports) or common.worst_exit_code(codes)  # of a cluster without a report
 
@@ -274,11 +271,8 @@ def journal(
     if not entries and not settings.quiet:
         subject = f" about {display_name(address)}" if address else ""
         when = f" since {format_time(since_ms)}" if since_ms else ""
-        seen = ""
-        if scans:
-            seen = (
-                f"; it has {count(len(scans), 'scan')} of observe, the last one of {format_time(max(scans.values()))}"
-            )
+        last = f", the last one of {format_time(max(scans.values()))}" if scans else ""
+        seen = f"; it has {count(len(scans), 'scan')} of observe{last}" if scans else ""
         console.print_stderr(
             f"the journal of {run.manifests.cluster.address} has no entry of a run{subject}{when}{seen}"
         )

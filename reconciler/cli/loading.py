@@ -1,6 +1,7 @@
 """Arguments that name manifests, and their loading. Imports neither the Kafka client nor the scan."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,7 @@ from reconciler.errors import ManifestsInvalid, UsageError
 from reconciler.manifest import files
 from reconciler.manifest.files import ClusterManifests, ManifestSet
 from reconciler.report.diagnostics import diagnostics_document, write_diagnostics
-from reconciler.report.document import Format
+from reconciler.report.document import Document, Format
 
 
 def parse_path(word: str) -> Path:
@@ -50,16 +51,15 @@ def load(paths: Sequence[Path] | None, settings: Settings) -> ManifestSet:
         return files.load(paths, now_ms=wall_clock_ms())
     except ManifestsInvalid as error:
         document = diagnostics_document(error.diagnostics)
-        console.write_files(settings, document)
-        if settings.output is Format.TEXT or settings.output not in document.writers:
-            _print_diagnostics(error)
-        else:
-            console.write(str(document.writers[settings.output]()))
+        console.write_files(settings, document, partial(_print_diagnostics, error, document, settings.output))
         raise
 
 
-def _print_diagnostics(error: ManifestsInvalid) -> None:
-    """Print all diagnostics: as text with the source lines, or each as a line of JSON."""
+def _print_diagnostics(error: ManifestsInvalid, document: Document, output: Format) -> None:
+    """Print all diagnostics in a format of theirs; to stderr as text with the source lines, or each as a line of JSON."""
+    if output is not Format.TEXT and output in document.writers:
+        console.write(str(document.writers[output]()))
+        return
     for found in error.diagnostics:
         fields = {"code": found.code, "hint": found.hint, "exit_code": int(error.exit_code)}
         if not write_line(found.severity.upper(), f"{found.location}: {found.message}", **fields):

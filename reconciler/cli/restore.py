@@ -16,6 +16,7 @@ from reconciler.errors import ExitCode, PlanUnusable, UsageError
 from reconciler.report.document import RESTORE, Document
 from reconciler.report.restore import restore_report
 from reconciler.text.escape import quoted
+from reconciler.text.validation import error_reason
 
 
 @accepts_settings(RESTORE, without=SPARK)
@@ -79,5 +80,6 @@ def _read(source: Path) -> str:
     try:
         return source.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
-        raise PlanUnusable(f"{source} cannot be read: {reason}; pass the file of `apply --results`") from None
+        raise PlanUnusable(
+            f"{source} cannot be read: {error_reason(error)}; pass the file of `apply --results`"
+        ) from None

@@ -17,7 +17,7 @@ from typing import Any, Literal, TextIO, cast
 from pydantic_core import to_json, to_jsonable_python
 
 from reconciler import __version__, operations
-from reconciler.atomic_file import write_file
+from reconciler.atomic_file import write_bytes
 from reconciler.codec import (
     Codec,
     Schema,
@@ -302,7 +302,7 @@ def write(plan: Plan, path: Path) -> None:
     """
     check_replaceable(path)
     try:
-        write_file(path, lines(plan), mode=0o600)
+        write_bytes(path, map(str.encode, lines(plan)), mode=0o600)
     except (OSError, ValueError) as error:
         reason = f"{error.strerror or error}; choose another --out" if isinstance(error, OSError) else error
         raise ReconcilerError(f"cannot write the plan to {path}: {reason}") from error

@@ -11,7 +11,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from reconciler.atomic_file import write_file
+from reconciler.atomic_file import write_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def read_process(path: Path) -> Process:
 def write_process(path: Path, pid: int) -> None:
     """Record a process in a file, atomically."""
     process = identify(pid) or Process(pid, "")  # one that has ended equals no start time
-    write_file(path, [json.dumps(asdict(process))], mode=0o644)
+    write_bytes(path, [json.dumps(asdict(process)).encode()], mode=0o644)
 
 
 def _start_time(pid: int) -> str | None:

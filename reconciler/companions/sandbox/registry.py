@@ -13,7 +13,7 @@ from pathlib import Path
 
 import platformdirs
 
-from reconciler.atomic_file import write_file
+from reconciler.atomic_file import write_bytes
 from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
 from reconciler.companions.sandbox.jars import no_progress
 from reconciler.companions.sandbox.storage import random_id
@@ -174,7 +174,7 @@ def _runs(cluster: SandboxCluster) -> bool:
 def _write(cluster: SandboxCluster) -> None:
     state = {field: getattr(cluster, field) for field in ("name", "bootstrap_servers", "cluster_id", "ports")}
     state |= {field: str(getattr(cluster, field)) for field in _PATHS}
-    write_file(_state_file(cluster.name), [json.dumps(state)], mode=0o644)
+    write_bytes(_state_file(cluster.name), [json.dumps(state).encode()], mode=0o644)
 
 
 def names() -> list[str]:

@@ -25,6 +25,7 @@ from reconciler.report.document import SUGGESTIONS, Document
 from reconciler.report.terminal import write_lines
 from reconciler.text.escape import display_name
 from reconciler.text.formatting import format_duration
+from reconciler.text.validation import error_reason
 
 LINES_MAX = 200
 """Lines that the command prints to stdout as text."""
@@ -61,7 +62,7 @@ def suggest(
     if write is not None and os.path.lexists(write):
         raise UsageError(f"--write {write}: the file exists, and suggest overwrites no file: name another one")
     console.prepare(settings, SUGGESTIONS, write)
-    idle_for_ms, ignored = parse_duration("--idle-for", idle_for), _read_ignored(ignore)
+    idle_for_ms, ignored = parse_duration("--idle-for", idle_for), read_ignored(ignore)
     if idle_for_ms == 0:
         raise UsageError(f"--idle-for {idle_for}: would need no evidence that a group is idle; such as 3d")
     settings = replace(settings, engine=settings.engine or "auto")
@@ -94,14 +95,14 @@ def suggest(
     console.emit(settings, document)
 
 
-def _read_ignored(path: Path | None) -> Sequence[str]:
+def read_ignored(path: Path | None) -> Sequence[str]:
+    """Return the ids of the file of `--ignore`. Raises UsageError."""
     if path is None:
         return ()
     try:
-        return findings.parse_ignored(path.read_text(encoding="utf-8"))
+        return findings.parse_ignored(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise UsageError(f"--ignore {path}: cannot be read: {reason}") from error
+        raise UsageError(f"--ignore {path}: cannot be read: {error_reason(error)}") from error
 
 
 def _write(path: Path, suggestions: Suggestions, texts: Sequence[ManifestText]) -> None:

@@ -196,9 +196,9 @@ def test_an_output_file_is_whole_or_the_earlier_one(tmp_path: Path) -> None:
     path.chmod(0o640)
     settings = Settings(output_file=[OutputFile(Format.JSON, path)])
     with pytest.raises(OutputUnwritten, match="No space left"):
-        console.write_files(settings, results_document(HEADER, [], cut))
+        console.write_files(settings, results_document(HEADER, [], cut), lambda: None)
     assert path.read_text() == "before"
-    console.write_files(settings, results_document(HEADER, [], lambda: ["after"]))
+    console.write_files(settings, results_document(HEADER, [], lambda: ["after"]), lambda: None)
     assert (path.read_text(), path.stat().st_mode & 0o777) == ("after", 0o640)
     assert list(tmp_path.iterdir()) == [path]
 
@@ -308,6 +308,18 @@ def test_each_file_that_cannot_be_written_is_named(stdout: str, tmp_path: Path) 
         os.close(reader)
     assert done.returncode == ExitCode.ERROR
     assert mentions(done.stderr, "--output-file /dev/full could not", f"{tmp_path / 'full'} could not")
+
+
+@pytest.mark.parametrize("words", [["-o", "json"], []], ids=["json", "text"])
+def test_errors_of_manifests_are_shown_where_a_file_cannot_be_written(
+    words: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A full disk below the file of a pull request's annotations hid what is wrong with the manifests."""
+    (tmp_path / "a.yaml").write_text("kind: Nothing")
+    assert run(["validate", str(tmp_path), "--output-file", "github=/dev/full", *words]) == ExitCode.ERROR
+    shown = capfd.readouterr()
+    assert mentions(shown.err, "--output-file /dev/full could not be written")
+    assert "M120" in (shown.out if words else shown.err)
 
 
 @pytest.mark.parametrize("name", ["plan.json", "plan.txt", "plan"])
@@ -451,6 +463,36 @@ def test_exit_handlers_of_libraries_do_not_change_the_exit_code() -> None:
     """A plan once ended with signal 11 after its error line, when OpenSSL freed what a thread used."""
     result = subprocess.run([sys.executable, "-c", CRASHING], capture_output=True, text=True, timeout=60, check=False)
     assert (result.returncode, result.stdout, result.stderr) == (3, "the result\n", "")
+
+
+WITHOUT_READER = """
+import ctypes, os, sys
+from reconciler import __main__ as program
+libc = ctypes.CDLL(None)
+libc.__cxa_atexit(ctypes.cast(libc.abort, ctypes.c_void_p), None, None)
+reader, writer = os.pipe()
+os.close(reader)
+os.dup2(writer, 1)
+program.main()
+"""
+
+
+@pytest.mark.parametrize("words", [["show", "plan.json"], ["help", "plan"], ["--version"]], ids=" ".join)
+def test_exit_handlers_of_libraries_do_not_change_the_exit_code_without_a_reader(
+    words: list[str], tmp_path: Path
+) -> None:
+    """The library that parses words ended the process where nothing read its output, as Python ends it."""
+    plan_file.write(plan(), tmp_path / "plan.json")
+    result = subprocess.run(
+        [sys.executable, "-c", WITHOUT_READER, *words],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (1, "")
 
 
 RECOVERING = """

@@ -72,6 +72,14 @@ def test_each_lock_file_has_what_it_is_for_and_no_more() -> None:
     assert names(project["build-system"]["requires"]) <= installed[BASE]
 
 
+def test_the_bound_of_typer_is_the_minor_version_that_was_tested() -> None:
+    """The command line uses parts that come and go: with 0.16 to 0.28, which were allowed, no command began."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    [bound] = (text for text in project["project"]["dependencies"] if text.startswith("typer>="))
+    locked = ".".join(entries(BASE)["typer"][0].split(".")[:2])
+    assert bound == f"typer>={locked}"
+
+
 @pytest.mark.parametrize(
     "path",
     [

@@ -1,14 +1,17 @@
 """Findings of `suggest` and the drafts of their manifests."""
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.companions.suggest import drafts, findings
+from reconciler.companions.suggest.command import read_ignored
 from reconciler.companions.suggest.findings import FindingKind, Suggestions, finding_id, parse_ignored
 from reconciler.companions.suggest.rules import suggest
+from reconciler.errors import UsageError
 from reconciler.manifest.files import ClusterManifests, source_of, validate_sources
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.snapshot import ExternalPosition, GroupState
@@ -50,6 +53,15 @@ def test_a_long_name_has_a_short_id_of_its_own() -> None:
 def test_comments_and_empty_lines_are_no_ids() -> None:
     text = "# reviewed in May\n\nidle-group/old-etl # a yearly job\nidle-group/old-etl\r\nleader/orders\n"
     assert parse_ignored(text) == ("idle-group/old-etl", "leader/orders")
+
+
+def test_a_file_of_ids_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    """As an editor of Windows writes it: the first id was one that no finding has."""
+    (tmp_path / "ignored").write_text("idle-group/old-etl\nleader/orders\n", encoding="utf-8-sig")
+    assert read_ignored(tmp_path / "ignored") == ("idle-group/old-etl", "leader/orders")
+    (tmp_path / "ignored").write_bytes(b"\xff")
+    with pytest.raises(UsageError, match=r"--ignore .*: byte 1 of the text is not UTF-8"):
+        read_ignored(tmp_path / "ignored")
 
 
 def test_the_document_has_a_version_and_a_finding_per_line() -> None:
