@@ -211,6 +211,11 @@ def _context(run: Run, plan_digest: str) -> ApplyContext:
 
 
 def _check_release(planned: Plan, run: Run) -> None:
+    if planned.targets:
+        raise PlanUnusable(
+            "--release: the plan is of --target only, so nobody has seen what the other manifests do, and its approval does "
+            "not release them: nothing was done; apply it without --release, or plan without --target"
+        )
     if manifests_hash(run.manifests.files) != manifests_hash(planned.source.manifests):
         raise PlanUnusable(
             f"--release: the manifests of {run.manifests.cluster.address} are not those that the plan was calculated "
