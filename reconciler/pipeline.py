@@ -143,12 +143,8 @@ def apply(
     """
     cluster, own = run.manifests.cluster, tuple(operations)
     check_usable(planned, wall_clock_ms(), {f"{cluster.address} is": cluster.spec.cluster_id})
-    if release and manifests_hash(run.manifests.files) != manifests_hash(planned.source.manifests):
-        raise PlanUnusable(
-            f"--release: the manifests of {cluster.address} are not those that the plan was calculated from, so its "
-            "approval does not release them: nothing was done; plan these manifests (in a workflow of `init`, re-run "
-            "all its jobs), and have that plan approved"
-        )
+    if release:
+        _check_release(planned, run)
     run.journal.set_commit(planned.source.commit)
     # Before the recheck: an old journal takes time, and the first request follows the recheck.
     interrupted = _interrupted_actions(planned, run, own)
@@ -212,6 +208,20 @@ def _context(run: Run, plan_digest: str) -> ApplyContext:
         progress=run.progress,
         sending=run.sending,
     )
+
+
+def _check_release(planned: Plan, run: Run) -> None:
+    if planned.targets:
+        raise PlanUnusable(
+            "--release: the plan is of --target only, so nobody has seen what the other manifests do, and its approval does "
+            "not release them: nothing was done; apply it without --release, or plan without --target"
+        )
+    if manifests_hash(run.manifests.files) != manifests_hash(planned.source.manifests):
+        raise PlanUnusable(
+            f"--release: the manifests of {run.manifests.cluster.address} are not those that the plan was calculated "
+            "from, so its approval does not release them: nothing was done; plan these manifests (in a workflow of "
+            "`init`, re-run all its jobs), and have that plan approved"
+        )
 
 
 def _interrupted_actions(

@@ -53,7 +53,7 @@ def apply(
         typer.Option(
             "--release",
             help="Release the manifests, from which the plan was made, to `converge --reviewed`. "
-            "Not with --operations that leave out a deletion.",
+            "Not with --operations that leave out a deletion, nor for a plan of --target.",
         ),
     ] = False,
     reviewed_tree: Annotated[str | None, typer.Option(hidden=True)] = None,

@@ -311,15 +311,13 @@ def test_each_file_that_cannot_be_written_is_named(stdout: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("words", [["-o", "json"], []], ids=["json", "text"])
-def test_errors_of_manifests_are_shown_where_a_file_cannot_be_written(
-    words: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_errors_of_manifests_are_shown_where_a_file_cannot_be_written(words: list[str], tmp_path: Path) -> None:
     """A full disk below the file of a pull request's annotations hid what is wrong with the manifests."""
     (tmp_path / "a.yaml").write_text("kind: Nothing")
-    assert run(["validate", str(tmp_path), "--output-file", "github=/dev/full", *words]) == ExitCode.ERROR
-    shown = capfd.readouterr()
-    assert mentions(shown.err, "--output-file /dev/full could not be written")
-    assert "M120" in (shown.out if words else shown.err)
+    shown = reconciler(tmp_path, "validate", ".", "--output-file", "github=/dev/full", *words)
+    assert shown.returncode == ExitCode.ERROR
+    assert mentions(shown.stderr, "--output-file /dev/full could not be written")
+    assert "M120" in (shown.stdout if words else shown.stderr)
 
 
 @pytest.mark.parametrize("name", ["plan.json", "plan.txt", "plan"])

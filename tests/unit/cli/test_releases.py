@@ -3,7 +3,7 @@ before any connection.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -137,7 +137,7 @@ def test_a_reviewed_loop_follows_releases_only(folder: Path, monkeypatch: pytest
     assert done.stderr.count("nothing was done") == 1
 
 
-@pytest.mark.parametrize("difference", ["content", "one file less", "one file more"])
+@pytest.mark.parametrize("difference", ["content", "one file less", "one file more", "some targets"])
 def test_the_approval_of_a_plan_releases_no_other_manifests(folder: Path, difference: str, tmp_path: Path) -> None:
     """The approved plan of one set would otherwise release another, which `converge` then acts on."""
     cluster_file, policy_file = files.load([folder], now_ms=0).for_cluster("prod").files
@@ -145,19 +145,25 @@ def test_the_approval_of_a_plan_releases_no_other_manifests(folder: Path, differ
         "content": (cluster_file, dataclasses.replace(policy_file, sha256="0" * 64)),
         "one file less": (cluster_file,),
         "one file more": (cluster_file, policy_file, ManifestFile(path="old/policy.yaml", sha256="0" * 64)),
+        "some targets": (cluster_file, policy_file),
     }[difference]
+    targets, reasons = (), ("Cluster/prod", "not those that the plan was calculated from")
+    if difference == "some targets":  # it shows neither what `converge` does at once, nor what guards nothing
+        targets, reasons = ("LeaderPolicy/all/orders[0]",), ("the plan is of --target only",)
 
-    def apply(*manifests: ManifestFile) -> CompletedProcess[str]:
+    def apply(*manifests: ManifestFile, targets: Sequence[str] = ()) -> CompletedProcess[str]:
         saved = plan(
-            cluster_id="id-of-prod-000000000", expires_at_ms=253_000_000_000_000, source=Source(manifests=manifests)
+            cluster_id="id-of-prod-000000000",
+            expires_at_ms=253_000_000_000_000,
+            source=Source(manifests=manifests),
+            targets=tuple(targets),
         )
         (tmp_path / "plan.json").write_text(plan_text(saved))
         return reconciler(tmp_path, "apply", "plan.json", str(folder), "--release", *UNREACHABLE)
 
-    refused = apply(*then)
+    refused = apply(*then, targets=targets)
     assert refused.returncode == ExitCode.PLAN_UNUSABLE
-    message = ("--release", "Cluster/prod", "not those that the plan was calculated from", "nothing was done")
-    assert mentions(refused.stderr, *message)
+    assert mentions(refused.stderr, "--release", *reasons, "nothing was done")
     moved = apply(cluster_file, dataclasses.replace(policy_file, path="elsewhere.yaml"))
     assert moved.returncode == ExitCode.ERROR
     assert "127.0.0.1:1" in moved.stderr
