@@ -177,7 +177,7 @@ def check_formats(settings: Settings, kind: Kind) -> None:
             raise UsageError(f"-o {output}: {kind.name} has the formats {', '.join(kind.formats)}")
 
 
-def write_files(settings: Settings, document: Document, write_stdout: Callable[[], None]) -> None:
+def write_files(settings: Settings, document: Document, write_stdout: Callable[[], None] = lambda: None) -> None:
     """Write a document to each `--output-file` whose format it has, and to stdout, also where a file cannot be written.
 
     Raises OutputUnwritten, which names each file that could not, and what `write_stdout` raises where all could.

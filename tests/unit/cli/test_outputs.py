@@ -170,8 +170,8 @@ def test_a_file_that_is_mounted_by_itself_is_written(tmp_path: Path) -> None:
     (tmp_path / "host").write_text("before")
     (tmp_path / "folder").mkdir()
     (mounted := tmp_path / "folder" / "results.json").touch()
-    write = "import sys; from pathlib import Path; from reconciler.atomic_file import write_file\n"
-    write += "write_file(Path(sys.argv[1]), iter(['af', 'ter']), mode=0o644)"
+    write = "import sys; from pathlib import Path; from reconciler.atomic_file import write_bytes\n"
+    write += "write_bytes(Path(sys.argv[1]), iter([b'af', b'ter']), mode=0o644)"
     script = 'mount --bind host "$1" && "$2" -c "$3" "$1" && mount --bind folder folder'
     script += ' && mount -o remount,bind,ro folder && mount --bind host "$1" && "$2" -c "$3" "$1"'
     unshare = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, "sh"]
@@ -196,9 +196,9 @@ def test_an_output_file_is_whole_or_the_earlier_one(tmp_path: Path) -> None:
     path.chmod(0o640)
     settings = Settings(output_file=[OutputFile(Format.JSON, path)])
     with pytest.raises(OutputUnwritten, match="No space left"):
-        console.write_files(settings, results_document(HEADER, [], cut), lambda: None)
+        console.write_files(settings, results_document(HEADER, [], cut))
     assert path.read_text() == "before"
-    console.write_files(settings, results_document(HEADER, [], lambda: ["after"]), lambda: None)
+    console.write_files(settings, results_document(HEADER, [], lambda: ["after"]))
     assert (path.read_text(), path.stat().st_mode & 0o777) == ("after", 0o640)
     assert list(tmp_path.iterdir()) == [path]
 
