@@ -263,12 +263,11 @@ def _send_cluster(client: AdminClient, names: Sequence[str], limit_s: float) -> 
 
 
 def _read_groups(session: KafkaSession, names: Sequence[str]) -> Operations:
-    untold = find_untold(session.api_versions(), "rights", "DescribeGroups", DESCRIBE_GROUPS, 3)
-    request = (names, untold)
+    if not names:
+        return {}
+    request = names, find_untold(session.api_versions(), "rights", "DescribeGroups", DESCRIBE_GROUPS, 3)
     try:
-        answer = (
-            session.call_worker(_groups_in_worker, request, timeout_s=session.timeout_s, tries=_TRIES) if names else {}
-        )
+        answer = session.call_worker(_groups_in_worker, request, timeout_s=session.timeout_s, tries=_TRIES)
     except (ClusterUnreachable, ProgramFailed) as error:
         return dict.fromkeys(names, Unknown(str(error)))
     return dict.fromkeys(names, NO_ANSWER) if answer is None else answer

@@ -56,7 +56,6 @@ class CommitOrigin(NamedTuple):
 
 
 _PENDING = ("committed", "log_partition")
-_SUBSCRIPTION = ("group", "live", "seems", "members", "may_read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +121,15 @@ def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str,
 
     for topic, group in pending:  # perhaps its first commit on the topic
         add_without_commit(topic, group)
-    for group, live, seems, members, may_read in _records(answers, "activity", *_SUBSCRIPTION):
-        for topic in partitions.keys() & (may_read or ()) if live else ():
-            if seems != GroupType.STREAMS:
+    activity = {row["group"]: row for row in _rows(answers, "activity")}
+    for group, of_log in activity.items():
+        for topic in partitions.keys() & (of_log["may_read"] or ()) if of_log["live"] else ():
+            if of_log["seems"] != GroupType.STREAMS:
                 consumers[topic].add(group)
-            elif members:  # no call describes them
+            elif of_log["members"]:  # no call describes them
                 add_without_commit(topic, group)
     read = {row["group"]: row for row in _rows(answers, "groups")}
-    groups, commits_read = _groups(read, answers, request), sum(row["commits"] or 0 for row in read.values())
+    groups, commits_read = _groups(read, activity, request), sum(row["commits"] or 0 for row in read.values())
     return Rows(partitions, groups, topics, runs, readers, origins, commits, consumers, len(read), commits_read)
 
 
@@ -170,12 +170,11 @@ def _matters(row: PartitionRow | None, committed: int | None, group: str, origin
     return any(origin.group == group for origin in origins)
 
 
-def _groups(read: Mapping[str, Row], answers: Sequence[Answer], request: ScanRequest) -> dict[str, Row]:
+def _groups(read: Mapping[str, Row], activity: Mapping[str, Row], request: ScanRequest) -> dict[str, Row]:
     """The rows of groups: commits from their coordinators (`read`), activity from `__consumer_offsets`.
 
     A group that was read needs no row unless the request selects it, or only the log tells its type.
     """
-    activity = {row["group"]: row for row in _rows(answers, "activity")}
     requested = select_groups(request.groups, read.keys() | activity.keys())
     groups: dict[str, Row] = {}
     for group in sorted(read.keys() | activity.keys()):
