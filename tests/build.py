@@ -1,6 +1,7 @@
-"""Builds the text of manifests, for tests that run the program on files."""
+"""Builds the text of manifests, and commits of git, for tests that run the program on files."""
 
 import json
+import subprocess
 from pathlib import Path
 
 from reconciler.companions.sandbox.cluster import CLUSTER_ID
@@ -31,3 +32,16 @@ def write_manifests(folder: Path, servers: str, policies: str, *, limits: str = 
     (folder / "manifests").mkdir(exist_ok=True)
     cluster = cluster_manifest(servers, limits=limits) + (f"  {more}\n" if more else "")
     (folder / "manifests" / "all.yaml").write_text(f"{cluster}---\n{policies}")
+
+
+def git(folder: Path, *words: str) -> str:
+    """Run git in the folder, as an author of tests, and return its output without the last newline."""
+    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
+    command = ["git", "-C", folder, *identity, *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
+
+
+def commit(folder: Path) -> None:
+    """Commit all files of the checkout."""
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", "x")

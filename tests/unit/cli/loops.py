@@ -3,7 +3,6 @@
 And the manifests and commits that the tests of rounds share.
 """
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -46,17 +45,6 @@ metadata: {{name: all, cluster: {name}}}
 spec: {{topics: ["*"]}}
 """
 """A Cluster of any name, with a policy of its own."""
-
-
-def git(folder: Path, *words: str) -> str:
-    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-    command = ["git", "-C", folder, *identity, *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=30).stdout.strip()
-
-
-def commit(folder: Path) -> None:
-    git(folder, "add", "-A")
-    git(folder, "commit", "-q", "-m", "x")
 
 
 class _Clock:

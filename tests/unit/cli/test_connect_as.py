@@ -5,30 +5,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
-from reconciler.cli.app import run
 from reconciler.errors import ExitCode
 from reconciler.journal.file import JournalFile
 from reconciler.manifest import files
 from reconciler.run import Run
 from reconciler.scan.engine_choice import Engine
+from tests.build import cluster_manifest, head
+from tests.command import reconciler
 
-CLUSTER = """\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: {name}}}
-spec:
-  clusterId: id-of-{name}-0000000000
-  bootstrapServers: [{servers}]
-  client: {{{client}}}
----
-apiVersion: reconciler/v1
-kind: LeaderPolicy
-metadata: {{name: all, cluster: {name}}}
-spec: {{topics: ["*"]}}
-"""
 SECRET = "security.protocol: SASL_SSL, sasl.mechanism: {}, sasl.username: ci, sasl.password: '${{env:KAFKA_PASSWORD}}'"
 
 
@@ -50,88 +38,80 @@ def hears(server: socket.socket) -> bool:
 
 def write(folder: Path, *, name: str = "prod", servers: str, client: str = "") -> Path:
     folder.mkdir(exist_ok=True)
-    (folder / f"{name}.yaml").write_text(CLUSTER.format(name=name, servers=servers, client=client), encoding="utf-8")
+    text = cluster_manifest(servers, limits="", cluster_id=f"id-of-{name}-0000000000", name=name)
+    policy = f'{head("LeaderPolicy", f"all, cluster: {name}")}\nspec: {{topics: ["*"]}}\n'
+    (folder / f"{name}.yaml").write_text(f"{text}  client: {{{client}}}\n---\n{policy}", encoding="utf-8")
     return folder
 
 
-@pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KAFKA_PASSWORD", "planted-4f2c9aa-hunter2")
+def plan(folder: Path, proposed: Path, *words: str, **variables: str) -> CompletedProcess[str]:
+    password = {"KAFKA_PASSWORD": "planted-4f2c9aa-hunter2"}
+    return reconciler(folder, "plan", str(proposed), "--timeout", "1", *words, **password, **variables)
 
 
-def test_the_servers_of_a_pull_request_hear_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_servers_of_a_pull_request_hear_nothing(tmp_path: Path) -> None:
     """With SASL/PLAIN they once got the password in clear text. The trusted servers are asked."""
     with listener() as (trusted_address, trusted), listener() as (evil_address, evil):
         base = write(tmp_path / "base", servers=trusted_address)
         proposed = write(tmp_path / "proposed", servers=evil_address, client=SECRET.format("PLAIN"))
-        arguments = ["plan", str(proposed), "--timeout", "1", "--connect-as", str(base)]
-        assert run(arguments) == ExitCode.ERROR
+        by_option = plan(tmp_path, proposed, "--connect-as", str(base))
+        assert by_option.returncode == ExitCode.ERROR
         assert (hears(trusted), hears(evil)) == (True, False)
-    shown = capsys.readouterr()
-    assert trusted_address in shown.err
-    assert "planted" not in shown.out + shown.err
+        assert trusted_address in by_option.stderr
+        assert "planted" not in by_option.stdout + by_option.stderr
+        by_variable = plan(tmp_path, proposed, RECONCILER_CONNECTION=str(base))
+        assert by_variable.returncode == ExitCode.ERROR
+        assert (hears(trusted), hears(evil)) == (True, False)
 
 
 def test_without_trusted_manifests_the_own_servers_are_asked(tmp_path: Path) -> None:
     """The listener would notice: the test above can fail."""
     with listener() as (address, server):
-        assert run(["plan", str(write(tmp_path, servers=address)), "--timeout", "1"]) == ExitCode.ERROR
+        assert plan(tmp_path, write(tmp_path / "own", servers=address)).returncode == ExitCode.ERROR
         assert hears(server)
 
 
-def test_the_environment_names_trusted_manifests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with listener() as (trusted_address, trusted), listener() as (evil_address, evil):
-        monkeypatch.setenv("RECONCILER_CONNECTION", str(write(tmp_path / "base", servers=trusted_address)))
-        assert (
-            run(["plan", str(write(tmp_path / "proposed", servers=evil_address)), "--timeout", "1"]) == ExitCode.ERROR
-        )
-        assert (hears(trusted), hears(evil)) == (True, False)
-
-
-def test_nothing_connects_to_a_cluster_that_is_not_trusted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_connects_to_a_cluster_that_is_not_trusted(tmp_path: Path) -> None:
     """A new Cluster of a pull request has no trusted connection."""
     with listener() as (evil_address, evil):
         base = write(tmp_path / "base", servers="127.0.0.1:1")
         proposed = write(tmp_path / "proposed", name="new", servers=evil_address)
         for more in ([], ["--cluster", "new"]):
-            assert run(["plan", str(proposed), "--connect-as", str(base), *more]) == ExitCode.REFUSED
-            assert "Cluster/new" in capsys.readouterr().err
+            refused = plan(tmp_path, proposed, "--connect-as", str(base), *more)
+            assert (refused.returncode, "Cluster/new" in refused.stderr) == (ExitCode.REFUSED, True)
         assert not hears(evil)
 
 
-def test_a_new_cluster_without_policies_needs_a_waiver(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_new_cluster_without_policies_needs_a_waiver(tmp_path: Path) -> None:
     """It was refused for ever: merge it without policies first, said the error of that very change."""
     with listener() as (address, server):
         base = write(tmp_path / "base", servers="127.0.0.1:1")
         proposed = write(tmp_path / "proposed", name="new", servers=address)
         manifest = proposed / "new.yaml"
         manifest.write_text(manifest.read_text().partition("---")[0])
-        arguments = ["plan", str(proposed), "--connect-as", str(base)]
-        assert run(arguments) == ExitCode.REFUSED
-        refusal = capsys.readouterr().err
-        assert "connects elsewhere after the merge (bootstrapServers, clusterId, journal): 3, the limit is 0" in refusal
+        refused = plan(tmp_path, proposed, "--connect-as", str(base))
+        assert refused.returncode == ExitCode.REFUSED
+        reason = "connects elsewhere after the merge (bootstrapServers, clusterId, journal): 3, the limit is 0"
+        assert reason in refused.stderr
         expires = datetime.now(UTC) + timedelta(days=1)
-        (proposed / "waiver.yaml").write_text(
-            "apiVersion: reconciler/v1\nkind: Waiver\nmetadata: {name: first, reason: a new cluster}\n"
-            f"spec: {{policy: Cluster/new, limit: connection, value: 3, expires: {expires:%Y-%m-%dT%H:%M:%SZ}}}\n"
-        )
-        assert run(arguments) == ExitCode.DONE
-        assert "connects elsewhere after the merge" in capsys.readouterr().err
+        spec = f"policy: Cluster/new, limit: connection, value: 3, expires: {expires:%Y-%m-%dT%H:%M:%SZ}"
+        waiver = f"{head('Waiver', 'first, reason: a new cluster')}\nspec: {{{spec}}}\n"
+        (proposed / "waiver.yaml").write_text(waiver)
+        allowed = plan(tmp_path, proposed, "--connect-as", str(base))
+        assert (allowed.returncode, "connects elsewhere after the merge" in allowed.stderr) == (ExitCode.DONE, True)
         assert not hears(server)
 
 
 @pytest.mark.parametrize("command", ["doctor", "journal", "explain LeaderPolicy/all", "converge", "drift"])
-def test_no_command_connects_elsewhere_than_the_environment_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
+def test_no_command_connects_elsewhere_than_the_environment_says(tmp_path: Path, command: str) -> None:
     """Only `plan` had the variable: a step of CI beside it connected as the pull request said."""
     with listener() as (trusted_address, trusted), listener() as (evil_address, evil):
-        monkeypatch.setenv("RECONCILER_CONNECTION", str(write(tmp_path / "base", servers=trusted_address)))
-        proposed = write(tmp_path / "proposed", servers=evil_address)
-        code = run([*command.split(), str(proposed), "--timeout", "1"])
-        assert code == (ExitCode.ERROR if command == "drift" else ExitCode.REFUSED)
-        shown = capsys.readouterr()
-        assert "connects elsewhere (bootstrapServers)" in shown.out + shown.err
+        write(tmp_path / "base", servers=trusted_address)
+        write(tmp_path / "proposed", servers=evil_address)
+        words = (*command.split(), "proposed", "--timeout", "1")
+        done = reconciler(tmp_path, *words, RECONCILER_CONNECTION=str(tmp_path / "base"))
+        assert done.returncode == (ExitCode.ERROR if command == "drift" else ExitCode.REFUSED)
+        assert "connects elsewhere (bootstrapServers)" in done.stdout + done.stderr
         assert (hears(trusted), hears(evil)) == (False, False)
 
 

@@ -14,10 +14,10 @@ from reconciler.manifest import git as manifest_git
 from reconciler.manifest.files import ClusterManifests
 from reconciler.run import Run
 from reconciler.scan.engine_choice import Engine
-from tests.build import head
+from tests.build import commit, git, head
 from tests.command import reconciler
 from tests.golden.wording import mentions
-from tests.unit.cli.loops import CLUSTER, commit, git, loop, nothing, policies_of, protected
+from tests.unit.cli.loops import CLUSTER, loop, nothing, policies_of, protected
 
 OF_PROD = ", cluster: prod"
 FLOOR = f"{head('RetentionFloor', f'%s{OF_PROD}')}\nmode: continuous\nspec: {{topics: [%s], keep: {{last: 10}}}}\n"

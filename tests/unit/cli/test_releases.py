@@ -20,10 +20,11 @@ from reconciler.model.plan import ManifestFile, Source
 from reconciler.operations import OPERATIONS, DeleteGroup, DeleteRecords, ElectLeader
 from reconciler.run import Run
 from reconciler.scan.engine_choice import Engine
+from tests.build import commit, git
 from tests.command import reconciler
 from tests.golden.wording import mentions
 from tests.strategies.examples import blocked, election, plan, plan_text, purge, removal
-from tests.unit.cli.loops import CLUSTER, LEADERS, commit, git, loop, policies_of
+from tests.unit.cli.loops import CLUSTER, LEADERS, loop, policies_of
 
 UNREACHABLE = ("--timeout", "1")
 

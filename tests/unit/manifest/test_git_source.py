@@ -8,17 +8,9 @@ import pytest
 
 from reconciler.manifest import files
 from reconciler.manifest import git as manifest_git
+from tests.build import cluster_manifest, commit, git, head
 
-MANIFEST = """apiVersion: reconciler/v1
-kind: Cluster
-metadata: {name: local}
-spec: {clusterId: AAAAAAAAAAAAAAAAAAAAAA, bootstrapServers: ["127.0.0.1:9092"]}
-"""
-OTHER = """apiVersion: reconciler/v1
-kind: LeaderPolicy
-metadata: {name: leaders}
-spec: {topics: ["*"]}
-"""
+MANIFEST, OTHER = cluster_manifest("127.0.0.1:9092"), f'{head("LeaderPolicy", "leaders")}\nspec: {{topics: ["*"]}}\n'
 
 
 @pytest.fixture
@@ -32,16 +24,6 @@ def checkout(tmp_path: Path) -> Path:
     git(folder, "init", "-q")
     commit(folder)
     return folder
-
-
-def git(folder: Path, *words: str) -> str:
-    result = subprocess.run(["git", "-C", folder, *words], check=True, capture_output=True, text=True, timeout=30)
-    return result.stdout.strip()
-
-
-def commit(folder: Path) -> None:
-    git(folder, "add", "-A")
-    git(folder, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "x")
 
 
 def source_of(*paths: Path) -> tuple[str | None, bool]:
@@ -219,7 +201,7 @@ def test_variables_of_a_hook_name_no_other_repository(
     other = tmp_path / "other"
     other.mkdir()
     git(other, "init", "-q")
-    git(other, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "--allow-empty", "-m", "other")
+    git(other, "commit", "-q", "--allow-empty", "-m", "other")
     expected = git(checkout, "rev-parse", "HEAD")
     places = {"GIT_DIR": other / ".git", "GIT_WORK_TREE": other, "GIT_INDEX_FILE": other / ".git" / "index"}
     monkeypatch.setenv(name, str(places[name]))

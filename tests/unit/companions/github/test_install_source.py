@@ -10,16 +10,9 @@ import pytest
 
 from reconciler.companions.github import workflows
 from reconciler.errors import UsageError
+from tests.build import git
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-
-
-def git(folder: Path, *words: str) -> str:
-    identity = ("-c", "user.name=octocat", "-c", "user.email=octocat@example.org", "-c", "commit.gpgsign=false")
-    result = subprocess.run(
-        ["git", *identity, *words], cwd=folder, check=True, capture_output=True, text=True, timeout=60
-    )
-    return result.stdout.strip()
 
 
 @pytest.fixture
