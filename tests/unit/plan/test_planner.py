@@ -17,7 +17,6 @@ from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import planner
-from reconciler.plan.conflicts import ConflictIndex
 from reconciler.policies import Policy, RetentionFloor
 from tests.golden.wording import mentions
 from tests.strategies.facts import (
@@ -115,6 +114,16 @@ def parts(**partitions: Sequence[int]) -> list[Policy]:
     return [last(name=name, **({"partitions": list(of)} if of else {})) for name, of in partitions.items()]
 
 
+FOUR = snapshot(*(partition(number) for number in range(4)))
+EVERY: Policy = leaders("*", name="every")
+FAR = "far/orders[3] fine, far/other B101"
+ALL_BUT_2 = "every/orders[0] B105, every/orders[1] B105, every/orders[2] fine, every/orders[3] B105"
+UNCLEAN_ON: list[Policy] = [
+    leaders(name=name, partitions=of, election="unclean")
+    for name, of in {"one": {"orders": [0, 1]}, "two": {"orders": [1, 2]}, "far": {"orders": [3], "other": [0]}}.items()
+]
+
+
 SELECTION: list[tuple[Policy | list[Policy], ClusterSnapshot, str]] = [
     ([], ORDERS, ""),
     (last("zzz-*"), ORDERS, ""),
@@ -173,6 +182,11 @@ CLAIMS: list[tuple[Policy | list[Policy], ClusterSnapshot, str]] = [
         snapshot(purgeable(leader=2)),
         "all/orders[0] elect, gdpr/orders[0] delete",
     ),
+    # Leader policies conflict on their partitions, and with a policy for all topics.
+    (UNCLEAN_ON, FOUR, f"{FAR}, one/orders[0] fine, one/orders[1] B105, two/orders[1] B105, two/orders[2] fine"),
+    (UNCLEAN_ON[::2], FOUR, f"{FAR}, one/orders[0] fine, one/orders[1] fine"),
+    ([EVERY, *UNCLEAN_ON[::2]], FOUR, f"{ALL_BUT_2}, far/orders B105, far/other B101, one/orders B105"),
+    ([EVERY, leaders("ord*", name="too")], FOUR, "every/orders B105, too/orders B105"),
     # A live group that neither policy would remove is not a conflict and no drift.
     ([removal("old-*", name="a"), removal("*-etl", name="b")], BUSY, "a/old-etl skip, b/old-etl skip"),
     # The other policy requires more evidence; the program cannot decide which one is right.
@@ -256,23 +270,6 @@ def test_a_protected_topic_is_blocked_by_name_and_skipped_by_pattern() -> None:
 # --- two claims
 
 
-def test_a_block_of_some_partitions_has_the_place_of_its_policy() -> None:
-    """And cites the policies that take part only."""
-    for policies in (parts(a=[0, 1], b=[1, 2]), parts(a=[0, 1], b=[0], c=[1, 2])):
-        stopped = {d.address.policy: d for d in planned(policies, THREE).decisions if isinstance(d, Blocked)}
-        assert [d.declared_at for d in stopped.values()] == [policy.declared_at for policy in policies]
-        assert "RetentionFloor/c" not in stopped["b"].reason
-
-
-def conflicts_of(facts: ClusterSnapshot, *policies: Policy) -> list[dict[str, frozenset[int] | None]]:
-    """Map the conflicting names of each policy to partition numbers; None means all."""
-    selections = [policy.select(facts) for policy in policies]
-    claims = ConflictIndex(selections)
-    return [
-        {name: contest.partitions for name, contest in claims.conflicts(selection).items()} for selection in selections
-    ]
-
-
 def test_a_selection_distinguishes_existing_from_unknown_names() -> None:
     """Patterns select existing names only."""
     facts = snapshot(topic("a1"), topic("a2"), group("g"))
@@ -284,24 +281,6 @@ def test_a_selection_distinguishes_existing_from_unknown_names() -> None:
     assert (dict(leader_selection.subjects), leader_selection.matched) == ({"a1": False}, 1)
     groups = removal("g", "x").select(facts)
     assert (dict(groups.subjects), groups.matched) == ({"g": True, "x": True}, 1)
-
-
-def test_leader_policies_conflict_on_their_partitions() -> None:
-    """Unclean elections conflict with each other and with a policy for all topics."""
-    facts = snapshot(*(partition(number) for number in range(4)))
-    first = leaders(name="one", partitions={"orders": [0, 1]}, election="unclean")
-    second = leaders(name="two", partitions={"orders": [1, 2]}, election="unclean")
-    far = leaders(name="far", partitions={"orders": [3], "other": [0]}, election="unclean")
-    every = leaders("*", name="every")
-    assert conflicts_of(facts, first, second, far) == [{"orders": frozenset({1})}, {"orders": frozenset({1})}, {}]
-    assert conflicts_of(facts, every, first, far) == [
-        {"orders": frozenset({0, 1, 3})},
-        {"orders": None},
-        {"orders": None},
-    ]
-    assert conflicts_of(facts, first, far) == [{}, {}]
-    assert conflicts_of(facts, every) == [{}]
-    assert conflicts_of(facts, every, leaders("ord*", name="too")) == [{"orders": None}, {"orders": None}]
 
 
 def test_a_conflict_names_the_policies_that_take_part() -> None:
