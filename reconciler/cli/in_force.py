@@ -22,6 +22,7 @@ from reconciler.manifest import files, git
 from reconciler.manifest.files import ClusterManifests, ManifestSet
 from reconciler.policies.cluster import Cluster
 from reconciler.run import Run
+from reconciler.text.escape import display_name
 
 SETTLED_S = 30.0
 """How long changed manifests outside of a commit read the same before they come into force."""
@@ -83,7 +84,13 @@ class ManifestsInForce:
             return "" if self._is_released(present, signals) else _describe_unreleased(present.cluster)
         if lock := git.find_lock([*self.paths, *(Path(file.path) for file in present.files)]):
             self.seen = None  # what is read now is not a reading of what somebody wrote
-            return f"git is changing the checkout ({lock} is there; if no git runs, end what git status shows, or remove it)"
+            end = "remove it if no git runs" if lock.suffix == ".lock" else "end or abort what git status shows"
+            return f"git is changing the checkout ({lock} is there; {end})"
+        if conflict := git.find_unmerged(Path(file.path) for file in present.files):
+            self.seen = None
+            return (
+                f"git calls {display_name(conflict)} unmerged: the manifests are of two versions; resolve and commit it"
+            )
         is_first, now_s = self.in_force is None, time.monotonic()
         if self.seen is None or self.seen[0] != present_hash:
             # About the first reading of all, the second one decides, after the scan.

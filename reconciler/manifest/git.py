@@ -12,7 +12,10 @@ from pathlib import Path
 from reconciler.model.plan import ManifestFile, Source
 from reconciler.text.escape import display_name
 
-_LOCKS = ("index.lock", "HEAD.lock", "rebase-merge", "rebase-apply", "sequencer", "BISECT_START")
+_LOCKS = (
+    *("index.lock", "HEAD.lock", "rebase-merge", "rebase-apply", "sequencer", "BISECT_START"),
+    *("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"),
+)
 """What the git folder of a checkout holds while git changes its files, or goes from commit to commit."""
 _GLOB = re.compile(r"[\\*?[]")
 _LOG = logging.getLogger(__name__)
@@ -91,6 +94,13 @@ def find_lock(paths: Iterable[Path]) -> Path | None:
     places = {place for path in paths for place in (path.absolute(), path.resolve())}
     folders = {_git_folder(place) for place in places}
     return next((folder / name for folder in folders if folder for name in _LOCKS if _may_exist(folder / name)), None)
+
+
+def find_unmerged(files: Iterable[Path]) -> str | None:
+    """Return what a merge, a pick or a stash left in conflict in the checkout around a file; None: nothing."""
+    folders = dict.fromkeys(place.parent for file in files for place in (file.absolute(), file.resolve()))
+    found = (run_git(folder, "ls-files", "--unmerged", "--full-name", "-z", "--", ":/") for folder in folders)
+    return next((entries.split("\0")[0].partition("\t")[2] for entries in found if entries), None)
 
 
 def _may_exist(path: Path) -> bool:

@@ -1,5 +1,6 @@
 """A loop acts on manifests as somebody wrote them; no cluster is needed to see what is in force."""
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -279,6 +280,27 @@ def test_the_first_set_is_not_taken_under_a_lock_of_git(words: tuple[str, ...], 
     assert done.returncode == ExitCode.PLAN_UNUSABLE
     assert mentions(done.stderr, "git is changing the checkout", str(lock), "nothing was done")
     assert "connecting" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [("merge", "theirs"), ("cherry-pick", "theirs"), ("stash", "pop")])
+def test_the_first_set_is_not_taken_from_a_merge_with_conflicts(
+    words: tuple[str, ...], checkout: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Git had written the new floor, and the Cluster that protects its topic was in conflict: records were deleted."""
+    branch = git(checkout, "branch", "--show-current")
+    git(checkout, "checkout", "-q", "-b", "theirs")
+    (folder / "audit.yaml").write_text(FLOOR % ("audit", "audit"))
+    (folder / "cluster.yaml").write_text(CLUSTER % "audit")
+    git(checkout, "add", "-A")
+    git(checkout, *(("stash", "-q") if words[0] == "stash" else ("commit", "-q", "-m", "theirs")))
+    git(checkout, "checkout", "-q", branch)
+    (folder / "cluster.yaml").write_text(CLUSTER % "ours")
+    commit(checkout)
+    with pytest.raises(subprocess.CalledProcessError):
+        git(checkout, *words)
+    git(checkout, "checkout", "--ours", "manifests/cluster.yaml")
+    assert run(["converge", str(folder)]) == ExitCode.PLAN_UNUSABLE
+    assert mentions(capsys.readouterr().err, "nothing was done")
 
 
 def test_a_loop_takes_several_clusters(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
