@@ -42,7 +42,6 @@ PlanAndPaths = Annotated[
 
 def load(paths: Sequence[Path] | None, settings: Settings) -> ManifestSet:
     """Load the manifests. Prints every diagnostic before it raises ManifestsInvalid."""
-    console.start_logging(settings)
     paths = paths or [files.DEFAULT_FOLDER]
     for path in paths:
         if kind := read_kind(path):  # each line of a document would be an error of a manifest

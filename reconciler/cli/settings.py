@@ -199,7 +199,10 @@ def accepts_settings(
 
     def decorate(command: Callable[..., int | None]) -> Callable[..., int | None]:
         def wrapper(**arguments: Any) -> int | None:
+            from reconciler.cli import console  # it imports this module
+
             settings = Settings(**{name: arguments.pop(name) for name in common})
+            console.start_logging(settings)
             return command(settings, **arguments)
 
         _settings, *own = inspect.signature(command).parameters.values()

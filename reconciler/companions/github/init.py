@@ -68,7 +68,6 @@ def init(
     cluster that the manifests of the repository declare already is refused. After an error, or if
     `validate` would refuse the manifests, the command removes what it wrote.
     """
-    console.start_logging(settings)
     servers = common.parse_servers(bootstrap_server)
     folder = directory / "manifests"
     declared = _declared_clusters(folder)

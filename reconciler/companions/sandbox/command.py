@@ -160,7 +160,6 @@ def demo(settings: Settings) -> None:
     Starts the brokers, fills them with data, validates, plans, applies and plans again. Removes
     everything at the end.
     """
-    console.start_logging(settings)
     find_java()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     started = time.monotonic()

@@ -40,7 +40,6 @@ def scan(
     It reads what the policies need, and with --all, --append or --bootstrap-server everything.
     docs/tables.md describes the tables. The command changes nothing on the cluster.
     """
-    console.start_logging(settings)
     if (out is None) == (append is None) or "" in (out, append):  # an unset variable of a script
         raise UsageError("name one place for the tables: --out URI, or --append URI for a history")
     option, place = ("--out", out) if append is None else ("--append", append)

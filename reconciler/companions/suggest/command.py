@@ -58,7 +58,6 @@ def suggest(
     manifests. With manifests, it takes the connection of the Cluster and leaves out what their
     policies cover. docs/suggest.md describes the findings.
     """
-    console.start_logging(settings)
     if write is not None and os.path.lexists(write):
         raise UsageError(f"--write {write}: the file exists, and suggest overwrites no file: name another one")
     console.prepare(settings, SUGGESTIONS, write)
