@@ -284,7 +284,7 @@ def test_the_first_set_is_not_taken_under_a_lock_of_git(words: tuple[str, ...], 
 
 @pytest.mark.parametrize("words", [("merge", "theirs"), ("cherry-pick", "theirs"), ("stash", "pop")])
 def test_the_first_set_is_not_taken_from_a_merge_with_conflicts(
-    words: tuple[str, ...], checkout: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+    words: tuple[str, ...], checkout: Path, folder: Path
 ) -> None:
     """Git had written the new floor, and the Cluster that protects its topic was in conflict: records were deleted."""
     branch = git(checkout, "branch", "--show-current")
@@ -299,8 +299,9 @@ def test_the_first_set_is_not_taken_from_a_merge_with_conflicts(
     with pytest.raises(subprocess.CalledProcessError):
         git(checkout, *words)
     git(checkout, "checkout", "--ours", "manifests/cluster.yaml")
-    assert run(["converge", str(folder)]) == ExitCode.PLAN_UNUSABLE
-    assert mentions(capsys.readouterr().err, "nothing was done")
+    done = reconciler(checkout, "converge", "manifests")
+    assert done.returncode == ExitCode.PLAN_UNUSABLE
+    assert mentions(done.stderr, "nothing was done")
 
 
 def test_a_loop_takes_several_clusters(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
