@@ -12,6 +12,7 @@ import socket
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
 from reconciler.errors import JournalUnavailable
@@ -167,12 +168,9 @@ class ActionJournal:
 
     def _last_release(self, *, since_ms: int) -> Release | None:
         """Return the release with the latest time, in its last record."""
-        newest: Release | None = None
         # All lines: a newest release that is damaged must not make the one before it count again.
-        for release in self._records(self.store.lines(since_ms=since_ms), Release):
-            if newest is None or release.released_at_ms >= newest.released_at_ms:
-                newest = release
-        return newest
+        releases = sorted(self._records(self.store.lines(since_ms=since_ms), Release), key=attrgetter("released_at_ms"))
+        return releases[-1] if releases else None
 
     def _store(self, records: Iterable[Record]) -> None:
         if lines := [dump(record).encode("ascii") for record in records]:

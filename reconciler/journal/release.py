@@ -12,12 +12,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
-from urllib.parse import urlsplit
 
 from reconciler.errors import UsageError
 from reconciler.model.bounds import EpochMs
 from reconciler.model.plan import ManifestFile, content_hashes
 from reconciler.text.escape import quoted
+from reconciler.text.validation import is_https_address
 
 RULES = 2
 """Number of the rules that manifests are read with, a part of each hash.
@@ -41,7 +41,7 @@ def ci_run(environment: Mapping[str, str] = os.environ) -> Mapping[str, str | No
     Raises UsageError for a value that no journal should hold.
     """
     url, approver = environment.get(RUN_URL) or None, environment.get(APPROVER) or None
-    if url is not None and not _is_page(url):
+    if url is not None and not (is_https_address(url) and re.fullmatch(f"[!-~]{{1,{_URL_MAX}}}", url)):
         raise UsageError(
             f"{RUN_URL} is not an address of a run: expected https://HOST/PATH without a user, in printable ASCII, of at "
             f"most {_URL_MAX} characters; correct or unset it"
@@ -51,16 +51,6 @@ def ci_run(environment: Mapping[str, str] = os.environ) -> Mapping[str, str | No
             f"{APPROVER} is not a name: expected printable text of at most {_APPROVER_MAX} characters; correct or unset it"
         )
     return {"run_url": url, "approver": approver}
-
-
-def _is_page(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname
-    except ValueError:
-        return False
-    is_text = url.isascii() and url.isprintable() and " " not in url and len(url) <= _URL_MAX
-    return is_text and parts.scheme == "https" and bool(host) and "@" not in parts.netloc
 
 
 def manifests_hash(manifests: Iterable[ManifestFile]) -> str:

@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 from pydantic import PlainValidator, WithJsonSchema
 
 from reconciler.policies.validation import ValidationIssue, invalid, raise_if_any
 from reconciler.references import REFERENCE
 from reconciler.text.suggest import did_you_mean
+from reconciler.text.validation import is_https_address
 
 _REFERENCE_TEXT = r"\$\{(env:[A-Za-z_][A-Za-z0-9_]*|file:[^${}]+)\}"
 _BROKEN_TEXT = rf"\$\{{(?!{_REFERENCE_TEXT[4:]})"
@@ -264,20 +264,12 @@ def _expected(name: str, kind: PropertyKind, value: str | int | bool) -> str:
         return "a whole number, 0 or more"
     if kind is PropertyKind.BOOLEAN and text.lower() not in ("true", "false"):
         return "true or false"
-    if kind is PropertyKind.URL and not _is_url(text):
+    if kind is PropertyKind.URL and not is_https_address(text):
         return "an address that begins with https://"
     if name in _PATTERNS and not fits(name, REFERENCE.sub("x", text)):
         return _PATTERNS[name][1]
     is_plain = isinstance(value, str) and value.isprintable() and len(value) <= _LONGEST
     return "" if kind in (PropertyKind.NUMBER, PropertyKind.BOOLEAN) or is_plain else "text of one line"
-
-
-def _is_url(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-        return parts.scheme == "https" and bool(parts.hostname) and "@" not in parts.netloc
-    except ValueError:
-        return False
 
 
 def _transport_issues(properties: Mapping[str, str | int | bool]) -> Iterator[ValidationIssue]:

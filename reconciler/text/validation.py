@@ -1,6 +1,7 @@
-"""Says in plain words what Python and the validation library say of a wrong value or file."""
+"""Says in plain words what Python and the validation library say of a wrong value or file; checks addresses."""
 
 import re
+from urllib.parse import urlsplit
 
 _RULES = tuple(
     (re.compile(pattern), words)
@@ -23,6 +24,15 @@ _RULES = tuple(
         (r"Field required|Missing required .*argument", "the field is missing"),
     )
 )
+
+
+def is_https_address(text: str) -> bool:
+    """Whether a text is an address of a host by https, without a user."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme == "https" and bool(parts.hostname) and "@" not in parts.netloc
+    except ValueError:
+        return False
 
 
 def plain_reason(message: str) -> str:
