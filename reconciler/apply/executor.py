@@ -17,7 +17,7 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.operations import OPERATIONS
 from reconciler.operations.attempt import Attempt, StepResult
 from reconciler.operations.error_meanings import ResponseAction
-from reconciler.operations.observation import Observation, RecheckFailure
+from reconciler.operations.observation import Observation
 from reconciler.operations.sendable import Sendable
 
 _CUT_SHORT = "the run ends in the middle: nothing more is sent"
@@ -177,25 +177,11 @@ def _recheck_batch(
     observation = operation.observe([attempt.action for attempt in attempts], context)
     ready = []
     for attempt in attempts:
-        failure = attempt.action.recheck(observation)
-        step = attempt.action.after_confirmation(attempt, failure, observation) if attempt.confirmed else None
-        if step is not None:
-            yield step
-        elif failure is None:
+        if (step := attempt.action.step_before_request(attempt, observation)) is None:
             ready.append(attempt.action.prepare(attempt, observation))
         else:
-            yield _after_failure(attempt, failure, observation)
+            yield step
     return ready, observation
-
-
-def _after_failure(attempt: Attempt, failure: RecheckFailure, observation: Observation) -> StepResult:
-    """Return what becomes of an attempt that does not hold right before its request."""
-    action: Sendable = attempt.action
-    if failure.status is Status.SATISFIED:
-        return action.reached(attempt, observation)
-    if failure.status is Status.FAILED:  # a fact that was not read may be read in the next round
-        return attempt.retry_later(failure.detail)
-    return attempt.outcome(failure.status, failure.detail, read_back=action.effect(observation).read_back)
 
 
 def _store_intents(
