@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from reconciler.apply.context import ApplyContext
-from reconciler.model.action import Action
+from reconciler.model.action import Action, Subject
 from reconciler.model.outcome import Outcome, Status
 from reconciler.operations import OPERATIONS
 from reconciler.operations.attempt import Attempt, StepResult
@@ -28,6 +28,8 @@ _RECHECKS_MAX = 3
 """Most rechecks before one request."""
 
 _Batch = Sequence[Attempt]
+_UnderWay = dict[Subject, Attempt]
+"""What is known of each attempt of a batch if an error interrupts it: intent stored, request perhaps sent."""
 
 
 def apply(actions: Sequence[Action], context: ApplyContext) -> Iterator[Outcome]:
@@ -89,11 +91,11 @@ def _run_lanes(
             operation.connect(context.gateway)
             for batch in lane:
                 steps: list[StepResult] = []
+                under_way = {attempt.action.subject: attempt for attempt in batch}
                 try:
                     # One by one: what has ended is reported even if what comes after it fails.
-                    for step in batch if context.stopping else _execute_batch(operation, batch, context):
+                    for step in batch if context.stopping else _execute_batch(operation, batch, context, under_way):
                         steps.append(step)
-                    context.discard(batch)
                 except (OSError, MemoryError) as error:
                     # Descriptors, threads, memory: one lane must not lose what the others did.
                     context.halt(
@@ -101,8 +103,8 @@ def _run_lanes(
                     )
                     # Of those without a step it is not known whether their request went out.
                     known = {step.action.subject for step in steps}
-                    unknown = [attempt for attempt in batch if attempt.action.subject not in known]
-                    steps += _end_all(map(context.with_intent, unknown), context)
+                    unknown = [attempt for subject, attempt in under_way.items() if subject not in known]
+                    steps += _end_all(unknown, context)
                 finally:
                     finished.put(steps)
         finally:
@@ -131,7 +133,9 @@ def _run_lanes(
         raise
 
 
-def _execute_batch(operation: type[Sendable], batch: _Batch, context: ApplyContext) -> Iterator[StepResult]:
+def _execute_batch(
+    operation: type[Sendable], batch: _Batch, context: ApplyContext, under_way: _UnderWay
+) -> Iterator[StepResult]:
     """Run one round of a batch: recheck, store the intents, send one request, read back.
 
     A batch whose subjects turn out to need several brokers is sent broker by broker, and one that
@@ -143,9 +147,9 @@ def _execute_batch(operation: type[Sendable], batch: _Batch, context: ApplyConte
         by_broker[attempt.broker].append(attempt)
     if len(by_broker) > 1:
         for of_broker in by_broker.values():
-            yield from _execute_batch(operation, of_broker, context)
+            yield from _execute_batch(operation, of_broker, context, under_way)
         return
-    ready = yield from _store_intents(operation, ready, observation, context)
+    ready = yield from _store_intents(operation, ready, observation, context, under_way)
     if not ready:
         return
     # Leaders may have moved while the intents were stored.
@@ -160,7 +164,7 @@ def _execute_batch(operation: type[Sendable], batch: _Batch, context: ApplyConte
         responded = [attempt.after_response(results[attempt.action.subject]) for attempt in ready]
         middle = len(ready) // 2
         for half in (responded[:middle], responded[middle:]):
-            yield from _execute_batch(operation, half, context)
+            yield from _execute_batch(operation, half, context, under_way)
         return
     observation = operation.observe_effect(actions, results, context)
     for attempt in ready:
@@ -185,7 +189,7 @@ def _recheck_batch(
 
 
 def _store_intents(
-    operation: type[Sendable], ready: _Batch, observation: Observation, context: ApplyContext
+    operation: type[Sendable], ready: _Batch, observation: Observation, context: ApplyContext, under_way: _UnderWay
 ) -> Generator[StepResult, None, _Batch]:
     """Store the intents. Yields attempts that may not go out; returns those to send at once.
 
@@ -196,6 +200,7 @@ def _store_intents(
         yield from ready
         return []
     ready = [replace(attempt, intended=True) for attempt in ready]
+    under_way |= {attempt.action.subject: attempt for attempt in ready}
     for number in range(_RECHECKS_MAX):
         if number:
             ready, observation = yield from _recheck_batch(operation, ready, context)
@@ -209,7 +214,9 @@ def _store_intents(
     if not ready or not context.may_send():
         yield from ready
         return []
-    context.announce(ready)
+    sent = (replace(attempt, sends=attempt.sends + 1, possible=True) for attempt in ready)
+    under_way |= {attempt.action.subject: attempt for attempt in sent}
+    context.announce()
     return ready
 
 
