@@ -28,7 +28,7 @@ _RECHECKS_MAX = 3
 """Most rechecks before one request."""
 
 _Batch = Sequence[Attempt]
-_UnderWay = dict[Subject, Attempt]
+_UnderWay = dict[Subject, StepResult]
 """What is known of each attempt of a batch if an error interrupts it: intent stored, request perhaps sent."""
 
 
@@ -91,20 +91,19 @@ def _run_lanes(
             operation.connect(context.gateway)
             for batch in lane:
                 steps: list[StepResult] = []
-                under_way = {attempt.action.subject: attempt for attempt in batch}
+                under_way: _UnderWay = {attempt.action.subject: attempt for attempt in batch}
                 try:
                     # One by one: what has ended is reported even if what comes after it fails.
                     for step in batch if context.stopping else _execute_batch(operation, batch, context, under_way):
                         steps.append(step)
+                        under_way[step.action.subject] = step
                 except (OSError, MemoryError) as error:
                     # Descriptors, threads, memory: one lane must not lose what the others did.
                     context.halt(
                         f"this machine ran out of a resource: {getattr(error, 'strerror', None) or str(error) or 'memory'}"
                     )
-                    # Of those without a step it is not known whether their request went out.
-                    known = {step.action.subject for step in steps}
-                    unknown = [attempt for subject, attempt in under_way.items() if subject not in known]
-                    steps += _end_all(unknown, context)
+                    # Also those without a step: it is not known whether their request went out.
+                    steps = [*under_way.values()]
                 finally:
                     finished.put(steps)
         finally:
