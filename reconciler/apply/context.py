@@ -9,7 +9,6 @@ from typing import Any
 
 from reconciler.errors import JournalUnavailable
 from reconciler.journal.journal import ActionJournal
-from reconciler.model.action import Subject
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.progress import Progress
 from reconciler.model.snapshot import Consumers, GroupFacts, GroupState, GroupType, Unknown
@@ -146,8 +145,6 @@ class ApplyContext(RunContext):
     topics: set[str] = field(default_factory=set)
     """The topics that the run is about."""
     _consumers: _Consumers = field(default_factory=_Consumers)
-    _sent: dict[Subject, bool] = field(default_factory=dict)
-    """Attempts under way with their intent stored, and whether their request may have gone out."""
     _reasons: list[str] = field(default_factory=list)
 
     @property
@@ -208,7 +205,6 @@ class ApplyContext(RunContext):
         began_ms = self.clock()
         is_stored, stored_ms = self._record(actions, removed_offsets=offsets)
         if is_stored:
-            self._sent.update((action.subject, False) for action in actions)
             self._compare_clocks(began_ms, stored_ms, self.clock())
         return is_stored
 
@@ -229,23 +225,10 @@ class ApplyContext(RunContext):
                 "clock that is wrong, then plan again"
             )
 
-    def announce(self, attempts: Iterable[Attempt]) -> None:
-        """Note that the requests of these attempts go out now."""
-        self._sent.update((attempt.action.subject, True) for attempt in attempts)
+    def announce(self) -> None:
+        """Note that a request goes out now."""
         self.announced.set()
         self.sending()
-
-    def with_intent(self, attempt: Attempt) -> Attempt:
-        """Return the attempt of an interrupted batch: intent stored, request perhaps sent."""
-        sent = self._sent.get(attempt.action.subject)
-        if sent is None:
-            return attempt
-        return replace(attempt, intended=True, sends=attempt.sends + sent, possible=attempt.possible or sent)
-
-    def discard(self, batch: Iterable[Attempt]) -> None:
-        """Forget the state of a batch whose steps are known."""
-        for attempt in batch:
-            self._sent.pop(attempt.action.subject, None)
 
     def record_outcomes(self, outcomes: Iterable[Outcome]) -> None:
         """Store outcomes. What was done stays done if that fails, but nothing more is sent."""

@@ -12,12 +12,12 @@ from queue import SimpleQueue
 from typing import Any
 
 from reconciler.apply.context import ApplyContext
-from reconciler.model.action import Action
+from reconciler.model.action import Action, Subject
 from reconciler.model.outcome import Outcome, Status
 from reconciler.operations import OPERATIONS
 from reconciler.operations.attempt import Attempt, StepResult
 from reconciler.operations.error_meanings import ResponseAction
-from reconciler.operations.observation import Observation, RecheckFailure
+from reconciler.operations.observation import Observation
 from reconciler.operations.sendable import Sendable
 
 _CUT_SHORT = "the run ends in the middle: nothing more is sent"
@@ -28,6 +28,8 @@ _RECHECKS_MAX = 3
 """Most rechecks before one request."""
 
 _Batch = Sequence[Attempt]
+_UnderWay = dict[Subject, StepResult]
+"""What is known of each attempt of a batch if an error interrupts it: intent stored, request perhaps sent."""
 
 
 def apply(actions: Sequence[Action], context: ApplyContext) -> Iterator[Outcome]:
@@ -89,20 +91,19 @@ def _run_lanes(
             operation.connect(context.gateway)
             for batch in lane:
                 steps: list[StepResult] = []
+                under_way: _UnderWay = {attempt.action.subject: attempt for attempt in batch}
                 try:
                     # One by one: what has ended is reported even if what comes after it fails.
-                    for step in batch if context.stopping else _execute_batch(operation, batch, context):
+                    for step in batch if context.stopping else _execute_batch(operation, batch, context, under_way):
                         steps.append(step)
-                    context.discard(batch)
+                        under_way[step.action.subject] = step
                 except (OSError, MemoryError) as error:
                     # Descriptors, threads, memory: one lane must not lose what the others did.
                     context.halt(
                         f"this machine ran out of a resource: {getattr(error, 'strerror', None) or str(error) or 'memory'}"
                     )
-                    # Of those without a step it is not known whether their request went out.
-                    known = {step.action.subject for step in steps}
-                    unknown = [attempt for attempt in batch if attempt.action.subject not in known]
-                    steps += _end_all(map(context.with_intent, unknown), context)
+                    # Also those without a step: it is not known whether their request went out.
+                    steps = [*under_way.values()]
                 finally:
                     finished.put(steps)
         finally:
@@ -131,7 +132,9 @@ def _run_lanes(
         raise
 
 
-def _execute_batch(operation: type[Sendable], batch: _Batch, context: ApplyContext) -> Iterator[StepResult]:
+def _execute_batch(
+    operation: type[Sendable], batch: _Batch, context: ApplyContext, under_way: _UnderWay
+) -> Iterator[StepResult]:
     """Run one round of a batch: recheck, store the intents, send one request, read back.
 
     A batch whose subjects turn out to need several brokers is sent broker by broker, and one that
@@ -143,9 +146,9 @@ def _execute_batch(operation: type[Sendable], batch: _Batch, context: ApplyConte
         by_broker[attempt.broker].append(attempt)
     if len(by_broker) > 1:
         for of_broker in by_broker.values():
-            yield from _execute_batch(operation, of_broker, context)
+            yield from _execute_batch(operation, of_broker, context, under_way)
         return
-    ready = yield from _store_intents(operation, ready, observation, context)
+    ready = yield from _store_intents(operation, ready, observation, context, under_way)
     if not ready:
         return
     # Leaders may have moved while the intents were stored.
@@ -160,7 +163,7 @@ def _execute_batch(operation: type[Sendable], batch: _Batch, context: ApplyConte
         responded = [attempt.after_response(results[attempt.action.subject]) for attempt in ready]
         middle = len(ready) // 2
         for half in (responded[:middle], responded[middle:]):
-            yield from _execute_batch(operation, half, context)
+            yield from _execute_batch(operation, half, context, under_way)
         return
     observation = operation.observe_effect(actions, results, context)
     for attempt in ready:
@@ -177,29 +180,15 @@ def _recheck_batch(
     observation = operation.observe([attempt.action for attempt in attempts], context)
     ready = []
     for attempt in attempts:
-        failure = attempt.action.recheck(observation)
-        step = attempt.action.after_confirmation(attempt, failure, observation) if attempt.confirmed else None
-        if step is not None:
-            yield step
-        elif failure is None:
+        if (step := attempt.action.step_before_request(attempt, observation)) is None:
             ready.append(attempt.action.prepare(attempt, observation))
         else:
-            yield _after_failure(attempt, failure, observation)
+            yield step
     return ready, observation
 
 
-def _after_failure(attempt: Attempt, failure: RecheckFailure, observation: Observation) -> StepResult:
-    """Return what becomes of an attempt that does not hold right before its request."""
-    action: Sendable = attempt.action
-    if failure.status is Status.SATISFIED:
-        return action.reached(attempt, observation)
-    if failure.status is Status.FAILED:  # a fact that was not read may be read in the next round
-        return attempt.retry_later(failure.detail)
-    return attempt.outcome(failure.status, failure.detail, read_back=action.effect(observation).read_back)
-
-
 def _store_intents(
-    operation: type[Sendable], ready: _Batch, observation: Observation, context: ApplyContext
+    operation: type[Sendable], ready: _Batch, observation: Observation, context: ApplyContext, under_way: _UnderWay
 ) -> Generator[StepResult, None, _Batch]:
     """Store the intents. Yields attempts that may not go out; returns those to send at once.
 
@@ -210,6 +199,7 @@ def _store_intents(
         yield from ready
         return []
     ready = [replace(attempt, intended=True) for attempt in ready]
+    under_way |= {attempt.action.subject: attempt for attempt in ready}
     for number in range(_RECHECKS_MAX):
         if number:
             ready, observation = yield from _recheck_batch(operation, ready, context)
@@ -223,7 +213,9 @@ def _store_intents(
     if not ready or not context.may_send():
         yield from ready
         return []
-    context.announce(ready)
+    sent = (replace(attempt, sends=attempt.sends + 1, possible=True) for attempt in ready)
+    under_way |= {attempt.action.subject: attempt for attempt in sent}
+    context.announce()
     return ready
 
 

@@ -309,6 +309,12 @@ class DeleteGroup(Operation):
                 groups[action.group] = replace(groups[action.group], type=action.seen.type, state=action.seen.state)
         return Observation(observed_at_ms=context.clock(), groups=groups)
 
+    def step_before_request(self, attempt: Attempt, observation: Observation) -> StepResult | None:
+        failure = self.recheck(observation) if attempt.confirmed else None
+        if attempt.confirmed and (failure is None or failure.status in (Status.STALE, Status.BLOCKED)):
+            return self._listed_though_removed(attempt, observation, None if failure is None else failure.detail)
+        return super(DeleteGroup, self).step_before_request(attempt, observation)
+
     def prepare(self, attempt: Attempt, observation: Observation) -> Attempt:
         offsets = observation.groups[self.group].offsets
         return replace(attempt, removed_offsets=None if isinstance(offsets, Unknown) else offsets)
@@ -385,13 +391,6 @@ class DeleteGroup(Operation):
             return attempt.retry_later("the broker knows no such group, and the same one is listed")
         detail = "another client removed it; a group of that name was created since"
         return attempt.outcome(Status.SATISFIED, detail, read_back=effect.read_back)
-
-    def after_confirmation(
-        self, attempt: Attempt, failure: RecheckFailure | None, observation: Observation
-    ) -> StepResult | None:
-        if failure is not None and failure.status not in (Status.STALE, Status.BLOCKED):
-            return None
-        return self._listed_though_removed(attempt, observation, None if failure is None else failure.detail)
 
     def _listed_though_removed(self, attempt: Attempt, observation: Observation, change: str | None) -> StepResult:
         """End an attempt that a broker called done, although a group of that name is listed."""

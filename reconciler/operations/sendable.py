@@ -131,6 +131,17 @@ class Sendable(Action):
     def observe(cls, actions: Sequence[Any], context: RunContext) -> Observation:
         """Read the facts that may have changed since the recheck."""
 
+    def step_before_request(self, attempt: Attempt, observation: Observation) -> StepResult | None:
+        """Return what becomes of an attempt that does not hold right before its request; None: it holds."""
+        failure = self.recheck(observation)
+        if failure is None:
+            return None
+        if failure.status is Status.SATISFIED:
+            return self.reached(attempt, observation)
+        if failure.status is Status.FAILED:  # a fact that was not read may be read in the next round
+            return attempt.retry_later(failure.detail)
+        return attempt.outcome(failure.status, failure.detail, read_back=self.effect(observation).read_back)
+
     def prepare(self, attempt: Attempt, observation: Observation) -> Attempt:
         """Return the attempt with what the facts before the request say about it."""
         return attempt
@@ -165,12 +176,6 @@ class Sendable(Action):
         if effect.missing is not None:
             return attempt.retry_later(effect.missing)
         return self.reached(attempt, observation)
-
-    def after_confirmation(
-        self, attempt: Attempt, failure: RecheckFailure | None, observation: Observation
-    ) -> StepResult | None:
-        """Return what a later recheck makes of an attempt that a broker called done, if any."""
-        return None
 
     def reached(self, attempt: Attempt, observation: Observation) -> Outcome:
         """End the attempt: the cluster shows the desired state."""

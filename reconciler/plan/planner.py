@@ -118,10 +118,11 @@ def decide(
     selections = sorted((policy.select(snapshot) for policy in rules.policies), key=lambda s: s.policy.address)
     conflicts = ConflictIndex(selections)
     planned = [s for s in selections if s.policy.mode in modes and (addresses is None or s.policy.address in above)]
+    protection = rules.cluster.protection
     decisions = (
         Satisfied(decision.address) if addresses is None and isinstance(decision, Satisfied) else decision
         for selection in planned
-        for decision in _decide(_narrow(selection, of_policy), conflicts, rules.cluster.protection, snapshot)
+        for decision in _decide(_narrow(selection, of_policy), conflicts, protection, snapshot)
         # Narrowing never changes a decision, only whether it is part of the plan.
         if addresses is None or decision.address in above or not addresses.isdisjoint(with_parents(decision.address))
     )

@@ -318,9 +318,9 @@ class FloorEvaluator:
         nothing_to_lose = RuleOffset(end, end, "the floor", f"what is committed ends at {end}")
         lowest = min(rules, key=lambda rule: (rule.offset, rule.time is not None), default=nothing_to_lose)
         hold = self._find_hold(lowest, facts, observed)
-        if lowest.offset <= log_start and hold is None:
-            return Satisfied(address, f"{lowest.words}; the log starts at {log_start}")
-        if lowest.offset <= log_start and hold is not None:
+        if lowest.offset <= log_start:
+            if hold is None:
+                return Satisfied(address, f"{lowest.words}; the log starts at {log_start}")
             if hold.overdue:
                 raise BlockReason("B217", hold.words, next_step=hold.next_step)
             return Waiting(address=address, declared_at=declared_at, reason=hold.words)

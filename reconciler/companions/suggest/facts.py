@@ -79,8 +79,9 @@ class ClusterFacts:
     def purgeable(self) -> Mapping[str, ReadTopic | Unknown]:
         """The topics whose records a policy could delete, without their readers; or why that is not known."""
         topics: dict[str, ReadTopic | Unknown] = {}
+        protection = self.cluster.protection
         for name, facts in sorted(self.snapshot.topics.items()):
-            if name.startswith("_") or not re.fullmatch(TOPIC_TEXT, name) or self.cluster.protection.of_topic(name):
+            if name.startswith("_") or not re.fullmatch(TOPIC_TEXT, name) or protection.of_topic(name):
                 continue
             try:
                 check_records_deletable(facts, exact=False)

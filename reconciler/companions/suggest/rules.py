@@ -213,9 +213,9 @@ class _Analysis:
             collector.cannot_tell(f"the list of groups is incomplete: {snapshot.groups_incomplete.reason}")
             return
         awaited = {group for policy in self.facts.policies for group in policy.awaited_groups}
-        names = []
+        names, protection = [], self.facts.cluster.protection
         for name in sorted(snapshot.groups.keys() - {""} - awaited):
-            if self.facts.is_covered(GroupRemoval, name) or self.facts.cluster.protection.of_group(name):
+            if self.facts.is_covered(GroupRemoval, name) or protection.of_group(name):
                 continue
             if Selector.literal(name).text != name or selector_error(name):
                 reason = "the name reads like a pattern, and a suggestion has exact names only"

@@ -171,6 +171,20 @@ def test_a_removal_keeps_topic_ids_and_metadata_of_the_log(tmp_path: Path) -> No
     ]
 
 
+def test_a_removal_that_an_exhausted_machine_interrupts_keeps_its_offsets(tmp_path: Path) -> None:
+    """Its request may have removed the group. Its outcome once had no offsets, so no results could restore them."""
+    cluster = create_cluster()
+    cluster.commit("etl", {AT: 5})
+
+    def exhausted(_operation: object) -> None:
+        raise MemoryError
+
+    cluster.on_request = exhausted
+    outcome = run(cluster, [removal(cluster, "etl")], tmp_path).only
+    assert (outcome.status, outcome.possible, outcome.sends) == (Status.FAILED, True, 1)
+    assert [commit.offset for commit in outcome.removed_offsets or ()] == [5]
+
+
 # --- several runs of one plan
 
 
