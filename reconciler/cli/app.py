@@ -194,7 +194,7 @@ def help(  # noqa: A001  the name of the command
 ) -> int:
     """Explain a command, or the options that commands share."""
     if words != ["options"]:
-        return run([*(words or ()), "--help"])
+        return run_within([*(words or ()), "--help"])
     page, takes_all = Application(add_completion=False), accepts_settings(Kind("every command", tuple(Format)))
     page.command(name="COMMAND", cls=_OptionsPage)(takes_all(_options))
     typer.main.get_command(page).main(["--help"], prog_name="reconciler COMMAND", standalone_mode=False)
@@ -228,13 +228,14 @@ def run(arguments: Sequence[str]) -> int:
     command = next((name for name in words if name in COMMANDS), "")
     with json_lines(command) if asks_for_json(arguments, os.environ) else nullcontext():
         console.step_outputs.clear()
-        code = _run(arguments)
+        code = run_within(arguments)
         if command in _WITH_STEP_OUTPUTS:
             console.write_step_outputs(code)
         return code
 
 
-def _run(arguments: Sequence[str]) -> int:
+def run_within(arguments: Sequence[str]) -> int:
+    """Do as `run` for a command within another one: the lines of stderr and the outputs of the step are of that."""
     try:
         return app(args=list(arguments), prog_name="reconciler", standalone_mode=False) or ExitCode.DONE
     except TyperException as error:

@@ -146,7 +146,7 @@ def clusters(settings: Settings, proposed: Annotated[Path, typer.Argument(help="
         cluster
         for cluster in sorted(after - before)
         # It connects to nothing: the default branch says where to connect, and does not know the cluster.
-        if app.run(["plan", str(proposed), "--connect-as", "manifests", "--cluster", cluster]) != ExitCode.DONE
+        if app.run_within(["plan", str(proposed), "--connect-as", "manifests", "--cluster", cluster]) != ExitCode.DONE
     ]
     if refused:
         with _annotated("New Cluster"):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from reconciler.companions.html.figures import Bar, Chart, Figures, Row, cut_chart, slug
+from reconciler.companions.html.figures import Bar, Figures, Row, cut_chart, slug
 from reconciler.model.description import RecordShare
 from reconciler.report.tree import Severity
 from reconciler.text import formatting
@@ -12,10 +12,7 @@ from reconciler.text.phrase import escaped_name, name
 
 def suggest_figures(shares: Sequence[RecordShare]) -> Figures:
     """Return the picture of what the suggestions free. Each topic is in one of them, so that sums count once."""
-    return Figures(charts=(_records_chart(shares),) if shares else ())
 
-
-def _records_chart(shares: Sequence[RecordShare]) -> Chart:
     def row(share: RecordShare) -> Row:
         kept = max(0, share.total - share.records)
         return Row(
@@ -30,7 +27,7 @@ def _records_chart(shares: Sequence[RecordShare]) -> Chart:
         )
 
     drafted = [share for share in shares if share.manifest]
-    return cut_chart(
+    chart = cut_chart(
         sorted(shares, key=lambda share: (-share.records, share.topic)),
         row,
         "topics",
@@ -43,6 +40,7 @@ def _records_chart(shares: Sequence[RecordShare]) -> Chart:
             f"The drafts have {formatting.count(len(drafted), 'topic')}: {_sum_of(drafted)}.",
         ),
     )
+    return Figures(charts=(chart,) if shares else ())
 
 
 def _sum_of(shares: Sequence[RecordShare]) -> str:

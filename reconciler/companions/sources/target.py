@@ -4,37 +4,29 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from reconciler.atomic_file import write_bytes
 from reconciler.errors import UsageError
-from reconciler.external.places import open_store
+from reconciler.external.places import StoredFiles, open_store
 from reconciler.references import parse_place
-
-
-class Target(Protocol):
-    """A folder. Both methods raise OSError."""
-
-    def write(self, content: bytes, *below: str) -> None:
-        """Write a file whole; until its end there is none, or the earlier one."""
-        ...
-
-    def remove(self, *below: str) -> None:
-        """Remove a file, if there is one."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder of this machine."""
+    """A folder of this machine. Both methods raise OSError."""
 
     path: Path
 
     def write(self, content: bytes, *below: str) -> None:
+        """Write a file whole; until its end there is none, or the earlier one."""
         write_bytes(self.path.joinpath(*below), [content], mode=0o644)
 
     def remove(self, *below: str) -> None:
+        """Remove a file, if there is one."""
         self.path.joinpath(*below).unlink(missing_ok=True)
+
+
+Target = Folder | StoredFiles
 
 
 def open_target(text: str, environment: Mapping[str, str], *, limit_s: float) -> Target:

@@ -69,6 +69,14 @@ def test_an_error_has_its_code_and_the_exit_code_of_the_process(
         assert re.fullmatch("[0-9a-f]{12}", run_id)
 
 
+def test_a_command_within_another_one_writes_no_json_in_json(tmp_path: Path) -> None:
+    """`help` asks the command that it explains: the error line was the message of a warning."""
+    result = reconciler(tmp_path, "help", "nope", RECONCILER_LOG_FORMAT="json")
+    [line] = parse(result.stderr)
+    assert (line["level"], line["command"], line["exit_code"], result.returncode) == ("ERROR", "help", 64, 64)
+    assert "'nope'" in line["message"]
+
+
 def test_each_problem_of_the_manifests_is_a_line(folder: Path) -> None:
     """Their text has several lines with the source, which no collector of logs can put together."""
     (folder / "manifests" / "all.yaml").write_text(

@@ -14,6 +14,7 @@ from reconciler.errors import ExitCode
 from reconciler.plan import plan_file
 from tests.command import reconciler
 from tests.strategies.examples import election, plan, purge, removal
+from tests.unit.cli.loops import CLUSTER_OF
 from tests.unit.companions.github.conftest import TOKEN, FakeApi, workflow_run
 
 HEAD, MERGE, BASE, TIP = "a" * 40, "b" * 40, "c" * 40, "d" * 40
@@ -90,6 +91,18 @@ def test_a_plan_has_a_job_for_each_principal_that_it_needs() -> None:
         assert [job["kind"] for job in plan_jobs(example)] == kind, name
     apply, elect = plan_jobs(plan(purge(), election()))
     assert (apply["operations"], elect["operations"]) == ("DeleteGroups,DeleteRecords", "ElectLeaders")
+
+
+def test_the_outputs_of_a_step_are_its_own(tmp_path: Path, variables: dict[str, str]) -> None:
+    """The step asks `plan` about a new Cluster, which is refused: the exit code became an output of the step."""
+    for folder, names in {"manifests": ["one"], "proposed": ["one", "two"]}.items():
+        for name in names:
+            (tmp_path / folder).mkdir(exist_ok=True)
+            (tmp_path / folder / f"{name}.yaml").write_text(CLUSTER_OF.format(name=name).partition("---")[0])
+    result = reconciler(tmp_path, "github", "clusters", "proposed", **variables)
+    assert result.returncode == ExitCode.REFUSED
+    assert "::error title=New Cluster::" in result.stderr
+    assert not (tmp_path / "output").exists()
 
 
 def test_the_agenda_has_the_last_attempt_of_each_cluster(tmp_path: Path, variables: dict[str, str]) -> None:
