@@ -21,7 +21,7 @@ from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
 from reconciler.scan import spark_process
 from reconciler.scan.engine_choice import Engine
 from tests.faults.fault_types import FaultType
-from tests.faults.trial import TrialReport, choose_faults, run_trial
+from tests.faults.trial import TrialReport, cell, choose_faults, run_trial
 from tests.toolbox import close_toolboxes
 
 OPERATIONS = ("elect_leader", "delete_group", "delete_records")
@@ -36,7 +36,7 @@ def create_consumer_offsets(cluster: SandboxCluster) -> None:
 
 def render_summary(reports: list[TrialReport], seed: int, seconds: float) -> str:
     """Render the numbers of trials, actions and outcomes, and all violations."""
-    cells: Counter[tuple[str, str]] = Counter()
+    cells: Counter[str] = Counter()
     statuses: Counter[str] = Counter()
     trials: Counter[str] = Counter()
     for report in reports:
@@ -50,7 +50,7 @@ def render_summary(reports: list[TrialReport], seed: int, seconds: float) -> str
     ]
     lines.append(f"{'fault':34}{'trials':>8}" + "".join(f"{operation:>16}" for operation in OPERATIONS))
     for fault in FaultType:
-        row = "".join(f"{cells[fault.value, operation]:>16}" for operation in OPERATIONS)
+        row = "".join(f"{cells[cell(fault, operation)]:>16}" for operation in OPERATIONS)
         lines.append(f"{fault.value:34}{trials[fault.value]:>8}{row}")
     lines += ["", *(f"{status:34}{count:>8}" for status, count in sorted(statuses.items()))]
     for report in failed:
@@ -92,18 +92,11 @@ def run_lanes(options: argparse.Namespace) -> list[TrialReport]:
 
     The trials do not depend on the number of lanes.
     """
-    arguments = [
-        f"--trials={options.trials}",
-        f"--seed={options.seed}",
-        f"--first={options.first}",
-        f"--lanes={options.lanes}",
-    ]
-    command = [sys.executable, "-m", "tests.faults.run", *arguments, f"--out={options.out}"]
+    arguments = [f"--{name}={getattr(options, name)}" for name in ("trials", "seed", "first", "lanes", "out")]
+    command = [sys.executable, "-m", "tests.faults.run", *arguments]
     with ThreadPoolExecutor(options.lanes) as pool:
         list(
-            pool.map(
-                lambda number: _run_lane_process([*command, f"--lane={number}"], options, number), range(options.lanes)
-            )
+            pool.map(lambda lane: _run_lane_process([*command, f"--lane={lane}"], options, lane), range(options.lanes))
         )
     return sorted(
         (r for lane in range(options.lanes) for r in read_reports(options.out, lane)), key=lambda report: report.number
@@ -143,21 +136,15 @@ def read_reports(out: Path, lane: int) -> list[TrialReport]:
 
 def dump(report: TrialReport) -> str:
     """Render a report as one line of JSON."""
-    values = {name: getattr(report, name) for name in ("number", "faults", "violations", "statuses", "seconds")}
-    return json.dumps(values | {"cells": [[*cell, count] for cell, count in report.cells.items()]})
+    return json.dumps(vars(report))
 
 
 def parse(line: str) -> TrialReport:
     """Parse a line of `dump`."""
     values = json.loads(line)
-    return TrialReport(
-        number=values["number"],
-        faults=tuple(map(FaultType, values["faults"])),
-        violations=values["violations"],
-        statuses=Counter(values["statuses"]),
-        cells=Counter({(fault, operation): count for fault, operation, count in values["cells"]}),
-        seconds=values["seconds"],
-    )
+    faults = tuple(map(FaultType, values.pop("faults")))
+    statuses, cells = (Counter(values.pop(name)) for name in ("statuses", "cells"))
+    return TrialReport(faults=faults, statuses=statuses, cells=cells, **values)
 
 
 def main() -> int:

@@ -67,8 +67,13 @@ class TrialReport:
     faults: tuple[FaultType, ...]
     violations: list[str] = field(default_factory=list)
     statuses: Counter[str] = field(default_factory=Counter)
-    cells: Counter[tuple[str, str]] = field(default_factory=Counter)
+    cells: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
+
+
+def cell(fault: FaultType, operation: str) -> str:
+    """Return the key of a number of actions: a report is stored as JSON."""
+    return f"{operation} during {fault}"
 
 
 def choose_faults(number: int, seed: int) -> tuple[FaultType, ...]:
@@ -225,7 +230,7 @@ def _plan_and_apply(setup: TrialSetup, report: TrialReport, engine: Engine) -> v
     report.violations += errors
     report.statuses.update(f"{o.action.OPERATION} {o.status}" for o in outcomes)
     for fault in report.faults:
-        report.cells.update((fault.value, outcome.action.OPERATION) for outcome in outcomes)
+        report.cells.update(cell(fault, outcome.action.OPERATION) for outcome in outcomes)
     return verification.TrialRun(plan, outcomes, start, was_killed)
 
 

@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,16 @@ from reconciler.scan.engine_choice import Engine
 from reconciler.scan.scan import scan
 
 Scan = Callable[..., ClusterSnapshot]
+
+
+def scan_now(session: KafkaSession, needs: ScanRequest, engine: Engine, **options: Any) -> ClusterSnapshot:
+    """Return a snapshot of this moment. `options`: other arguments of a scan than its defaults here."""
+    defaults = {
+        "observed_at_ms": time.time_ns() // 1_000_000,
+        "last_purges": {},
+        "progress": lambda *_step: None,
+    }
+    return scan(needs, session, engine=engine, **(defaults | options))
 
 
 @pytest.fixture
@@ -40,14 +51,7 @@ def scanned(connection: Connection, engine: Engine) -> Scan:
         progress: Progress = lambda *_step: None,
     ) -> ClusterSnapshot:
         with closing(KafkaSession(connection)) as session:
-            return scan(
-                needs,
-                session,
-                observed_at_ms=time.time_ns() // 1_000_000,
-                last_purges={} if last_purges is None else last_purges,
-                engine=engine,
-                progress=progress,
-            )
+            return scan_now(session, needs, engine, last_purges=last_purges or {}, progress=progress)
 
     return run
 

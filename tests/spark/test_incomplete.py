@@ -4,7 +4,6 @@ Two brokers without spare replicas, so that the test knows in advance which fact
 """
 
 import json
-import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -27,10 +26,10 @@ from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicReques
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import Cause, ClusterSnapshot, ConsumerPosition, PartitionFacts, Unknown
 from reconciler.scan.engine_choice import Engine, EngineName
-from reconciler.scan.scan import scan
-from tests.build import head, write_manifests
+from tests.build import policy, write_manifests
 from tests.command import reconciler, reconciler_process
 from tests.kafka.acls import Grant, grant
+from tests.spark.conftest import scan_now
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
@@ -41,7 +40,7 @@ TIMEOUT_S = 6.0
 NO_SILENCE_TIMEOUT_S = 60.0
 """Of other tests, in which a busy machine must not look like a silent broker."""
 FROZEN = 2
-"""The broker that tests pause."""
+"""The broker that tests pause, or end."""
 NEEDS = ScanRequest(
     topics=(
         TopicRequest(
@@ -89,7 +88,7 @@ def scanned(
     cluster: SandboxCluster, engine: Engine, needs: ScanRequest = NEEDS, *, user: str | None = None
 ) -> ClusterSnapshot:
     with closing(open_session(cluster, user=user)) as session:
-        return scan_with(session, engine, needs)
+        return scan_now(session, needs, engine)
 
 
 def open_session(
@@ -100,17 +99,6 @@ def open_session(
         assert cluster.secure is not None
         servers, properties = cluster.secure.bootstrap_servers, cluster.secure.client(user)
     return KafkaSession(Connection(tuple(servers.split(",")), properties, timeout_s=timeout_s))
-
-
-def scan_with(session: KafkaSession, engine: Engine, needs: ScanRequest = NEEDS) -> ClusterSnapshot:
-    return scan(
-        needs,
-        session,
-        observed_at_ms=time.time_ns() // 1_000_000,
-        last_purges={},
-        engine=engine,
-        progress=lambda *_step: None,
-    )
 
 
 def reason(fact: object) -> str:
@@ -142,23 +130,17 @@ def test_2_scan_with_all_rights_reads_everything(cluster_with_groups: SandboxClu
     """The facts that later tests remove are readable at first, also for a caller with only the read
     permissions.
     """
-    grant(
-        cluster_with_groups.bootstrap_servers,
-        [
-            Grant("full", AclOperation.DESCRIBE, ResourceType.BROKER, "kafka-cluster"),
-            Grant("full", AclOperation.DESCRIBE, ResourceType.GROUP, "*"),
-            Grant("full", AclOperation.DESCRIBE, ResourceType.TOPIC, "*"),
-            Grant("full", AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, "spread"),
-            Grant("full", AclOperation.READ, ResourceType.TOPIC, "__consumer_offsets"),
-        ],
-    )
+    rights = [
+        (AclOperation.DESCRIBE, ResourceType.BROKER, "kafka-cluster"),
+        (AclOperation.DESCRIBE, ResourceType.GROUP, "*"),
+        (AclOperation.DESCRIBE, ResourceType.TOPIC, "*"),
+        (AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, "spread"),
+        (AclOperation.READ, ResourceType.TOPIC, "__consumer_offsets"),
+    ]
+    grant(cluster_with_groups.bootstrap_servers, [Grant("full", *right) for right in rights])
     for user in (None, "full"):
         snapshot = scanned(cluster_with_groups, any_engine, user=user)
-        assert (snapshot.topics_incomplete, snapshot.groups_incomplete, snapshot.readers_incomplete) == (
-            None,
-            None,
-            None,
-        )
+        assert {snapshot.topics_incomplete, snapshot.groups_incomplete, snapshot.readers_incomplete} == {None}
         assert [snapshot.groups[group].commits for group in GROUPS] == [2] * len(GROUPS)
         assert all(isinstance(snapshot.groups[group].last_activity_ms, int) for group in GROUPS)
         facts = snapshot.partitions[TopicPartition("spread", 0)]
@@ -239,15 +221,23 @@ def test_6_wrong_password_says_so_at_once(cluster_with_groups: SandboxCluster) -
     assert "\n" not in message
 
 
+def coordinated_by_frozen(cluster: SandboxCluster) -> frozenset[str]:
+    """Return the groups that broker FROZEN coordinates: some of GROUPS, and not all."""
+    log = client.partition_states(cluster.bootstrap_servers, "__consumer_offsets")
+    groups = frozenset(group for group in GROUPS if log[log_partition(group, LOG_PARTITIONS)].leader == FROZEN)
+    assert groups
+    assert groups < set(GROUPS)
+    return groups
+
+
 @contextmanager
 def frozen_broker(cluster: SandboxCluster, session: KafkaSession, engine: Engine) -> Iterator[frozenset[str]]:
     """Pause broker FROZEN for the block, once all can be read. Yields the groups that it coordinates."""
     # With the engine of the block, so that the worker process of `inline` has started.
-    client.wait_until(lambda: scan_with(session, engine).readers_incomplete is None, 120, "a complete scan", every_s=1)
-    log = client.partition_states(cluster.bootstrap_servers, "__consumer_offsets")
-    silent = frozenset(group for group in GROUPS if log[log_partition(group, LOG_PARTITIONS)].leader == FROZEN)
-    assert silent
-    assert silent < set(GROUPS)
+    client.wait_until(
+        lambda: scan_now(session, NEEDS, engine).readers_incomplete is None, 120, "a complete scan", every_s=1
+    )
+    silent = coordinated_by_frozen(cluster)
     cluster.pause(FROZEN)
     try:
         yield silent
@@ -297,7 +287,7 @@ def test_7_scan_with_a_frozen_broker(cluster_with_groups: SandboxCluster, engine
         closing(open_session(cluster_with_groups, timeout_s=TIMEOUT_S)) as session,
         frozen_broker(cluster_with_groups, session, engine) as silent,
     ):
-        snapshot = scan_with(session, engine)
+        snapshot = scan_now(session, NEEDS, engine)
     assert_only_its_facts_are_unread(snapshot, cluster_with_groups, silent)
 
 
@@ -311,8 +301,8 @@ def test_7_inline_scan_and_commands_with_a_frozen_broker(cluster_with_groups: Sa
     servers = cluster_with_groups.bootstrap_servers
     client.create_topics(servers, [Topic("purged", assignment=[[1], [FROZEN]])])
     client.produce(servers, "purged", {number: [Record(b"x")] * 10 for number in (0, 1)})
-    policy = head("RetentionFloor", "purged") + "\nspec: {topics: [purged], keep: {last: 4}}\n"
-    write_manifests(tmp_path, servers, policy, limits="")
+    purged = policy("RetentionFloor", "purged", "topics: [purged], keep: {last: 4}")
+    write_manifests(tmp_path, servers, purged, limits="")
     planned = reconciler(tmp_path, "plan", "--out", "plan.json", "--detailed-exitcode")
     assert planned.returncode == 2, planned.stderr
     commands = {
@@ -330,7 +320,7 @@ def test_7_inline_scan_and_commands_with_a_frozen_broker(cluster_with_groups: Sa
             name: threads.submit(reconciler_process, tmp_path, *words, "--timeout", f"{TIMEOUT_S:.0f}")
             for name, words in commands.items()
         }
-        snapshot = scan_with(session, inline)
+        snapshot = scan_now(session, NEEDS, inline)
         runs = {name: future.result() for name, future in started.items()}
     assert_only_its_facts_are_unread(snapshot, cluster_with_groups, silent)
     # A report of drift has a warning, and an item of all subjects that wait for the broker.
@@ -357,33 +347,23 @@ def test_8_groups_of_a_log_partition_without_a_leader_are_in_no_list(
     and a deletion would have ignored these groups.
     """
     servers = cluster_with_groups.bootstrap_servers
-    stopped_broker = 2
-    silent = {
-        group
-        for group in GROUPS
-        if client.partition_states(servers, "__consumer_offsets")[log_partition(group, LOG_PARTITIONS)].leader
-        == stopped_broker
-    }
-    assert silent
-    assert silent < set(GROUPS)
-    cluster_with_groups.terminate(stopped_broker)
+    silent = coordinated_by_frozen(cluster_with_groups)
+    cluster_with_groups.terminate(FROZEN)
     try:
         client.wait_until(
-            lambda: (
-                stopped_broker
-                not in {
-                    partition.leader for partition in client.partition_states(servers, "__consumer_offsets").values()
-                }
+            lambda: all(
+                partition.leader != FROZEN
+                for partition in client.partition_states(servers, "__consumer_offsets").values()
             ),
             60,
             "other leaders",
         )
         snapshot = scanned(cluster_with_groups, engine)
     finally:
-        cluster_with_groups.restart(stopped_broker, timeout_s=120)
+        cluster_with_groups.restart(FROZEN, timeout_s=120)
     assert silent.isdisjoint(snapshot.groups)
     assert set(GROUPS) - silent <= set(snapshot.groups)
-    where = f"partitions of __consumer_offsets, which have no leader (replicas on brokers {stopped_broker})"
+    where = f"partitions of __consumer_offsets, which have no leader (replicas on brokers {FROZEN})"
     assert where in reason(snapshot.groups_incomplete)
     assert "no leader" in reason(snapshot.readers_incomplete)
 

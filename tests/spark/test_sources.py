@@ -37,8 +37,9 @@ from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicReques
 from reconciler.model.selector import Selector
 from reconciler.scan.engine_choice import Engine, EngineName
 from reconciler.scan.java import find_java, spark_home, start_java
-from reconciler.scan.scan import describe_log, scan
+from reconciler.scan.scan import describe_log
 from reconciler.spark import register
+from tests.spark.conftest import scan_now
 from tests.spark.servers import QUICK_START
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
@@ -90,23 +91,24 @@ def session(jvm: None) -> Iterator[SparkSession]:
     own.stop()
 
 
-def half_read_topic(cluster: SandboxCluster, name: str) -> None:
-    """Create two partitions with ten records and a group with offsets 4 and 10."""
-    client.create_topics(cluster.bootstrap_servers, [Topic(name, partitions=2)])
-    client.produce(cluster.bootstrap_servers, name, {number: [Record(b"x")] * 10 for number in (0, 1)})
-    client.commit(cluster.bootstrap_servers, f"{name}-g", {(name, 0): 4, (name, 1): 10})
+@pytest.fixture
+def half_read(cluster: SandboxCluster, unique: str) -> str:
+    """A topic of two partitions with ten records, and a group at 4 and 10."""
+    client.create_topics(cluster.bootstrap_servers, [Topic(unique, partitions=2)])
+    client.produce(cluster.bootstrap_servers, unique, {number: [Record(b"x")] * 10 for number in (0, 1)})
+    client.commit(cluster.bootstrap_servers, f"{unique}-g", {(unique, 0): 4, (unique, 1): 10})
+    return unique
 
 
-def test_sources_work_in_any_session(cluster: SandboxCluster, session: SparkSession, unique: str) -> None:
+def test_sources_work_in_any_session(cluster: SandboxCluster, session: SparkSession, half_read: str) -> None:
     """Each format has the documented columns and options, and the cluster's facts."""
-    half_read_topic(cluster, unique)
     register(session)
 
     def rows(name: str, **options: str) -> list[dict[str, object]]:
         frame = session.read.format(name).option("bootstrap.servers", cluster.bootstrap_servers).options(**options)
         return frame.load().toArrow().to_pylist()
 
-    partitions = rows("kafka_partitions", topics=unique, instants_ms="0")
+    partitions = rows("kafka_partitions", topics=half_read, instants_ms="0")
     # The rows are grouped by leader.
     partitions.sort(key=lambda row: str(row["partition"]))
     assert [
@@ -114,12 +116,12 @@ def test_sources_work_in_any_session(cluster: SandboxCluster, session: SparkSess
         for row in partitions
     ] == [(0, 0, 10, [0], None), (1, 0, 10, [0], None)]
     assert all(row["topic_id"] and row["leader"] in row["in_sync"] for row in partitions)
-    commits = rows("kafka_group_commits", groups=f"{unique}-*")
+    commits = rows("kafka_group_commits", groups=f"{half_read}-*")
     assert sorted((row["partition"], row["committed"]) for row in commits if row["topic"]) == [(0, 4), (1, 10)]
     (total,) = [row for row in commits if row["topic"] is None]
     assert (total["commits"], total["commit_topics"], total["error"]) == (2, 1, None)
     (log, by_its_earlier_name) = (
-        [row for row in rows(name) if row["group"] == f"{unique}-g"]
+        [row for row in rows(name) if row["group"] == f"{half_read}-g"]
         for name in ("kafka_consumer_offsets", "kafka_commit_log")
     )
     assert [row["log_offset"] for row in log] == [row["log_offset"] for row in by_its_earlier_name]
@@ -128,16 +130,15 @@ def test_sources_work_in_any_session(cluster: SandboxCluster, session: SparkSess
     (activity,) = [row for row in log if row["topic"] is None]
     assert activity["seems"] == "classic"
     assert activity["live"] is True
-    topic_ids = {row["topic_id"] for row in log if row["topic"] == unique}
+    topic_ids = {row["topic_id"] for row in log if row["topic"] == half_read}
     assert topic_ids == {partitions[0]["topic_id"]}
 
 
-def test_sparks_own_options_select_topics(cluster: SandboxCluster, session: SparkSession, unique: str) -> None:
+def test_sparks_own_options_select_topics(cluster: SandboxCluster, session: SparkSession, half_read: str) -> None:
     """`subscribe` is exact names, `subscribePattern` one expression, whatever commas it has; no topic is no row.
 
     A source without partitions once failed in its task. An unknown option was once ignored.
     """
-    half_read_topic(cluster, unique)
     register(session)
 
     def topics(name: str, **options: str) -> list[str]:
@@ -145,21 +146,20 @@ def test_sparks_own_options_select_topics(cluster: SandboxCluster, session: Spar
         return sorted({row["topic"] for row in frame.options(**options).load().where("topic is not null").collect()})
 
     for name in ("kafka_partitions", "kafka_group_commits"):
-        assert topics(name, subscribe=f"{unique}, gone") == [unique], name
-        assert topics(name, subscribe=f"{unique}*") == [], name
-        assert topics(name, subscribePattern=f"{unique[:-1]}.{{1,2}}") == [unique], name
-    for wrong, reason in ({"topic": unique}, "did you mean topics?"), ({"startingOffsets": "earliest"}, "known: "):
+        assert topics(name, subscribe=f"{half_read}, gone") == [half_read], name
+        assert topics(name, subscribe=f"{half_read}*") == [], name
+        assert topics(name, subscribePattern=f"{half_read[:-1]}.{{1,2}}") == [half_read], name
+    for wrong, reason in ({"topic": half_read}, "did you mean topics?"), ({"startingOffsets": "earliest"}, "known: "):
         with pytest.raises(
             Exception, match=f"unknown option {next(iter(wrong)).lower()}.*{reason}".replace("?", r"\?")
         ):
             topics("kafka_partitions", **wrong)
 
 
-def test_a_filter_makes_the_reading_smaller(cluster: SandboxCluster, unique: str) -> None:
+def test_a_filter_makes_the_reading_smaller(cluster: SandboxCluster, half_read: str) -> None:
     """Of one topic or group the driver makes fewer and smaller chunks, and returns the filter for Spark to apply."""
-    half_read_topic(cluster, unique)
-    client.commit(cluster.bootstrap_servers, f"{unique}-h", {(unique, 1): 2})
-    filters = [EqualTo(("topic",), unique), EqualTo(("group",), f"{unique}-g"), EqualTo(("partition",), 1)]
+    client.commit(cluster.bootstrap_servers, f"{half_read}-h", {(half_read, 1): 2})
+    filters = [EqualTo(("topic",), half_read), EqualTo(("group",), f"{half_read}-g"), EqualTo(("partition",), 1)]
 
     def chunks(source: type[data_sources.KafkaSource], *pushed: EqualTo) -> list[Any]:
         reader = data_sources.taking_filters(source)({"bootstrap.servers": cluster.bootstrap_servers})
@@ -169,7 +169,7 @@ def test_a_filter_makes_the_reading_smaller(cluster: SandboxCluster, unique: str
     ((chunk, _metadata),) = chunks(data_sources.KafkaPartitions, filters[0], filters[2])
     assert chunk.partitions == 1
     (of_group,) = chunks(data_sources.KafkaGroupCommits, filters[1])
-    assert of_group.groups == (f"{unique}-g",)
+    assert of_group.groups == (f"{half_read}-g",)
     (of_log,) = chunks(data_sources.KafkaConsumerOffsets, filters[1])
     assert len(of_log.log) == 1
     assert sum(len(chunk.log) for chunk in chunks(data_sources.KafkaConsumerOffsets)) > 1
@@ -177,14 +177,13 @@ def test_a_filter_makes_the_reading_smaller(cluster: SandboxCluster, unique: str
 
 @pytest.mark.parametrize("is_pushed", [True, False])
 def test_filters_reach_the_sources(
-    is_pushed: bool, cluster: SandboxCluster, session: SparkSession, unique: str
+    is_pushed: bool, cluster: SandboxCluster, session: SparkSession, half_read: str
 ) -> None:
     """A filter on topic, partition or group reads less and changes no row; sessions without the flag work, too.
 
     Spark 4.1 refuses a source that takes filters in a session that does not push them.
     """
-    half_read_topic(cluster, unique)
-    client.commit(cluster.bootstrap_servers, f"{unique}-h", {(unique, 1): 2})
+    client.commit(cluster.bootstrap_servers, f"{half_read}-h", {(half_read, 1): 2})
     session.conf.set(PUSHDOWN, str(is_pushed).lower())
     register(session)
 
@@ -194,7 +193,7 @@ def test_filters_reach_the_sources(
         columns = ("group", "topic", "partition") if "group" in frame.columns else ("topic", "partition")
         return sorted(tuple(row) for row in found.select(*columns).collect())
 
-    group, other, topic = f"{unique}-g", f"{unique}-h", unique
+    group, other, topic = f"{half_read}-g", f"{half_read}-h", half_read
     if not is_pushed:
         assert rows("kafka_partitions", f"topic = '{topic}'") == [(topic, 0), (topic, 1)]
         return
@@ -214,14 +213,13 @@ def test_filters_reach_the_sources(
 
 
 def test_a_stream_has_a_reading_for_each_trigger(
-    cluster: SandboxCluster, session: SparkSession, unique: str, tmp_path: Path
+    cluster: SandboxCluster, session: SparkSession, half_read: str, tmp_path: Path
 ) -> None:
     """Two runs append two readings of one topic, each with its own time; the checkpoint keeps none apart."""
-    half_read_topic(cluster, unique)
     register(session)
     frame = session.readStream.format("kafka_partitions").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
     for _ in range(2):
-        writer = frame.option("subscribe", unique).load().writeStream.format("parquet")
+        writer = frame.option("subscribe", half_read).load().writeStream.format("parquet")
         query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
         query.start(str(tmp_path / "out")).awaitTermination()
     rows = session.read.parquet(str(tmp_path / "out")).collect()
@@ -276,16 +274,15 @@ session.stop()
 """Runs the example as the program that it is, and then a job of its session that is not its own."""
 
 
-def test_example_runs_as_it_is_documented(cluster: SandboxCluster, jvm: None, unique: str) -> None:
+def test_example_runs_as_it_is_documented(cluster: SandboxCluster, jvm: None, half_read: str) -> None:
     """The example runs as a process, in a session that it creates, and computes the lag of Kafka's tool.
 
     Executors once found no code, because the file was removed before their first task. After a
     registration of the sources, other jobs and other executors of the session work.
     """
-    half_read_topic(cluster, unique)
     program = f"import sys; sys.argv = sys.argv[1:]\n{EXAMPLE_AND_ANOTHER_JOB}"
     result = subprocess.run(
-        [sys.executable, "-c", program, "examples/lag.py", cluster.bootstrap_servers, unique],
+        [sys.executable, "-c", program, "examples/lag.py", cluster.bootstrap_servers, half_read],
         cwd=EXAMPLE.parents[1],
         capture_output=True,
         text=True,
@@ -294,45 +291,39 @@ def test_example_runs_as_it_is_documented(cluster: SandboxCluster, jvm: None, un
     )
     assert result.returncode == 0, result.stderr
     *table, jobs = result.stdout.splitlines()
-    (line,) = [line for line in table if unique in line]
-    assert [cell.strip() for cell in line.strip("|").split("|")] == [f"{unique}-g", unique, "6", "0", "NULL"]
+    (line,) = [line for line in table if half_read in line]
+    assert [cell.strip() for cell in line.strip("|").split("|")] == [f"{half_read}-g", half_read, "6", "0", "NULL"]
     assert jobs == "4"
 
 
-def test_consumer_offsets_is_divided_by_its_size(cluster: SandboxCluster, connection: Connection, unique: str) -> None:
+def test_consumer_offsets_is_divided_by_its_size(
+    cluster: SandboxCluster, connection: Connection, half_read: str
+) -> None:
     """`__consumer_offsets` is divided by its size.
 
     Each partition once counted as one record, so that one task read the whole log.
     """
-    half_read_topic(cluster, unique)
     session = KafkaSession(connection)
     log = describe_log(session, list_topics(session))
     assert set(log.sizes) == set(range(log.partitions))
     for _ in range(10):
-        client.commit(cluster.bootstrap_servers, f"{unique}-g", {(unique, 0): 4})
+        client.commit(cluster.bootstrap_servers, f"{half_read}-g", {(half_read, 0): 4})
     assert sum(describe_log(session, list_topics(session)).sizes.values()) >= sum(log.sizes.values()) + 10
 
 
 def test_export_writes_documented_parquet(
-    cluster: SandboxCluster, connection: Connection, unique: str, tmp_path: Path
+    cluster: SandboxCluster, connection: Connection, half_read: str, tmp_path: Path
 ) -> None:
     """Partitions, commits, groups, topics and the run; a null has its reason in `unread`."""
-    half_read_topic(cluster, unique)
-    topic_request = TopicRequest(topics=(Selector(unique),), offsets=True, instants_ms=(0,), readers=True)
+    topic_request = TopicRequest(topics=(Selector(half_read),), offsets=True, instants_ms=(0,), readers=True)
     needs = ScanRequest(
         topics=(topic_request,),
-        groups=(GroupRequest(groups=(Selector(f"{unique}-g"),), activity=True),),
+        groups=(GroupRequest(groups=(Selector(f"{half_read}-g"),), activity=True),),
         topic_records=True,
     )
     before = time.time_ns() // 1_000_000
-    snapshot = scan(
-        needs,
-        KafkaSession(connection),
-        observed_at_ms=before,
-        last_purges={},
-        engine=Engine(name=EngineName.INLINE),  # all engines give the same snapshot
-        progress=lambda *_step: None,
-    )
+    inline = Engine(name=EngineName.INLINE)  # all engines give the same snapshot
+    snapshot = scan_now(KafkaSession(connection), needs, inline, observed_at_ms=before)
     *files, run_file = export.write(snapshot, Folder(tmp_path))
     tables = {path.split("/")[0]: pq.read_table(tmp_path / path) for path in files}
     assert {name: table.schema.names for name, table in tables.items()} == {
@@ -341,13 +332,13 @@ def test_export_writes_documented_parquet(
     rows = {name: table.to_pylist() for name, table in tables.items()}
     assert [(row["partition"], row["offsets_at"]) for row in rows["partitions"]] == [(0, [(0, 0)]), (1, [(0, 0)])]
     (commit,) = rows["commits"]  # the group is at the end of the other partition
-    assert (commit["group"], commit["partition"], commit["committed"]) == (f"{unique}-g", 0, 4)
-    (group,) = [row for row in rows["groups"] if row["group"] == f"{unique}-g"]
+    assert (commit["group"], commit["partition"], commit["committed"]) == (f"{half_read}-g", 0, 4)
+    (group,) = [row for row in rows["groups"] if row["group"] == f"{half_read}-g"]
     assert group["commits"] == 2
     assert group["last_activity_ms"] is not None
-    (topic,) = [row for row in rows["topics"] if row["topic"] == unique]
+    (topic,) = [row for row in rows["topics"] if row["topic"] == half_read]
     assert topic["records"] == 20
-    other_topics = [row for row in rows["topics"] if row["topic"] != unique]
+    other_topics = [row for row in rows["topics"] if row["topic"] != half_read]
     assert all(dict(row["unread"])["records"] == "not asked" for row in other_topics)
     run = json.loads((tmp_path / run_file).read_text())
     assert (run["cluster_id"], run["observed_at_ms"]) == (cluster.cluster_id, before)
@@ -420,14 +411,8 @@ def write_history(cluster: SandboxCluster, history: Folder) -> None:
         for change in changes:
             change()
         with closing(KafkaSession(Connection((servers,), {}))) as kafka:
-            snapshot = scan(
-                request_everything(0),
-                kafka,
-                observed_at_ms=FIRST_SCAN_MS + number * DAY_MS,
-                last_purges={},
-                engine=Engine(name=EngineName.INLINE),
-                progress=lambda *_step: None,
-            )
+            at_ms = FIRST_SCAN_MS + number * DAY_MS
+            snapshot = scan_now(kafka, request_everything(0), Engine(name=EngineName.INLINE), observed_at_ms=at_ms)
         *_files, last = export.append(snapshot, history)
         group = replace(snapshot.groups["billing"], group="elsewhere")
         earlier_ms = snapshot.observed_at_ms - 3_600_000

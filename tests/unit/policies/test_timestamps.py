@@ -26,6 +26,8 @@ WEEK = {7 * DAY: 50, 8 * DAY: 40}
 NO_RIGHT = Unknown("the right READ on orders is missing")
 FIRST, LAST = RecordLookup(LookupKind.FIRST, 0, 50), RecordLookup(LookupKind.LAST, 0, 50)
 NEWEST = RecordLookup(LookupKind.NEWEST)
+NONE = {7 * DAY: None, 8 * DAY: None}
+YESTERDAY, DAY_BEFORE = RecordStamp(60, NOW_MS - DAY), format_instant(NOW_MS - DAY)
 
 
 def decide(facts: PartitionFacts, keep: dict[str, Any] | None = None, **spec: Any) -> Any:
@@ -37,15 +39,6 @@ def looked_up(answers: dict[RecordLookup, RecordStamp | Unknown | None], **facts
     return partition(at=WEEK, lookups=OldRecords(answers), **facts)
 
 
-@pytest.mark.parametrize("lookup", [FIRST, LAST])
-def test_a_record_that_could_not_be_read_blocks_a_time_rule(lookup: RecordLookup) -> None:
-    """Without READ on the topic, as principals of earlier versions."""
-    decision = decide(looked_up({lookup: NO_RIGHT}))
-    assert isinstance(decision, Blocked)
-    assert (decision.code, decision.unread) == ("B216", True)
-    assert "READ on orders" in decision.reason
-
-
 def test_a_silent_broker_is_named_as_for_every_fact() -> None:
     """The subjects that wait for it fold into one line."""
     silent = Unknown("broker 2 does not answer", Cause.SILENT_BROKER)
@@ -53,47 +46,50 @@ def test_a_silent_broker_is_named_as_for_every_fact() -> None:
     assert (decision.code, decision.reason) == ("B109", "broker 2 does not answer")
 
 
-def test_a_long_stretch_without_a_record_proves_no_age() -> None:
-    """None of the last 10,000 offsets holds a record, though there are older ones."""
-    decision = decide(looked_up({LAST: None}))
-    assert decision.code == "B216"
-    assert "10,000 offsets below 50" in decision.reason
-
-
 def test_a_range_without_any_record_may_go() -> None:
     """Only markers and aborted records are lost."""
     assert isinstance(decide(looked_up({FIRST: None, LAST: None})), DeleteRecords)
 
 
-def test_the_newest_timestamp_contradicts_an_answer_of_none() -> None:
-    """A segment without timestamps ends a broker's search by time."""
-    none = {7 * DAY: None, 8 * DAY: None}
-    lookups = {NEWEST: RecordStamp(60, NOW_MS - DAY)}
-    decision = decide(partition(at=none, lookups=OldRecords(lookups)))
-    assert decision.code == "B216"
-    assert f"offset 60 is stamped {format_instant(NOW_MS - DAY)}, which newerThan 7d keeps" in decision.reason
-    assert "say last" in decision.next_step
-
-
 @pytest.mark.parametrize(
-    ("newest", "words"),
+    ("at", "answers", "unread", "words", "next_step"),
     [
-        (Unknown("ListOffsets before version 7"), "ListOffsets before version 7"),
-        (RecordStamp(0, LONG_AGO_MS - 1), "offset 99 is newer than the newest"),
-        (None, "remote storage"),
+        # Without READ on the topic, as principals of earlier versions.
+        (WEEK, {FIRST: NO_RIGHT}, True, "READ on orders", ""),
+        (WEEK, {LAST: NO_RIGHT}, True, "READ on orders", ""),
+        # None of the last 10,000 offsets holds a record, though there are older ones.
+        (WEEK, {LAST: None}, False, "10,000 offsets below 50", ""),
+        # A segment without timestamps ends a broker's search by time, which the newest timestamp contradicts.
+        (NONE, {NEWEST: YESTERDAY}, False, f"60 is stamped {DAY_BEFORE}, which newerThan 7d keeps", "say last"),
+        # A record of a minute ago was to go: Kafka 2.8 answered with the first record, and with tiered storage
+        # brokers look among local segments only.
+        (NONE, {NEWEST: Unknown("ListOffsets before version 7")}, False, "ListOffsets before version 7", "say last"),
+        (NONE, {NEWEST: None}, False, "remote storage", "say last"),
+        # Its version was lost: it answers with its first record, too.
+        (NONE, {NEWEST: RecordStamp(0, LONG_AGO_MS - 1)}, False, "offset 99 is newer than the newest", "say last"),
     ],
-    ids=["before Kafka 3.0", "its version is not known", "tiered storage"],
+    ids=[
+        "first unread",
+        "last unread",
+        "a stretch without records",
+        "the newest",
+        "before Kafka 3.0",
+        "tiered storage",
+        "its version is not known",
+    ],
 )
-def test_where_brokers_tell_no_newest_timestamp_a_time_rule_empties_no_partition(
-    newest: Unknown | None, words: str
+def test_a_time_rule_needs_proof_of_the_age(
+    at: dict[int, int | None],
+    answers: dict[RecordLookup, RecordStamp | Unknown | None],
+    unread: bool,
+    words: str,
+    next_step: str,
 ) -> None:
-    """A record of a minute ago was to go: Kafka 2.8 answered with the first record, and with tiered storage brokers
-    look among local segments only."""
-    none = {7 * DAY: None, 8 * DAY: None}
-    decision = decide(partition(at=none, lookups=OldRecords({NEWEST: newest})))
-    assert (decision.code, decision.unread) == ("B216", False)
+    decision = decide(partition(at=at, lookups=OldRecords(answers)))
+    assert isinstance(decision, Blocked)
+    assert (decision.code, decision.unread) == ("B216", unread)
     assert words in decision.reason
-    assert "say last" in decision.next_step
+    assert next_step in decision.next_step
 
 
 @pytest.mark.parametrize(
@@ -103,10 +99,9 @@ def test_where_brokers_tell_no_newest_timestamp_a_time_rule_empties_no_partition
 )
 def test_a_young_record_above_the_end_proves_nothing_alone(found: RecordStamp | None, may_go: bool) -> None:
     """A live producer always has one there, and a segment without timestamps may hide young ones below."""
-    none = {7 * DAY: None, 8 * DAY: None}
     uncommitted = RecordLookup(LookupKind.UNCOMMITTED, NOW_MS - 7 * DAY)
     lookups = {NEWEST: RecordStamp(100, NOW_MS - DAY), uncommitted: found}
-    decision = decide(partition(at=none, lookups=OldRecords(lookups)))
+    decision = decide(partition(at=NONE, lookups=OldRecords(lookups)))
     assert isinstance(decision, DeleteRecords) == may_go
     assert may_go or decision.code == "B216"
 
