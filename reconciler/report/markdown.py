@@ -27,7 +27,7 @@ def write_markdown(report: Report, *, limit_chars: int = LIMIT_CHARS) -> str:
     head = [f"### {_phrase(report.headline)}", ""] if report.headline else [""]
     if report.summary:
         head += [_phrase(report.summary), ""]
-    head += [*(f"- {_phrase(phrase)}" for phrase in report.opening), ""]
+    head += [f"- {_phrase(report.opening)}", ""] if report.opening else [""]
     foot = [row for step in report.next_steps for row in ("", f"**Next:** {_phrase(step)}")]
     if report.footer:
         foot += ["", f"<sub>{'. '.join(map(_phrase, filter(None, (*report.footer, report.page_note))))}</sub>"]

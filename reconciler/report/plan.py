@@ -126,7 +126,7 @@ def plan_report(
     return Report(
         title=f"plan for {plan.cluster}",
         headline=(name(plan.cluster), ": ", _headline(plan)),
-        opening=(join(", ", ("Cluster ", name(plan.cluster), " (", name(plan.cluster_id), ")"), commit, saved),),
+        opening=join(", ", ("Cluster ", name(plan.cluster), " (", name(plan.cluster_id), ")"), commit, saved),
         sections=tuple(_sections(plan, full=full, pages=dict(pages))),
         next_steps=next_steps,
         footer=(("Digest ", escaped_name(plan_digest)), age),

@@ -37,7 +37,7 @@ def restore_report(
     group = escaped_name(quoted(removal.group))
     return Report(
         title="restore-group",
-        opening=(("Group ", group, " on ", escaped_name(cluster), ", from ", sentence(removal.source)),),
+        opening=("Group ", group, " on ", escaped_name(cluster), ", from ", sentence(removal.source)),
         sections=(Section(items=tuple(_item(same, outcomes.get(same[0].at), is_planned) for same in groups)),),
         summary=(strong(f"{len(written):,}"), f"{total}{' Deleted records cannot be restored.' * is_planned}"),
     )

@@ -131,7 +131,7 @@ def results_report(
     return Report(
         title=f"apply on {header.cluster}",
         headline=(name(header.cluster), f": {headline}{not_asked}"),
-        opening=(("Cluster ", name(header.cluster), " (", name(header.cluster_id), ")"),),
+        opening=("Cluster ", name(header.cluster), " (", name(header.cluster_id), ")"),
         summary=(
             strong("Result:"),
             f" {', '.join(reversed(counts.values())) or 'nothing to do'}{_loss(rows)}{took}{not_asked}.",

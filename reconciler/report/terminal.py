@@ -27,12 +27,12 @@ _LABEL_WIDTH = 12
 def write_lines(report: Report, *, width: int | None = None) -> Iterator[Text]:
     """Lay a report out in lines of at most `width` cells; None or 0: of any width."""
     width, full = width or None, report.is_full
-    opening = report.opening or ((report.headline,) if report.headline else ())
+    opening = report.opening or report.headline
     has_totals = any(section.are_totals for section in report.sections)
     ending = report.summary or (report.headline if report.opening and not has_totals else ())
     footer = () if report.is_quiet else report.footer
-    for phrase in opening:
-        yield from wrapped(plain(phrase), width=width, style="bold")
+    if opening:
+        yield from wrapped(plain(opening), width=width, style="bold")
     sections = [section for section in report.sections if section.items and (full or not section.optional)]
     for number, section in enumerate(sections):
         continues = section.subject and not section.heading and not full

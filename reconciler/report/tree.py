@@ -131,7 +131,7 @@ class Report:
 
     title: str = ""
     headline: Phrase = ()
-    opening: tuple[Phrase, ...] = ()
+    opening: Phrase = ()
     summary: Phrase = ()
     sections: tuple[Section, ...] = ()
     next_steps: tuple[Phrase, ...] = ()

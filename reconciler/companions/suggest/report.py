@@ -43,7 +43,7 @@ def suggest_report(suggestions: Suggestions, *, next_steps: Sequence[str] = (), 
     return Report(
         title="suggestions",
         headline=("Suggestions for ", *cluster),
-        opening=(("Cluster ", *cluster, f", scanned {format_time(suggestions.observed_at_ms)}: {', '.join(parts)}"),),
+        opening=("Cluster ", *cluster, f", scanned {format_time(suggestions.observed_at_ms)}: {', '.join(parts)}"),
         summary=(f"{total}. Nothing was changed.",),
         sections=(*sections, Section(items=tuple(_remarks(suggestions)), labelled=False)),
         next_steps=tuple((escaped_name(step),) for step in next_steps),

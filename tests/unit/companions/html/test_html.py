@@ -641,7 +641,7 @@ def test_any_report_tree_is_a_page() -> None:
     tree = Report(
         title="suggestions for prod-eu",
         headline=("prod-eu: 31 findings",),
-        opening=(("Cluster ", "prod-eu"),),
+        opening=("Cluster ", "prod-eu"),
         summary=(strong("31 findings"),),
         sections=(
             Section(heading=("Idle groups",), items=(item,) * 30, labelled=False, note=(("Note", ("a note",)),)),
