@@ -62,14 +62,15 @@ class ReconcilerProcess:
                 return
         raise AssertionError(f"the command ended without the line {text!r}")
 
-    def end(self) -> tuple[int, str]:
-        """Wait for the end; return the exit code and stderr."""
-        _, stderr = self.process.communicate(timeout=LIMIT_S)
-        return self.process.returncode, stderr
+    def end(self, *, names_files: bool = False) -> tuple[int, str]:
+        """Wait for the end; return the exit code and stderr.
 
-    def assert_nothing_left(self, *, except_named_in: str = "") -> None:
-        """No process remains, shortly after the command; no file remains but those that an error names."""
-        assert_nothing_left(self.temporary, self.mark, except_named_in=except_named_in)
+        No process remains, and no file but those that stderr names if `names_files`.
+        """
+        _, stderr = self.process.communicate(timeout=LIMIT_S)
+        assert "Traceback" not in stderr, stderr
+        assert_nothing_left(self.temporary, self.mark, except_named_in=stderr if names_files else "")
+        return self.process.returncode, stderr
 
 
 def temporary_folder(folder: Path) -> dict[str, str]:

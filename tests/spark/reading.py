@@ -1,7 +1,8 @@
 """Reads with an engine as a scan does, without a cluster: for tests of the engines themselves.
 
 `python -m tests.spark.reading ENGINE SERVERS [CONF=VALUE …]` reads once, and then once more for each
-line of standard input. It prints the number of answers and the id of the process of Spark, if any.
+line of standard input. It prints the number of answers and the id of the process of Spark, if any, and
+an empty line.
 ENGINE: `inline`, a Spark master or an sc:// address. SERVERS: brokers that the task waits for; "": it
 reads nothing.
 """
@@ -65,18 +66,22 @@ def print_step(step: str, state: str = "", *_count: int) -> None:
     print(f"{step} ({state})" if state else step, file=sys.stderr)
 
 
+def without_spark_variables() -> dict[str, str]:
+    """Return the variables of this process without a choice of the tasks' interpreter."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
+
+
 @contextmanager
 def start(
-    engine: str, servers: str = "", *conf: str, mark: str = "", temporary: Path | None = None
+    *words: str, module: str = __name__, mark: str = "", temporary: Path | None = None
 ) -> Iterator["subprocess.Popen[str]"]:
-    """Run this module with a mark, and without a choice of the tasks' interpreter.
+    """Run a module, by default this one, with a mark.
 
     `temporary`: the temporary folder, also of Java, which does not read TMPDIR.
     """
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
     with subprocess.Popen(
-        [sys.executable, "-m", __name__, engine, servers, *conf],
-        env=environment | {MARK: mark} | (temporary_folder(temporary) if temporary else {}),
+        [sys.executable, "-m", module, *words],
+        env=without_spark_variables() | {MARK: mark} | (temporary_folder(temporary) if temporary else {}),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -88,14 +93,23 @@ def start(
             process.kill()
 
 
-def next_answers(process: "subprocess.Popen[str]", *, is_first: bool = False) -> int:
-    """Ask a process for a reading, unless it is the first, and wait for it. Return the process of Spark."""
+def next_lines(process: "subprocess.Popen[str]", *, is_first: bool = False) -> list[str]:
+    """Ask a process for a reading, unless it is the first; return its lines until an empty one."""
     assert process.stdin is not None
     assert process.stdout is not None
     if not is_first:
         print(file=process.stdin, flush=True)
-    line = process.stdout.readline()
-    assert line, process.communicate(timeout=TIMEOUT_S)[1]
+    lines: list[str] = []
+    for line in process.stdout:
+        if line == "\n":
+            return lines
+        lines.append(line.rstrip("\n"))
+    raise AssertionError(process.communicate(timeout=TIMEOUT_S)[1])
+
+
+def next_answers(process: "subprocess.Popen[str]", *, is_first: bool = False) -> int:
+    """Ask a process for a reading, unless it is the first, and wait for it. Return the process of Spark."""
+    (line,) = next_lines(process, is_first=is_first)
     answers, pid = map(int, line.split())
     assert answers == len(NOTHING)
     return pid
@@ -116,7 +130,8 @@ def main(name: str, servers: str = "", *conf: str) -> None:
     def read_once() -> None:
         answers = read(engine, chunks, servers=servers, progress=print_step)
         is_inline = engine.name is EngineName.INLINE
-        print(len(answers), 0 if is_inline else spark_process.start_spark(engine).child.process.pid, flush=True)
+        pid = 0 if is_inline else spark_process.start_spark(engine).child.process.pid
+        print(len(answers), pid, end="\n\n", flush=True)
 
     read_once()
     for _line in sys.stdin:

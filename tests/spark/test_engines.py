@@ -26,7 +26,7 @@ from reconciler.scan import code_archive
 from reconciler.scan.engine_choice import Engine
 from reconciler.scan.spark_process import SparkProcess, with_session_id
 from tests.spark.processes import descendants
-from tests.spark.reading import NOTHING, next_answers, scan_task, start
+from tests.spark.reading import NOTHING, next_answers, next_lines, scan_task, start, without_spark_variables
 from tests.spark.servers import (
     HOME,
     QUICK_START,
@@ -41,6 +41,7 @@ from tests.spark.servers import (
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 ROOT = Path(__file__).parents[2]
+SCAN_ONCE = "tests.spark.scan_once"
 LIMIT_S = 300
 END_LIMIT_S = 30.0
 """Within this time a reading that hangs is ended: a bound, no measurement."""
@@ -138,43 +139,9 @@ def light_client(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(venv / "bin" / "python")
 
 
-def scan_command(
-    cluster: SandboxCluster, topic: str, engine: str, *conf: str, python: str = sys.executable
-) -> list[str]:
-    return [
-        python,
-        "-m",
-        "tests.spark.scan_once",
-        cluster.bootstrap_servers,
-        topic,
-        f"{topic}-g",
-        engine,
-        *conf,
-    ]
-
-
-def without_spark_variables() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
-
-
-def next_snapshot(process: "subprocess.Popen[str]", *, is_first: bool = False) -> list[str]:
-    """Ask a process for a scan, unless it is the first, and return the snapshot, a line per subject."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    if not is_first:
-        print(file=process.stdin, flush=True)
-    rows: list[str] = []
-    for line in process.stdout:
-        if line == "\n":
-            return rows
-        rows.append(line.rstrip("\n"))
-    raise AssertionError(process.communicate(timeout=LIMIT_S)[1])
-
-
-def scan_with(cluster: SandboxCluster, topic: str, engine: str, *conf: str, python: str = sys.executable) -> list[str]:
-    """Scan in a new process, which shows progress only, and return the snapshot, a line per subject."""
-    result = subprocess.run(
-        scan_command(cluster, topic, engine, *conf, python=python),
+def run(*command: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        command,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -182,6 +149,15 @@ def scan_with(cluster: SandboxCluster, topic: str, engine: str, *conf: str, pyth
         timeout=LIMIT_S,
         check=False,
     )
+
+
+def scan_words(cluster: SandboxCluster, topic: str, engine: str, *conf: str) -> list[str]:
+    return [cluster.bootstrap_servers, topic, f"{topic}-g", engine, *conf]
+
+
+def scan_with(cluster: SandboxCluster, topic: str, engine: str, *conf: str, python: str = sys.executable) -> list[str]:
+    """Scan in a new process, which shows progress only, and return the snapshot, a line per subject."""
+    result = run(python, "-m", SCAN_ONCE, *scan_words(cluster, topic, engine, *conf))
     assert result.returncode == 0, result.stderr
     assert_only_progress(result.stderr)
     assert ("Spark" in result.stderr) == (engine != "inline")
@@ -241,33 +217,24 @@ def test_a_cluster_with_other_interpreters_agrees(
     """
     before = len(python.imports())
     secret = "spark.hadoop.test.password=planted-77d0"
-    with subprocess.Popen(
-        scan_command(cluster, topic, spark_cluster.address, *EXECUTORS, secret),
-        env=without_spark_variables(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            assert next_snapshot(process, is_first=True) == expected
-            imports = python.imports()[before:]
-            assert_code_was_sent(imports, python)
-            assert {each.folder.name for each in imports} == {"0", "1"}, "both executors have tasks"
-            (driver,) = drivers(process).values()
-            assert QUICK_START in driver  # spark-submit has read them
-            others = [line for pid, line in descendants(os.getpid()).items() if pid != process.pid]
-            assert len(others) > len(descendants(process.pid))  # the worker with its executors, too
-            assert not any("planted-77d0" in line for line in others)
-            stopped = set(drivers(process))
-            (application,) = spark_cluster.applications()
-            spark_cluster.kill(application)
-            client.wait_until(lambda: application not in spark_cluster.applications(), 60, "the end of the application")
-            assert next_snapshot(process) == expected
-            assert stopped.isdisjoint(drivers(process))
-            _, stderr = process.communicate(timeout=LIMIT_S)
-        finally:
-            process.kill()
+    words = scan_words(cluster, topic, spark_cluster.address, *EXECUTORS, secret)
+    with start(*words, module=SCAN_ONCE) as process:
+        assert next_lines(process, is_first=True) == expected
+        imports = python.imports()[before:]
+        assert_code_was_sent(imports, python)
+        assert {each.folder.name for each in imports} == {"0", "1"}, "both executors have tasks"
+        (driver,) = drivers(process).values()
+        assert QUICK_START in driver  # spark-submit has read them
+        others = [line for pid, line in descendants(os.getpid()).items() if pid != process.pid]
+        assert len(others) > len(descendants(process.pid))  # the worker with its executors, too
+        assert not any("planted-77d0" in line for line in others)
+        stopped = set(drivers(process))
+        (application,) = spark_cluster.applications()
+        spark_cluster.kill(application)
+        client.wait_until(lambda: application not in spark_cluster.applications(), 60, "the end of the application")
+        assert next_lines(process) == expected
+        assert stopped.isdisjoint(drivers(process))
+        _, stderr = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 0, stderr
     assert_only_progress(stderr)
 
@@ -342,14 +309,7 @@ def test_data_sources_work_over_connect(
     program = tmp_path / "sources.py"  # the light client does not run in `python -c`
     program.write_text(SOURCES)
     python = light_client if is_light else sys.executable
-    result = subprocess.run(
-        [python, str(program), connect.address, cluster.bootstrap_servers, topic],
-        capture_output=True,
-        text=True,
-        env=without_spark_variables(),
-        timeout=LIMIT_S,
-        check=False,
-    )
+    result = run(python, str(program), connect.address, cluster.bootstrap_servers, topic)
     *batches, stream, has_hint = result.stdout.splitlines()
     assert (batches, has_hint) == (
         [

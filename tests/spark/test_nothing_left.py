@@ -35,8 +35,6 @@ def test_ctrl_c_leaves_no_process(unique: str, tmp_path: Path, moment: str) -> N
     os.killpg(command.process.pid, signal.SIGINT)
     code, stderr = command.end()
     assert code == 130, stderr
-    assert "Traceback" not in stderr
-    command.assert_nothing_left()
 
 
 @pytest.mark.parametrize(
@@ -48,15 +46,12 @@ def test_spark_without_java_is_one_clear_error(
     unique: str, tmp_path: Path, arguments: tuple[str, ...], variables: dict[str, str]
 ) -> None:
     """Without Java the plan prints one line with the ways out, and leaves nothing."""
-    command = ReconcilerProcess(tmp_path, unique, *PLAN, *arguments, java=False, **variables)
-    code, stderr = command.end()
+    code, stderr = ReconcilerProcess(tmp_path, unique, *PLAN, *arguments, java=False, **variables).end()
     assert code == 1
     (line,) = [line for line in stderr.splitlines() if "Java" in line]
     assert "Java 17 or later is needed" in line
     assert "openjdk-17" in line
     assert "--engine inline" in line
-    assert "Traceback" not in stderr
-    command.assert_nothing_left()
 
 
 @pytest.mark.parametrize(
@@ -68,25 +63,20 @@ def test_a_plan_without_java(
     unique: str, tmp_path: Path, arguments: tuple[str, ...], variables: dict[str, str]
 ) -> None:
     """A machine without Java plans with `inline`, and with `auto`, which takes it."""
-    command = ReconcilerProcess(tmp_path, unique, *PLAN, *arguments, java=False, **variables)
-    code, stderr = command.end()
+    code, stderr = ReconcilerProcess(tmp_path, unique, *PLAN, *arguments, java=False, **variables).end()
     assert code == 0, stderr
     assert " partitions, " in stderr  # the progress of the reading
     assert "Spark" not in stderr
-    command.assert_nothing_left()
 
 
 def test_apply_rechecks_without_a_jvm(cluster: SandboxCluster, unique: str, tmp_path: Path) -> None:
     """The recheck reads a few subjects inline, whatever the engine of the plan is: here without Java."""
     write_manifests(tmp_path, cluster, unique, keep="fromOffset: {0: 2}")
-    plan = ReconcilerProcess(tmp_path, unique, *PLAN, "--out", "plan.json", "--engine", "inline")
-    code, stderr = plan.end()
-    assert code == 0, stderr
-    command = ReconcilerProcess(tmp_path, unique, "apply", "plan.json", "manifests.yaml", java=False)
-    code, stderr = command.end()
-    assert code == 0, stderr
+    plan, apply = (*PLAN, "--out", "plan.json", "--engine", "inline"), ("apply", "plan.json", "manifests.yaml")
+    for words, java in ((plan, True), (apply, False)):
+        code, stderr = ReconcilerProcess(tmp_path, unique, *words, java=java).end()
+        assert code == 0, stderr
     assert client.watermarks(cluster.bootstrap_servers, unique, 0) == (2, 3)
-    command.assert_nothing_left()
 
 
 @pytest.mark.parametrize(
@@ -96,21 +86,16 @@ def test_apply_rechecks_without_a_jvm(cluster: SandboxCluster, unique: str, tmp_
 )
 def test_a_session_that_fails_leaves_nothing(unique: str, tmp_path: Path, conf: str) -> None:
     """A JVM that fails to start and a context that fails both end; the log that the error names remains."""
-    command = ReconcilerProcess(tmp_path, unique, *PLAN, "--spark-conf", conf)
-    code, stderr = command.end()
+    code, stderr = ReconcilerProcess(tmp_path, unique, *PLAN, "--spark-conf", conf).end(names_files=True)
     assert code == 1
     (line,) = [line for line in stderr.splitlines() if "did not start a session: " in line]
     assert Path(line.rpartition(" ")[2]).is_file()
-    assert "Traceback" not in stderr
-    command.assert_nothing_left(except_named_in=stderr)
 
 
 def test_an_unreachable_cluster_leaves_no_session(cluster: SandboxCluster, unique: str, tmp_path: Path) -> None:
     """The session starts before the program knows that no broker answers; it ends with the plan."""
     (address,) = free_addresses(1)
     write_manifests(tmp_path, cluster, unique, servers=f"127.0.0.1:{address.port}")
-    command = ReconcilerProcess(tmp_path, unique, *PLAN, "--timeout", "2")
-    code, stderr = command.end()
+    code, stderr = ReconcilerProcess(tmp_path, unique, *PLAN, "--timeout", "2").end()
     assert code == 1
     assert f"127.0.0.1:{address.port}" in stderr
-    command.assert_nothing_left()
