@@ -201,6 +201,8 @@ def _store_intents(
     ready = [replace(attempt, intended=True) for attempt in ready]
     under_way |= {attempt.action.subject: attempt for attempt in ready}
     for number in range(_RECHECKS_MAX):
+        if context.stopping:  # a recheck waits for silent brokers, and a supervisor for this process
+            break
         if number:
             ready, observation = yield from _recheck_batch(operation, ready, context)
         # A clock may be set back, too.

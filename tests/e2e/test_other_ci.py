@@ -182,6 +182,8 @@ def cron_job(name: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     [job] = [document for document in documents if document["metadata"]["name"] == name]
     pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     [clone], [container] = pod["initContainers"], pod["containers"]
+    grace_s, timeout_s = pod.get("terminationGracePeriodSeconds", 30), 30  # the defaults of Kubernetes and of --timeout
+    assert container["args"][0] != "converge" or grace_s > 4 * timeout_s, "it is killed before its results are written"
     assert container["workingDir"] == "/git/current"
     return clone, container
 

@@ -328,6 +328,19 @@ def test_checks_that_are_always_slow_send_nothing(cluster: FakeCluster, tmp_path
     assert last_purges(applied.journal) == {}
 
 
+def test_a_slow_check_is_not_repeated_after_a_stop(cluster: FakeCluster, tmp_path: Path) -> None:
+    """Each repetition waits for the silent broker again: Kubernetes killed the run before it wrote its results."""
+    clock, calls = FakeClock(), list[None]()
+
+    def wait() -> None:
+        calls.append(None)
+        clock.sleep(11)
+
+    intercept(cluster, "read_partitions", wait)
+    applied = run(cluster, [paced(cluster)], tmp_path, clock=clock, stop=lambda: len(calls) > 1)
+    assert (applied.only.status, len(calls)) == (Status.NOT_ATTEMPTED, 2)
+
+
 def test_a_group_list_that_waits_for_a_frozen_broker_delays_no_removal(cluster: FakeCluster, tmp_path: Path) -> None:
     """The committed offsets tell a group from its successor, and are read after the slow list."""
     clock = FakeClock()
