@@ -70,6 +70,19 @@ def all_texts() -> Iterator[tuple[str, str]]:
         yield name, plain(report.text(plan, **options))
 
 
+def all_plans() -> Iterator[tuple[str, str]]:
+    for name, plan in PLANS.items():
+        yield f"{name}, text", plain(report.text(plan))
+        yield f"{name}, Markdown", report.markdown(plan)
+        yield f"{name}, annotations", report.github(plan)
+
+
+def all_full_texts() -> Iterator[tuple[str, str]]:
+    for name, plan in PLANS.items():
+        if name not in ("crowded", "edges"):  # hundreds of lines that differ in a number
+            yield name, plain(report.text(plan, full=True))
+
+
 def all_results() -> Iterator[tuple[str, str]]:
     for name, make in OUTCOMES.items():
         outcomes = make()
@@ -117,6 +130,8 @@ RENDERERS: dict[str, Callable[[], str]] = {
     "journal-80.txt": lambda: lines(report.journal_text(journal_entries(), width=80)),
     "journal-full-80.txt": lambda: lines(report.journal_text(journal_entries(), width=80, full=True)),
     "plans.txt": lambda: titled(all_texts()),
+    "samples.txt": lambda: titled(all_plans()),
+    "samples-full.txt": lambda: titled(all_full_texts()),
     "results.txt": lambda: titled(all_results()),
     "comparisons.txt": lambda: titled(all_comparisons()),
     "journals.txt": lambda: titled(all_journals()),
