@@ -50,6 +50,9 @@ EXPLAINED = (
 )
 
 
+EXPLAINED_TOO = ("RetentionFloor/all/compacted", "LeaderPolicy/all/payments[9]", "RetentionFloor/typo")
+
+
 def drift_report() -> drift.DriftReport:
     """Return the drift of a plan, which also existed 30 hours before."""
     before = drift.report(replace(WHOLE, observed_at_ms=NOW_MS - 30 * HOUR_MS))
@@ -130,6 +133,7 @@ RENDERERS: dict[str, Callable[[], str]] = {
     "journal-80.txt": lambda: lines(report.journal_text(journal_entries(), width=80)),
     "journal-full-80.txt": lambda: lines(report.journal_text(journal_entries(), width=80, full=True)),
     "plans.txt": lambda: titled(all_texts()),
+    "explain.txt": lambda: "".join(plain(report.explain(WHOLE, Address.parse(address))) for address in EXPLAINED_TOO),
     "samples.txt": lambda: titled(all_plans()),
     "samples-full.txt": lambda: titled(all_full_texts()),
     "results.txt": lambda: titled(all_results()),
