@@ -1,7 +1,8 @@
 """Complete pages, compared character by character: one of each report with its styles, as
-documentation, and those of other results, comparisons and drift, of many and of few. A reviewer
-looks for: the worst first, each cause once with its count, and one next step for each status.
-test_page_facts.py says what each report of a plan must show.
+documentation, and those of other plans, results, comparisons and drift, of many and of few.
+
+A reviewer of the difference looks for: the subject, numbers, code, reason and next step of each
+action and block; the worst first; each cause once, with its count; one next step for each status.
 
 After an intended change write the pages again with `RECONCILER_GOLDEN=write make test-unit`, and
 read the difference.

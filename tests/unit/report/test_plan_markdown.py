@@ -11,8 +11,7 @@ from reconciler.model.plan import LimitVerdict, Plan
 from reconciler.plan import plan_file
 from reconciler.report.plan import OPEN_ITEMS
 from tests import rendering as report
-from tests.golden.report_facts import numbers
-from tests.golden.wording import mentions
+from tests.golden.wording import mentions, numbers
 from tests.strategies import plans as made
 from tests.strategies.examples import blocked, election, plan, purge, removal, satisfied, waiting
 

@@ -23,8 +23,7 @@ from reconciler.report.results import results_document, results_report
 from reconciler.report.terminal import write_lines
 from reconciler.text.phrase import plain
 from tests import rendering as report
-from tests.golden.report_facts import numbers
-from tests.golden.wording import mentions
+from tests.golden.wording import mentions, numbers
 from tests.strategies.examples import blocked, election, plan, purge, removal
 from tests.unit.apply.test_results import HEADER
 from tests.unit.report.sample_plans import COMPARISONS, outcome_of
