@@ -14,37 +14,20 @@ from reconciler.cli import converge, in_force
 from reconciler.errors import ClusterUnreachable
 from reconciler.manifest.files import ClusterManifests
 from reconciler.run import Run
+from tests.build import policy
 from tests.command import reconciler
 
-CLUSTER = """\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {name: prod}
-spec: {clusterId: id-of-prod-000000000, bootstrapServers: ["127.0.0.1:1"], protect: {topics: [%s]}}
-"""
+SERVERS = 'bootstrapServers: ["127.0.0.1:1"]'
+CLUSTER = policy("Cluster", "prod", f"clusterId: id-of-prod-000000000, {SERVERS}, protect: {{topics: [%s]}}")
 """A Cluster that protects the topics in the place of `%s`."""
-LEADERS = """\
-apiVersion: reconciler/v1
-kind: LeaderPolicy
-metadata: {name: %s}
-mode: continuous
-spec: {topics: ["*"]}
-"""
+LEADERS = policy("LeaderPolicy", "%s", 'topics: ["*"]', mode="continuous")
 """A policy that needs no other review, for all topics."""
 
 
-CLUSTER_OF = """\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: {name}}}
-spec: {{clusterId: id-of-{name}-0000000000, bootstrapServers: ["127.0.0.1:1"]}}
----
-apiVersion: reconciler/v1
-kind: LeaderPolicy
-metadata: {{name: all, cluster: {name}}}
-spec: {{topics: ["*"]}}
-"""
-"""A Cluster of any name, with a policy of its own."""
+def cluster_of(name: str) -> str:
+    """Return a Cluster of any name, with a policy of its own."""
+    cluster = policy("Cluster", name, f"clusterId: id-of-{name}-0000000000, {SERVERS}")
+    return "---\n".join([cluster, policy("LeaderPolicy", f"all, cluster: {name}", 'topics: ["*"]')])
 
 
 class _Clock:

@@ -17,7 +17,7 @@ from reconciler.policies.fields import instant_ms
 from tests.build import cluster_manifest, head
 from tests.command import reconciler
 from tests.golden.wording import mentions
-from tests.unit.cli.loops import CLUSTER_OF
+from tests.unit.cli.loops import cluster_of
 from tests.unit.manifest.broken import CLUSTER, floor
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "01-one-of-each-kind" / "plan.json"
@@ -165,7 +165,7 @@ def files(tmp_path: Path) -> Path:
     (tmp_path / "journal.json").write_text('{"v":1}\n')
     (tmp_path / "two").mkdir()
     for name in ("one", "two"):
-        (tmp_path / "two" / f"{name}.yaml").write_text(CLUSTER_OF.format(name=name))
+        (tmp_path / "two" / f"{name}.yaml").write_text(cluster_of(name))
     return tmp_path
 
 

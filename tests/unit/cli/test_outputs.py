@@ -30,7 +30,7 @@ from tests.command import environment, reconciler
 from tests.golden.wording import mentions
 from tests.strategies.examples import blocked, plan, purge, removal
 from tests.unit.apply.test_results import HEADER
-from tests.unit.cli.loops import CLUSTER_OF
+from tests.unit.cli.loops import cluster_of
 
 
 def failing(failure: Exception) -> Callable[..., object]:
@@ -44,7 +44,7 @@ def failing(failure: Exception) -> Callable[..., object]:
 def folder(tmp_path: Path) -> Path:
     """Manifests of two clusters."""
     for name in ("one", "two"):
-        (tmp_path / f"{name}.yaml").write_text(CLUSTER_OF.format(name=name), encoding="utf-8")
+        (tmp_path / f"{name}.yaml").write_text(cluster_of(name), encoding="utf-8")
     return tmp_path
 
 

@@ -11,49 +11,25 @@ from reconciler.model.plan import Change, Rule, Setting
 from reconciler.plan.rules import continuous_policies, rule_changes
 from reconciler.policies import POLICIES
 from tests import rendering as report
+from tests.build import cluster_manifest
+from tests.build import policy as manifest
 from tests.golden.wording import mentions
 from tests.strategies.examples import plan, removal
 
-CLUSTER = """\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {name: prod}
-spec:
-  clusterId: id-of-prod-000000000
-  bootstrapServers: ["broker-1:9093"]
-  protect: {topics: [payments]}
-  limits: {topics: 5, groups: 20}
-"""
-STREAM = """\
----
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {name: stream}
-mode: continuous
-spec: {topics: ["a-*", b], exceptTopics: [a-1], expectAtMost: 40, keep: {unreadBy: [app], newerThan: 7d}}
-"""
-LEADERS = """\
----
-apiVersion: reconciler/v1
-kind: LeaderPolicy
-metadata: {name: all}
-mode: continuous
-spec: {topics: ["*"]}
-"""
-WAIVER = """\
----
-apiVersion: reconciler/v1
-kind: Waiver
-metadata: {name: once}
-spec: {policy: RetentionFloor/stream, limit: recordsPercent, value: 90, expires: "1970-01-20T00:00:00Z"}
-"""
-READER = """\
----
-apiVersion: reconciler/v1
-kind: ExternalReader
-metadata: {name: lake}
-spec: {topics: [a-1, b], position: {sparkCheckpoint: "s3://lake/a"}}
-"""
+CLUSTER = (
+    cluster_manifest("broker-1:9093", limits="", cluster_id="id-of-prod-000000000", name="prod")
+    + "  protect: {topics: [payments]}\n  limits: {topics: 5, groups: 20}\n"
+)
+STREAM = "---\n" + manifest(
+    "RetentionFloor",
+    "stream",
+    'topics: ["a-*", b], exceptTopics: [a-1], expectAtMost: 40, keep: {unreadBy: [app], newerThan: 7d}',
+    mode="continuous",
+)
+LEADERS = "---\n" + manifest("LeaderPolicy", "all", 'topics: ["*"]', mode="continuous")
+WAIVED = 'policy: RetentionFloor/stream, limit: recordsPercent, value: 90, expires: "1970-01-20T00:00:00Z"'
+WAIVER = "---\n" + manifest("Waiver", "once", WAIVED)
+READER = "---\n" + manifest("ExternalReader", "lake", 'topics: [a-1, b], position: {sparkCheckpoint: "s3://lake/a"}')
 ALL = CLUSTER + STREAM + LEADERS + WAIVER + READER
 
 
@@ -188,14 +164,12 @@ def test_every_kind_can_say_what_it_is_set_to(tmp_path: Path) -> None:
     assert {path.stem.replace("-", "") for path in documents.glob("*.md")} >= {
         kind.__name__.lower() for kind in POLICIES
     }
-    text = CLUSTER + (
-        "---\napiVersion: reconciler/v1\nkind: RetentionFloor\nmetadata: {name: a}\n"
-        "spec: {topics: [x], keep: {fromOffset: {0: 9007199254740993}}}\n"
-        "---\napiVersion: reconciler/v1\nkind: GroupRemoval\nmetadata: {name: b}\n"
-        "spec: {groups: ['regex:^g[0-9]$'], idleFor: 36h, expectAtMost: 3}\n"
-        "---\napiVersion: reconciler/v1\nkind: LeaderPolicy\nmetadata: {name: c}\n"
-        "spec: {partitions: {orders: [3, 5]}, election: unclean, tolerance: 2.5}\n"
-    )
+    policies = [
+        manifest("RetentionFloor", "a", "topics: [x], keep: {fromOffset: {0: 9007199254740993}}"),
+        manifest("GroupRemoval", "b", "groups: ['regex:^g[0-9]$'], idleFor: 36h, expectAtMost: 3"),
+        manifest("LeaderPolicy", "c", "partitions: {orders: [3, 5]}, election: unclean, tolerance: 2.5"),
+    ]
+    text = "---\n".join([CLUSTER, *policies])
     shown = {
         policy.metadata.name: policy.spec.settings(explicit=True)
         for policy in manifests(text, tmp_path / "a.yaml").policies
@@ -272,10 +246,7 @@ def test_long_rules_never_displace_the_actions() -> None:
 
 
 def policy(name: str, spec: str, *, kind: str = "RetentionFloor", mode: str = "merge", cluster: str = "prod") -> str:
-    return (
-        f"---\napiVersion: reconciler/v1\nkind: {kind}\nmetadata: {{name: {name}, cluster: {cluster}}}\n"
-        f"mode: {mode}\nspec: {spec}\n"
-    )
+    return "---\n" + manifest(kind, f"{name}, cluster: {cluster}", spec.removeprefix("{").removesuffix("}"), mode=mode)
 
 
 EU = "---\n" + CLUSTER.replace("prod", "eu").replace("broker-1", "broker-9")

@@ -21,8 +21,9 @@ from reconciler.report.drift import drift_document, drift_report
 from reconciler.report.metrics import drift_metrics
 from reconciler.report.plan import explain_report
 from reconciler.report.terminal import write_lines
+from tests.build import cluster_manifest, policy
 from tests.strategies.examples import plan_text
-from tests.strategies.facts import CLUSTER_ID, NOW_MS, cluster, floor, group, leaders, planned, removal, snapshot, topic
+from tests.strategies.facts import NOW_MS, cluster, floor, group, leaders, planned, removal, snapshot, topic
 
 TOPICS = [topic(name) for name in ("orders-eu", "orders-us", "payments", "billing.v1")]
 GROUPS = [group(name) for name in ("old-etl", "console-consumer-18", "billing")]
@@ -270,35 +271,28 @@ def test_hostile_names_are_quoted() -> None:
     assert warning.reason.count("\\u001b") == 2
 
 
-def test_manifests_without_policies_name_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The plan of a Cluster alone said "no changes" only."""
-    path = tmp_path / "m" / "cluster.yaml"
-    path.parent.mkdir()
-    path.write_text(
-        "apiVersion: reconciler/v1\nkind: Cluster\nmetadata: {name: prod-eu}\n"
-        f"spec: {{clusterId: {CLUSTER_ID}, bootstrapServers: [b:1]}}\n"
-    )
-    manifests = files.load([path.parent], now_ms=NOW_MS).for_cluster()
-    common.note_missing_policies(manifests, Settings())
-    common.note_missing_policies(manifests, Settings(quiet=True))
-    assert capsys.readouterr().err == (
-        f"prod-eu: no policies in {path.parent}, so nothing is compared; write one there\n"
-    )
-
-
-@pytest.mark.parametrize(("mode", "says"), [("merge", True), ("continuous", False)])
-def test_a_converge_without_a_continuous_policy_says_that_it_does_nothing(
-    mode: str, says: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("policies", "notes"),
+    [
+        # The plan of a Cluster alone said "no changes" only.
+        ("", "no policies in {folder}, so nothing is compared; write one there\n"),
+        # A converge printed "Changes: none" although the policies in mode merge had drift.
+        (
+            "---\n" + policy("LeaderPolicy", "all", 'topics: ["*"]', mode="merge"),
+            "no policy has `mode: continuous`, so nothing is done; `reconciler plan` plans the others\n",
+        ),
+        ("---\n" + policy("LeaderPolicy", "all", 'topics: ["*"]', mode="continuous"), None),
+    ],
+    ids=["no policy", "merge", "continuous"],
+)
+def test_manifests_that_do_nothing_say_so(
+    policies: str, notes: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It printed "Changes: none" although the policies in mode merge had drift."""
-    (tmp_path / "all.yaml").write_text(
-        "apiVersion: reconciler/v1\nkind: Cluster\nmetadata: {name: prod-eu}\n"
-        f"spec: {{clusterId: {CLUSTER_ID}, bootstrapServers: [b:1]}}\n---\n"
-        f"apiVersion: reconciler/v1\nkind: LeaderPolicy\nmetadata: {{name: all}}\nmode: {mode}\n"
-        'spec: {topics: ["*"]}\n'
-    )
+    """Unless the caller wants quiet. Manifests without policies name the folder."""
+    (tmp_path / "all.yaml").write_text(cluster_manifest("b:1", name="prod-eu") + policies)
     manifests = files.load([tmp_path], now_ms=NOW_MS).for_cluster()
-    common.note_missing_continuous(manifests, Settings())
-    common.note_missing_continuous(manifests, Settings(quiet=True))
-    message = "prod-eu: no policy has `mode: continuous`, so nothing is done; `reconciler plan` plans the others\n"
-    assert capsys.readouterr().err == (message if says else "")
+    for settings in (Settings(), Settings(quiet=True)):
+        common.note_missing_policies(manifests, settings)
+        if policies:
+            common.note_missing_continuous(manifests, settings)
+    assert capsys.readouterr().err == ("" if notes is None else f"prod-eu: {notes.format(folder=tmp_path)}")

@@ -12,6 +12,7 @@ from reconciler.companions.github.steps import plan_jobs
 from reconciler.companions.github.workflow_run import WorkflowRun, answer
 from reconciler.errors import ExitCode
 from reconciler.plan import plan_file
+from tests.build import cluster_manifest
 from tests.command import reconciler
 from tests.strategies.examples import election, plan, purge, removal
 from tests.unit.cli.loops import CLUSTER_OF
@@ -63,10 +64,7 @@ def test_outside_of_a_workflow_a_step_says_where_it_belongs(tmp_path: Path) -> N
 def test_a_step_without_the_api_fails(tmp_path: Path, variables: dict[str, str]) -> None:
     """It answers nothing, and prints no token."""
     (tmp_path / "manifests").mkdir()
-    (tmp_path / "manifests" / "a.yaml").write_text(
-        "apiVersion: reconciler/v1\nkind: Cluster\nmetadata: {name: eu}\n"
-        'spec: {clusterId: d29ya2Zsb3dzLS1vdGhlcg, bootstrapServers: ["b:9092"]}\n'
-    )
+    (tmp_path / "manifests" / "a.yaml").write_text(cluster_manifest("b:9092", name="eu"))
     result = reconciler(tmp_path, "github", "bounds", **variables | {"GITHUB_API_URL": "http://127.0.0.1:1"})
     assert result.returncode == ExitCode.ERROR, result.stderr
     assert "could not be asked" in result.stderr
