@@ -1,7 +1,8 @@
 """A loop acts on manifests as somebody wrote them; no cluster is needed to see what is in force."""
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,50 +27,102 @@ READER = f"{head('ExternalReader', f'lake{OF_PROD}')}\nspec: {{topics: [clicks],
 GUARD = f"{head('RetentionFloor', f'guard{OF_PROD}')}\nspec: {{topics: [audit], keep: {{unreadBy: [billing]}}}}\n"
 
 
+Change = Callable[[Path], Any]
+"""What somebody does in a folder of manifests."""
+
+
+def write(name: str, text: str) -> Change:
+    return lambda folder: (folder / f"{name}.yaml").write_text(text)
+
+
+def remove(name: str) -> Change:
+    return lambda folder: (folder / f"{name}.yaml").unlink()
+
+
+def wait(_folder: Path) -> None:
+    """Change nothing between two rounds."""
+
+
+def commit_all(folder: Path) -> None:
+    """Commit the manifests, the first time in a new checkout, which leaves the journal out."""
+    git(folder.parent, "init", "-q")
+    (folder.parent / ".gitignore").write_text(".reconciler/\n")
+    commit(folder.parent)
+
+
+def release(folder: Path) -> None:
+    manifests = files.load([folder], now_ms=0).for_cluster()
+    opened = Run(manifests=manifests, engine=Engine(), timeout_s=1, progress=print).journal
+    opened.record_release(manifests_hash(manifests.files), run_id="r", at_ms=wall_clock_ms())
+
+
+CLICKS = FLOOR % ("clicks", "clicks")
+ADD = write("audit", FLOOR % ("audit", "audit"))
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return a folder with a Cluster and a floor, in no checkout."""
     folder = tmp_path / "checkout" / "manifests"
     folder.mkdir(parents=True)
-    (folder / "cluster.yaml").write_text(CLUSTER % "billing")
-    (folder / "clicks.yaml").write_text(FLOOR % ("clicks", "clicks"))
+    write("cluster", CLUSTER % "billing")(folder)
+    write("clicks", CLICKS)(folder)
     return folder
 
 
 @pytest.fixture
 def checkout(folder: Path) -> Path:
     """Return the checkout whose one commit has the manifests of `folder`."""
-    git(folder.parent, "init", "-q")
-    commit(folder.parent)
+    commit_all(folder)
     return folder.parent
-
-
-def follow(folder: Path, monkeypatch: pytest.MonkeyPatch, *changes: Callable[[], Any], seconds: float = 9) -> list[str]:
-    """Return what each round carries out, what only claims, and what is protected."""
-    _done, rounds = loop(["converge", str(folder)], monkeypatch, *changes, seconds=seconds)
-    return list(map(in_force, rounds))
 
 
 def in_force(manifests: ClusterManifests) -> str:
     return f"{policies_of(manifests)} without {protected(manifests)}"
 
 
-def test_a_policy_that_arrives_before_its_protection_never_acts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without git the Cluster is copied 9 s after the floor: each change starts the 30 s anew."""
-    rounds = follow(
-        folder,
-        monkeypatch,
-        lambda: (folder / "audit.yaml").write_text(FLOOR % ("audit", "audit")),
-        lambda: (folder / "cluster.yaml").write_text(CLUSTER % "billing, audit"),
-        *[nothing] * 4,
-    )
-    pending = "clicks | audit (changed) without "
-    assert rounds == [
-        "clicks |  without billing",
-        f"{pending}billing",
-        *[f"{pending}billing,audit"] * 4,
-        "audit+clicks |  without billing,audit",
-    ]
+def in_folder(folder: Path, changes: Iterable[Change]) -> list[Callable[[], Any]]:
+    return [partial(change, folder) for change in changes]
+
+
+QUIET, PENDING, BOTH = (
+    f"{names} without billing" for names in ("clicks | ", "clicks | audit (changed)", "audit+clicks | ")
+)
+GUARDED = "clicks | guard without billing"
+LONG = CLICKS.replace("}}\n", "}\n  , exceptTopics: [clicks-old]}\n") + "---\n" + GUARD
+SERIES: dict[str, tuple[Change, list[Change], list[str]]] = {
+    # Without git the Cluster is copied 9 s after the floor: each change starts the 30 s anew.
+    "a policy before its protection": (
+        wait,
+        [ADD, write("cluster", CLUSTER % "billing, audit"), *[wait] * 4],
+        [QUIET, PENDING, *[f"{PENDING},audit"] * 4, f"{BOTH},audit"],
+    ),
+    # Moved, or replaced by rsync: a policy that only one of the two sets has does not act.
+    "files that are absent for a moment": (
+        write("guard", GUARD),
+        [remove("guard"), write("guard", GUARD), remove("clicks"), write("guard", f"{GUARD}---\n{CLICKS}"), wait],
+        [*[GUARDED] * 3, " | clicks+guard without billing", *[GUARDED] * 2],
+    ),
+    # The first half of a file says less than the file: here, without a floor and without an exception.
+    "a truncated file that is still valid": (
+        write("clicks", LONG),
+        [write("clicks", LONG.partition("---")[0]), write("clicks", LONG)],
+        [GUARDED] * 3,
+    ),
+    # In force at once. Uncommitted changes never are.
+    "one commit": (commit_all, [ADD, *[wait] * 5, commit_all], [QUIET, *[PENDING] * 6, BOTH]),
+    # In force at once: its hash is of what was loaded, so neither the checkout nor time matters.
+    "a release": (commit_all, [ADD, release], [QUIET, PENDING, BOTH]),
+}
+
+
+@pytest.mark.parametrize("name", SERIES)
+def test_each_round_acts_on_what_is_in_force(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What each round carries out, what only claims, and what is protected."""
+    start, changes, expected = SERIES[name]
+    start(folder)
+    _done, rounds = loop(["converge", str(folder)], monkeypatch, *in_folder(folder, changes), seconds=9)
+    assert list(map(in_force, rounds)) == expected
 
 
 def test_readers_of_both_sets_count_while_a_change_is_pending(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,46 +136,6 @@ def test_readers_of_both_sets_count_while_a_change_is_pending(folder: Path, monk
     rounds = [{request.name: request.at for request in manifests.reader_requests} for manifests in seen]
     name = "ExternalReader/lake"
     assert rounds == [{name: "/a"}, {name: "/a", f"{name} (changed)": "/b"}, {name: "/b"}, {name: "/b"}, {}]
-
-
-def test_a_file_that_is_absent_for_a_moment_changes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Moved, or replaced by rsync: a policy that only one of the two sets has does not act."""
-    guard = folder / "guard.yaml"
-    guard.write_text(GUARD)
-    clicks = folder / "clicks.yaml"
-    text = clicks.read_text()
-
-    def move() -> None:
-        guard.write_text(GUARD + "---\n" + text)
-
-    rounds = follow(folder, monkeypatch, guard.unlink, lambda: guard.write_text(GUARD), clicks.unlink, move, nothing)
-    whole, held = "clicks | guard without billing", " | clicks+guard without billing"
-    assert rounds == [whole, whole, whole, held, whole, whole]
-
-
-def test_a_truncated_file_that_is_still_valid_changes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first half of a file says less than the file: here, without a floor and without an exception."""
-    path = folder / "clicks.yaml"
-    text = (FLOOR % ("clicks", "clicks")).replace("}}\n", "}\n  , exceptTopics: [clicks-old]}\n") + "---\n" + GUARD
-    path.write_text(text)
-    rounds = follow(
-        folder, monkeypatch, lambda: path.write_text(text.partition("---")[0]), lambda: path.write_text(text)
-    )
-    assert rounds == ["clicks | guard without billing"] * 3
-
-
-def test_one_commit_is_in_force_at_once(checkout: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Uncommitted changes never are, and the message says what to do."""
-    audit = folder / "audit.yaml"
-    rounds = follow(
-        folder,
-        monkeypatch,
-        lambda: audit.write_text(FLOOR % ("audit", "audit")),
-        *[nothing] * 5,
-        lambda: commit(checkout),
-    )
-    pending = "clicks | audit (changed) without billing"
-    assert rounds == ["clicks |  without billing", *[pending] * 6, "audit+clicks |  without billing"]
 
 
 @pytest.mark.parametrize(
@@ -143,23 +156,9 @@ def test_nothing_is_followed_while_git_holds_its_lock(
         checkout = folder.parent.parent / "other"
         folder = checkout / "manifests"
     lock = Path(git(checkout, "rev-parse", "--path-format=absolute", "--git-path", held))
-    audit = folder / "audit.yaml"
-
-    def begin() -> None:
-        lock.touch()
-        audit.write_text(FLOOR % ("audit", "audit"))
-
-    def end() -> None:
-        lock.unlink()
-        commit(checkout)
-
+    begin, end = lambda: (lock.touch(), ADD(folder)), lambda: (lock.unlink(), commit(checkout))
     done, rounds = loop(["converge", str(folder)], monkeypatch, begin, *[nothing] * 5, end, seconds=9)
-    pending = "clicks | audit (changed) without billing"
-    assert list(map(in_force, rounds)) == [
-        "clicks |  without billing",
-        *[pending] * 6,
-        "audit+clicks |  without billing",
-    ]
+    assert list(map(in_force, rounds)) == [QUIET, *[PENDING] * 6, BOTH]
     assert mentions(done.stderr, "prod: the changed manifests are not in force yet", str(lock))
 
 
@@ -169,32 +168,9 @@ def test_without_git_the_lock_of_a_checkout_counts_too(
     """A container may have no git, or git refuses the checkout of another user: then time decides."""
     monkeypatch.setenv("PATH", "/nonexistent")
     lock = checkout / ".git" / "index.lock"
-
-    def begin() -> None:
-        lock.touch()
-        (folder / "audit.yaml").write_text(FLOOR % ("audit", "audit"))
-
-    rounds = follow(folder, monkeypatch, begin, *[nothing] * 5, lock.unlink, *[nothing] * 4)
-    pending = "clicks | audit (changed) without billing"
-    assert rounds == ["clicks |  without billing", *[pending] * 10, "audit+clicks |  without billing"]
-
-
-def test_a_release_is_in_force_at_once(checkout: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its hash is of what was loaded, so neither the checkout nor time matters."""
-    (checkout / ".gitignore").write_text(".reconciler/\n")
-
-    def release() -> None:
-        manifests = files.load([folder], now_ms=0).for_cluster()
-        opened = Run(manifests=manifests, engine=Engine(), timeout_s=1, progress=print).journal
-        opened.record_release(manifests_hash(manifests.files), run_id="r", at_ms=wall_clock_ms())
-
-    audit = FLOOR % ("audit", "audit")
-    rounds = follow(folder, monkeypatch, lambda: (folder / "audit.yaml").write_text(audit), release)
-    assert rounds == [
-        "clicks |  without billing",
-        "clicks | audit (changed) without billing",
-        "audit+clicks |  without billing",
-    ]
+    changes = (lambda: (lock.touch(), ADD(folder)), *[nothing] * 5, lock.unlink, *[nothing] * 4)
+    _done, rounds = loop(["converge", str(folder)], monkeypatch, *changes, seconds=9)
+    assert list(map(in_force, rounds)) == [QUIET, *[PENDING] * 10, BOTH]
 
 
 def test_a_changed_connection_or_limit_is_not_followed_before_it_is_in_force(
@@ -202,34 +178,27 @@ def test_a_changed_connection_or_limit_is_not_followed_before_it_is_in_force(
 ) -> None:
     """Half a Cluster manifest would lead the credentials to other brokers."""
     text = (CLUSTER % "billing").replace(":1", ":2").replace("}}\n", "}, limits: {topics: 7}}\n")
-    _done, rounds = loop(
-        ["watch", str(folder)], monkeypatch, lambda: (folder / "cluster.yaml").write_text(text), nothing
-    )
+    changes = in_folder(folder, (write("cluster", text), wait))
+    _done, rounds = loop(["watch", str(folder)], monkeypatch, *changes)
     specs = [manifests.cluster.spec for manifests in rounds]
     assert [spec.bootstrap_servers for spec in specs] == [("127.0.0.1:1",), ("127.0.0.1:1",), ("127.0.0.1:2",)]
     assert [spec.limits.topics for spec in specs] == [specs[0].limits.topics] * 2 + [7]
 
 
-def changed_path(folder: Path, kind: str) -> None:
-    path = folder / "clicks.yaml"
-    match kind:
-        case "changed":
-            path.write_text(path.read_text() + "# more\n")
-        case "added":
-            (folder / "audit.yaml").write_text(FLOOR % ("audit", "audit"))
-        case "removed":
-            path.unlink()
-        case "unreadable":
-            path.unlink()
-            path.symlink_to("missing")
+CHANGES: dict[str, Change] = {
+    "changed": write("clicks", f"{CLICKS}# more\n"),
+    "added": ADD,
+    "removed": remove("clicks"),
+    "unreadable": lambda folder: (remove("clicks")(folder), (folder / "clicks.yaml").symlink_to("missing")),
+}
 
 
-@pytest.mark.parametrize("kind", ["changed", "added", "removed", "unreadable"])
+@pytest.mark.parametrize("kind", CHANGES)
 def test_manifests_that_change_during_the_scan_are_not_followed(
     kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A schedule has no last set: it reads the folder before and after the scan, and ends with 4."""
-    done, rounds = loop(["converge", str(folder)], monkeypatch, during=lambda: changed_path(folder, kind))
+    done, rounds = loop(["converge", str(folder)], monkeypatch, during=lambda: CHANGES[kind](folder))
     assert (done.returncode, rounds) == (ExitCode.PLAN_UNUSABLE, [])
     assert mentions(done.stderr, "prod: the manifests changed while the cluster was read", "nothing was done")
 
@@ -238,29 +207,18 @@ def test_a_loop_that_starts_while_a_folder_is_written_waits_as_well(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It once took the second reading as the first set, before the Cluster with the protection came."""
-    scans = iter(["added"])
-
-    def during() -> None:
-        for kind in scans:
-            changed_path(folder, kind)
-
-    _done, rounds = loop(
-        ["watch", str(folder)],
-        monkeypatch,
-        nothing,
-        lambda: (folder / "cluster.yaml").write_text(CLUSTER % "audit"),
-        *[nothing] * 4,
-        seconds=9,
-        during=during,
-    )
-    assert [(policies_of(manifests), protected(manifests)) for manifests in rounds] == [("audit+clicks | ", "audit")]
+    scans = iter([ADD])
+    changes = in_folder(folder, (wait, write("cluster", CLUSTER % "audit"), *[wait] * 4))
+    during = lambda: [change(folder) for change in scans]  # noqa: E731
+    _done, rounds = loop(["watch", str(folder)], monkeypatch, *changes, seconds=9, during=during)
+    assert list(map(in_force, rounds)) == ["audit+clicks |  without audit"]
 
 
 def test_a_loop_waits_for_brokers_with_the_first_set(
     folder: Path, checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A first set with uncommitted changes is taken as it is, also if the brokers answer later only."""
-    changed_path(folder, "added")
+    ADD(folder)
     failures = iter([1, 2])
 
     def during() -> None:
@@ -289,12 +247,12 @@ def test_the_first_set_is_not_taken_from_a_merge_with_conflicts(
     """Git had written the new floor, and the Cluster that protects its topic was in conflict: records were deleted."""
     branch = git(checkout, "branch", "--show-current")
     git(checkout, "checkout", "-q", "-b", "theirs")
-    (folder / "audit.yaml").write_text(FLOOR % ("audit", "audit"))
-    (folder / "cluster.yaml").write_text(CLUSTER % "audit")
+    ADD(folder)
+    write("cluster", CLUSTER % "audit")(folder)
     git(checkout, "add", "-A")
     git(checkout, *(("stash", "-q") if words[0] == "stash" else ("commit", "-q", "-m", "theirs")))
     git(checkout, "checkout", "-q", branch)
-    (folder / "cluster.yaml").write_text(CLUSTER % "ours")
+    write("cluster", CLUSTER % "ours")(folder)
     commit(checkout)
     with pytest.raises(subprocess.CalledProcessError):
         git(checkout, *words)
@@ -306,11 +264,8 @@ def test_the_first_set_is_not_taken_from_a_merge_with_conflicts(
 
 def test_a_loop_takes_several_clusters(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A change of one cluster does not hold the others back."""
-    eu = (CLUSTER % "orders").replace("prod", "eu")
-    (folder / "eu.yaml").write_text(eu)
-    _done, rounds = loop(
-        ["watch", str(folder)], monkeypatch, lambda: (folder / "audit.yaml").write_text(FLOOR % ("audit", "audit"))
-    )
+    write("eu", (CLUSTER % "orders").replace("prod", "eu"))(folder)
+    _done, rounds = loop(["watch", str(folder)], monkeypatch, partial(ADD, folder))
     assert [(manifests.cluster.metadata.name, policies_of(manifests)) for manifests in rounds] == [
         ("eu", " | "),
         ("prod", "clicks | "),
