@@ -23,13 +23,13 @@ class FloorTarget:
     """How far a floor may rise.
 
     `accepted`: groups that may skip records. `holding`: those of a clamp, the last one first.
-    `empty_tail`: offsets below `before_offset` that hold no record, so that a group there has read all.
+    `stays`: why offsets without a record stay, or empty.
     """
 
     before_offset: int
     accepted: tuple[AcceptedLag, ...]
     holding: Sequence[ConsumerPosition]
-    empty_tail: int
+    stays: str
 
 
 class FloorConsumers:
@@ -55,7 +55,11 @@ class FloorConsumers:
         return f"; traces of readers that Kafka does not list: {first_few(traces)}" if traces else ""
 
     def respect(self, floor: int, facts: PartitionFacts, observed: ObservedPartition) -> FloorTarget:
-        """Return how far the floor may rise. Raises BlockReason."""
+        """Return how far the floor may rise. Raises BlockReason.
+
+        It never rises above a consumer that holds records, also where only transaction markers and aborted
+        records follow: Kafka resets a consumer whose position lies below the log start, by default to the end.
+        """
         if (unknown := self.unknown.of(facts.partition.topic)) is not None:
             raise unknown.with_traceback(None)  # raised for many partitions
         readers = known(facts.readers, "the groups that read", facts.partition)
@@ -74,16 +78,19 @@ class FloorConsumers:
             holding += (reader for reader in behind if not self.is_excluded(reader.group))
             holding += (reader for reader in external if reader.committed < floor)
             holding.sort(key=lambda reader: (reader.committed, reader.group))
-        target = read_from = floor
+        target, stays = floor, ""
         if holding:
-            read_from = max(holding[0].committed, observed.log_start)
-            target, note = next_record(facts, read_from, floor)
-            if target == floor:
+            target = max(holding[0].committed, observed.log_start)
+            record, note = next_record(facts, target, floor)
+            if record == floor:
+                stays = (
+                    f"{consumers.name_consumer(holding[0])} has read all, and offset {target}, where it goes on, stays"
+                )
                 holding = []
             elif self.guard.consumers is LagPolicy.BLOCK:
-                raise self._lag_block(holding, floor, target, note)
-        accepted = (AcceptedLag(reader.group, reader.committed) for reader in behind if reader.committed < read_from)
-        return FloorTarget(target, tuple(sorted(accepted)), holding, target - read_from)
+                raise self._lag_block(holding, floor, record, note)
+        accepted = (AcceptedLag(reader.group, reader.committed) for reader in behind if reader.committed < target)
+        return FloorTarget(target, tuple(sorted(accepted)), holding, stays)
 
     def _lag_block(self, lagging: Sequence[ConsumerPosition], floor: int, next_record: int, note: str) -> BlockReason:
         """Return the block of groups behind the floor, the last one first. `next_record`: the first it would skip."""

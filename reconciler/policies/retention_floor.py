@@ -318,13 +318,18 @@ class FloorEvaluator:
         nothing_to_lose = RuleOffset(end, end, "the floor", f"what is committed ends at {end}")
         lowest = min(rules, key=lambda rule: (rule.offset, rule.time is not None), default=nothing_to_lose)
         hold = self._find_hold(lowest, facts, observed)
-        if lowest.offset <= log_start:
+        target = None if lowest.offset <= log_start else self.consumers.respect(lowest.offset, facts, observed)
+        if target is None or (target.before_offset <= log_start and not target.holding):
             if hold is None:
-                return Satisfied(address, f"{lowest.words}; the log starts at {log_start}")
+                words = [
+                    lowest.words,
+                    *([target.stays] if target is not None else []),
+                    f"the log starts at {log_start}",
+                ]
+                return Satisfied(address, "; ".join(words))
             if hold.overdue:
                 raise BlockReason("B217", hold.words, next_step=hold.next_step)
             return Waiting(address=address, declared_at=declared_at, reason=hold.words)
-        target = self.consumers.respect(lowest.offset, facts, observed)
         reason = "; ".join(self._reasons(rules, lowest, hold, target, partition.topic))
         if target.before_offset <= log_start:
             return self._held_back(address, rules, target, log_start, reason)
@@ -353,6 +358,8 @@ class FloorEvaluator:
         if target.holding:
             words, _next_step = self.consumers.advice(target.holding)
             yield f"{name_consumer(target.holding[0])} still needs everything from {target.before_offset}{words}"
+        if target.stays:
+            yield target.stays
         facts = self.snapshot.topics.get(topic)
         if facts is not None and facts.kept_forever is KeptForever.BROKER:
             yield "the brokers' default keeps it for ever (the topic itself sets nothing)"
@@ -403,7 +410,6 @@ class FloorEvaluator:
             partition=facts.partition,
             before_offset=before_offset,
             seen=observed,
-            empty_tail=target.empty_tail,
             guard=replace(self.guard, accepted=target.accepted) if target.accepted else self.guard,
             consumed_by_named=consumed_by_named,
             # A fixed floor always counts as drift, a moving one once it was due `driftAfter` ago.

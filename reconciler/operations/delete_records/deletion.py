@@ -156,10 +156,8 @@ class Deletion(Operation):
     `consumed_by_named`: an `unreadBy` rule under `consumers: block` answers for these records, so the two
     record limits do not count them. `may_have_gaps`: transactions or compaction may have left offsets
     without a record, so reports speak of offsets. `drift`: a fixed floor that is not met, or a moving
-    one overdue by `driftAfter`. `empty_tail`: offsets right below `before_offset` that hold no record,
-    only transaction markers and aborted records, so that a group there has read everything. `gaps_above`:
-    offsets from `before_offset` up that hold no record, or may hold none: the record limits take shares
-    of what is left.
+    one overdue by `driftAfter`. `gaps_above`: offsets from `before_offset` up that hold no record, or may
+    hold none: the record limits take shares of what is left.
     """
 
     LIMITS: ClassVar[tuple[Limit, ...]] = (TOPICS, RECORDS_PERCENT_PER_TOPIC, RECORDS_PERCENT)
@@ -171,15 +169,12 @@ class Deletion(Operation):
     consumed_by_named: bool
     drift: bool
     may_have_gaps: bool = field(default=False, metadata=OMIT_DEFAULT)
-    empty_tail: int = field(default=0, metadata=OMIT_DEFAULT)
     gaps_above: int = field(default=0, metadata=OMIT_DEFAULT)
 
     def __post_init__(self) -> None:
         if not self.seen.log_start < self.before_offset <= self.seen.last_stable_offset:
             bounds = f"above the log start {self.seen.log_start} and at or below the last stable offset {self.seen.last_stable_offset}"
             raise ValueError(f"before_offset is {self.before_offset}, which is not {bounds}")
-        if not 0 <= self.empty_tail <= self.records_max:
-            raise ValueError(f"empty_tail is {self.empty_tail}, and only {self.records_max} offsets go")
         kept = self.seen.last_stable_offset - self.before_offset
         if not 0 <= self.gaps_above <= kept:
             raise ValueError(f"gaps_above is {self.gaps_above}, and only {kept} offsets stay")

@@ -75,7 +75,6 @@ class DeletionRule(Deletion):
             return replace(
                 self,
                 before_offset=before_offset,
-                empty_tail=max(0, self.empty_tail - lowered_by),
                 gaps_above=self.gaps_above + lowered_by if self.may_have_gaps else 0,
                 reason=self.reason + lower,
                 guard=guard,
@@ -134,11 +133,11 @@ class DeletionRule(Deletion):
             _check_position(group, position, self.before_offset, target)
         if self.guard.consumers is not LagPolicy.IGNORE:
             for reader in external_positions(observation, self.partition, log_start, high_watermark):
-                if reader.committed < self.before_offset - self.empty_tail:
+                if reader.committed < self.before_offset:
                     raise RecheckFailure(Status.STALE, f"{reader.group} is at {reader.committed}, {target}")
         accepted = {reader.group: reader.committed for reader in self.guard.accepted}
         positions = verified_positions(readers, self.seen.topic_id, log_start, high_watermark)
-        for reader in find_lagging(positions, self.before_offset - self.empty_tail, self.guard.named):
+        for reader in find_lagging(positions, self.before_offset, self.guard.named):
             if is_excluded(reader.group) or reader.group in observation.removed_groups:
                 continue
             if reader.group not in accepted:

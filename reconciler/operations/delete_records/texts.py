@@ -142,8 +142,6 @@ class DeletionTexts(Deletion):
         yield "Bounds", (f"{bounds}: above the log start, up to the last stable offset",)
         yield "Records", (f"{target} - {start} = {self.records_max:,} at most",)
         yield "", (f"{self.records_max:,} / {offsets:,} = {share}",)
-        if self.empty_tail:
-            yield "", (f"offsets {target - self.empty_tail} to {target - 1} hold no record: markers, aborted records",)
         if self.consumed_by_named:
             yield "", ("the groups of unreadBy have read them, so the record limits do not count them",)
         for group in guard.named:

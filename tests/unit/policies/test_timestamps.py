@@ -5,8 +5,19 @@ from typing import Any
 
 import pytest
 
+from reconciler.model.names import Address, TopicPartition
 from reconciler.model.plan import Blocked, Satisfied, Undecided, Waiting
-from reconciler.model.snapshot import Cause, LookupKind, PartitionFacts, RecordLookup, RecordStamp, Unknown
+from reconciler.model.scan_request import ExternalReaderRequest, PositionKind
+from reconciler.model.selector import Selector
+from reconciler.model.snapshot import (
+    Cause,
+    ExternalPosition,
+    LookupKind,
+    PartitionFacts,
+    RecordLookup,
+    RecordStamp,
+    Unknown,
+)
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.text.formatting import format_instant
 from tests.strategies.facts import (
@@ -15,6 +26,7 @@ from tests.strategies.facts import (
     NOW_MS,
     OldRecords,
     floor,
+    group,
     partition,
     planned,
     reader,
@@ -22,6 +34,7 @@ from tests.strategies.facts import (
     topic,
 )
 
+ADDRESS = Address("RetentionFloor", "gdpr", "orders", 0)
 WEEK = {7 * DAY: 50, 8 * DAY: 40}
 NO_RIGHT = Unknown("the right READ on orders is missing")
 FIRST, LAST = RecordLookup(LookupKind.FIRST, 0, 50), RecordLookup(LookupKind.LAST, 0, 50)
@@ -323,3 +336,21 @@ def test_what_a_marker_may_hold_is_in_doubt_where_it_could_not_be_read(found: Un
     ).decisions
     assert isinstance(decision, Blocked)
     assert (decision.code, decision.unread) == ("B216", True)
+
+
+@pytest.mark.parametrize("consumers", ["block", "clamp"])
+@pytest.mark.parametrize("is_group", [True, False], ids=["group", "external reader"])
+def test_offsets_without_a_record_stay_where_a_consumer_goes_on(consumers: str, is_group: bool) -> None:
+    """A marker behind a librdkafka group went, and Kafka reset the group to the end: 100 new records were lost."""
+    request = ExternalReaderRequest(
+        name="ExternalReader/lake", topics=(Selector("orders"),), kind=PositionKind.TABLE, at="/x.csv"
+    )
+    external = {} if is_group else {request: ExternalPosition({TopicPartition("orders", 0): 50}, NOW_MS)}
+    lookups = OldRecords({RecordLookup(LookupKind.FIRST, 50, 90): None})
+    facts = partition(at={DAY: None}, readers=(reader("billing", 50),) if is_group else (), lookups=lookups)
+    for log_start in (0, 50):
+        state = snapshot(replace(facts, log_start=log_start), topic(), group("billing"), external=external)
+        (decision,) = planned(floor(keep={"last": 10}, consumers=consumers), state, candidates={ADDRESS}).decisions
+        assert isinstance(decision, Satisfied if log_start == 50 else DeleteRecords)
+        assert "has read all, and offset 50, where it goes on, stays" in decision.reason
+        assert isinstance(decision, Satisfied) or decision.before_offset == 50
