@@ -321,11 +321,8 @@ class FloorEvaluator:
         target = None if lowest.offset <= log_start else self.consumers.respect(lowest.offset, facts, observed)
         if target is None or (target.before_offset <= log_start and not target.holding):
             if hold is None:
-                words = [
-                    lowest.words,
-                    *([target.stays] if target is not None else []),
-                    f"the log starts at {log_start}",
-                ]
+                stays = "" if target is None else target.stays
+                words = filter(None, (lowest.words, stays, f"the log starts at {log_start}"))
                 return Satisfied(address, "; ".join(words))
             if hold.overdue:
                 raise BlockReason("B217", hold.words, next_step=hold.next_step)
