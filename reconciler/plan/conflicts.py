@@ -1,4 +1,4 @@
-"""Subjects that two policies of one kind claim, and groups that a policy waits for.
+"""Subjects of which two policies ask for the same operation, and groups that a policy waits for.
 
 Neither policy acts on a subject that two claim: the manifests do not say which of them is right. No
 policy removes a group while another policy of the same manifests waits for its commits.
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from reconciler.model.block_reason import BlockReason
+from reconciler.operations import Operation
 from reconciler.policies import Policy
 from reconciler.policies.base import Selection
 from reconciler.text.escape import quoted
@@ -28,12 +29,12 @@ class ConflictIndex:
     """The claims of all policies, and the groups whose commits they wait for."""
 
     def __init__(self, selections: Iterable[Selection]) -> None:
-        self._claims: defaultdict[tuple[type, str], list[Policy]] = defaultdict(list)
+        self._claims: defaultdict[tuple[type[Operation], str], list[Policy]] = defaultdict(list)
         self._waiting: defaultdict[str, list[Policy]] = defaultdict(list)
         for selection in sorted(selections, key=lambda s: s.policy.address):
             policy = selection.policy
             for name in selection.subjects:
-                self._claims[type(policy), name].append(policy)
+                self._claims[policy.OPERATION, name].append(policy)
             for group in policy.awaited_groups:
                 self._waiting[group].append(policy)
 
@@ -45,7 +46,7 @@ class ConflictIndex:
     def _conflict(self, policy: Policy, name: str) -> Conflict | None:
         claimed, common = policy.claimed_partitions(name), frozenset[int]()
         rivals, all_of_it = list[Policy](), False
-        for other in self._claims[type(policy), name]:
+        for other in self._claims[policy.OPERATION, name]:
             theirs = other.claimed_partitions(name)
             if other is policy or not (claimed is None or theirs is None or not claimed.isdisjoint(theirs)):
                 continue

@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from reconciler.errors import PlanUnusable
 from reconciler.model.block_reason import BlockReason, Origin, origin_of
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address, format_address
@@ -86,12 +85,12 @@ def recheck(saved: Plan, rules: RuleSet, snapshot: ClusterSnapshot) -> Recheck:
     """Decide again with the policies, protections, limits, waivers and facts of now, within `saved`.
 
     `snapshot` answers `scan_request(saved, rules.policies, snapshot.observed_at_ms)`. Raises WrongCluster, and
-    PlanUnusable for a plan that has expired, is of the future, or acts on one subject twice.
+    PlanUnusable for a plan that has expired or is of the future. Of several actions on one subject, as an edited
+    file may have, at most one remains: two policies that ask for one operation on it conflict.
     """
     operations, cluster = [action for action in saved.actions if isinstance(action, Operation)], rules.cluster
     cluster_ids = {"the brokers are": snapshot.cluster_id, f"{cluster.address} names": cluster.spec.cluster_id}
     check_usable(saved, snapshot.observed_at_ms, cluster_ids)
-    _check_subjects(operations)
     asked = frozenset(action.address for action in operations)
     _selections, decided = planner.decide(rules, snapshot, addresses=asked)
     decisions = {decision.address: decision for decision in decided}
@@ -146,13 +145,3 @@ def _decision(
         return ended(Status.STALE, f"{format_address(action.address)} is gone")
     reason = f"the list of {policy.SUBJECTS} is incomplete: {incomplete.reason}"
     return ended(Status.NOT_ATTEMPTED, f"it is not listed, but {reason}")
-
-
-def _check_subjects(operations: Iterable[Operation]) -> None:
-    subjects = set()
-    for action in operations:
-        if (key := (type(action), action.subject)) in subjects:
-            raise PlanUnusable(
-                f"the plan acts on {action.subject} twice ({action.address}): nothing was done; plan again"
-            )
-        subjects.add(key)

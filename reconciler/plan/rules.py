@@ -92,7 +92,7 @@ def _may_hold_back(policy: Policy, continuous: Policy) -> bool:
     """
     if continuous.SUBJECTS == "groups" and continuous.select_among(frozenset(policy.awaited_groups)):
         return True
-    if type(policy) is not type(continuous):  # only policies of one kind conflict
+    if policy.OPERATION is not continuous.OPERATION:  # other policies never conflict
         return False
     both = (policy, continuous)
     names = frozenset(selector.name for of in both for selector in of.selectors if selector.name is not None)

@@ -89,7 +89,6 @@ RISK, CLAMPED, PACED = saved(IGNORE, read_by(late=52)), saved(CLAMP, orders()), 
 # --- the plan as a whole
 
 EARLIEST_MS, EXPIRY = NOW_MS - CLOCKS_APART_MAX_MS, "2026-11-22T10:00:00Z"
-MAKERS = (examples.purge, examples.removal, examples.election)
 
 
 @pytest.mark.parametrize(
@@ -100,8 +99,6 @@ MAKERS = (examples.purge, examples.removal, examples.election)
         (REMOVE, {"observed_at_ms": EARLIEST_MS - 1}, PlanUnusable, "stamped 2026-11-21T10:00:00Z.*set the clock"),
         (REMOVE, {"cluster_id": "other"}, WrongCluster, "the brokers are other: .*choose the right manifests"),
         (REMOVE, {"spec": {"clusterId": "other"}}, WrongCluster, "Cluster/prod-eu names other: "),
-        # Only an edited file acts on one subject twice; duplicates fail a whole request.
-        *((examples.plan(make(), make(policy="zzz")), {}, PlanUnusable, "twice") for make in MAKERS),
     ],
 )
 def test_a_plan_that_is_refused(plan: Plan, changes: dict[str, Any], error: type[Exception], words: str) -> None:
@@ -115,6 +112,22 @@ def test_a_plan_is_usable_from_its_scan_to_its_expiry(at_ms: int) -> None:
     """Exact to the millisecond; clocks may be a minute apart. A longer idle time that holds removes the group, too."""
     assert decide(REMOVE, OLD, group(), observed_at_ms=at_ms).remaining == REMOVE.actions
     assert decide(REMOVE, removal(idleFor="5d"), group(), observed_at_ms=at_ms).remaining
+
+
+@pytest.mark.parametrize(
+    ("plan", "policy", "facts"), [(PURGE, FLOOR, orders()), (REMOVE, OLD, group()), (ELECT, LED, payments())]
+)
+def test_of_an_edited_plan_that_acts_on_one_subject_twice_one_action_remains_at_most(
+    plan: Plan, policy: Policy, facts: Facts
+) -> None:
+    """Duplicates fail a whole request. A policy that is gone asks for nothing, and two that are there conflict."""
+    (action,), twin = plan.actions, policy.with_suffix("-twin")
+    again = replace(action, address=replace(action.address, policy=twin.metadata.name))
+    twice = replace(plan, decisions=(action, again))
+    assert decide(twice, policy, facts).remaining == (action,)
+    both = decide(twice, [policy, twin], facts)
+    assert both.remaining == ()
+    assert all("(B105)" in outcome.detail for outcome in both.outcomes)
 
 
 # --- what remains
