@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from reconciler.companions.sandbox.cluster import CLUSTER_ID
@@ -27,10 +28,19 @@ def cluster_manifest(servers: str, *, limits: str = LIMITS, cluster_id: str = CL
     return f"{head('Cluster', name)}\nspec:\n  clusterId: {cluster_id}\n  bootstrapServers: {addresses}\n{limit}"
 
 
-def write_manifests(folder: Path, servers: str, policies: str, *, limits: str = LIMITS, more: str = "") -> None:
-    """Write the Cluster `local` and policies into the folder's manifests. `more`: a line of the Cluster's spec."""
+def waiver(policy_name: str, limit: str, value: float, *, name: str = "waiver", **duration: float) -> str:
+    """Return a Waiver of a limit for a time from now."""
+    expires = f"{datetime.now(UTC) + timedelta(**duration):%Y-%m-%dT%H:%M:%SZ}"
+    return policy("Waiver", name, f"policy: {policy_name}, limit: {limit}, value: {value}, expires: {expires}")
+
+
+def write_manifests(folder: Path, servers: str, policies: str, *, more: str = "", **of_cluster: str) -> None:
+    """Write a Cluster and policies into the folder's manifests.
+
+    `more`: a line of the Cluster's spec. `of_cluster`: as `cluster_manifest` has them.
+    """
     (folder / "manifests").mkdir(exist_ok=True)
-    cluster = cluster_manifest(servers, limits=limits) + (f"  {more}\n" if more else "")
+    cluster = cluster_manifest(servers, **of_cluster) + (f"  {more}\n" if more else "")
     (folder / "manifests" / "all.yaml").write_text(f"{cluster}---\n{policies}")
 
 

@@ -6,6 +6,7 @@
 
 import logging
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -174,3 +175,14 @@ def _restore_logging() -> Iterator[None]:
             logger.handlers[:] = handlers
             logger.propagate = propagate
             logger.setLevel(level)
+
+
+@contextmanager
+def full_disk(size: int) -> Iterator[None]:
+    """Let this process write no file that is larger, as on a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)

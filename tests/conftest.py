@@ -9,6 +9,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from reconciler.companions.sandbox.registry import status
 from reconciler.scan.engine_choice import Engine
 from reconciler.scan.spark_process import close
 from reconciler.text import redact
+from tests.fakes.listener import Listener
 from tests.repeats import LONG
 from tests.schedule import GroupScheduling, sort_key, uses_three_brokers
 
@@ -49,6 +51,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 # A run that is terminated ends its servers as after Ctrl-C.
 signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    """A server of an attacker."""
+    with closing(Listener()) as listening:
+        yield listening
 
 
 @pytest.fixture(scope="module")

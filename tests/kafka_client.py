@@ -48,18 +48,22 @@ def committed_offsets(
     return {(result.topic, result.partition): result.offset if result.offset >= 0 else None for result in results}
 
 
+def begin_transaction(bootstrap: str, name: str, deadline_s: float = 60) -> Producer:
+    """Begin a transaction, which Kafka aborts after ten minutes."""
+    properties = producer_properties(bootstrap) | {"transactional.id": name, "transaction.timeout.ms": 600_000}
+    producer = Producer(properties, logger=DebugLogger())
+    producer.init_transactions(deadline_s)
+    producer.begin_transaction()
+    return producer
+
+
 @contextmanager
 def open_transaction(bootstrap: str, topic: str, *, timestamp_ms: int = 0, deadline_s: float = 60) -> Iterator[None]:
     """Hold a transaction with one record in partition 0 open during the block, then abort it.
 
     Meanwhile the last stable offset stays at that record, below the high watermark.
     """
-    producer = Producer(
-        producer_properties(bootstrap) | {"transactional.id": f"tx-{topic}", "transaction.timeout.ms": 600_000},
-        logger=DebugLogger(),
-    )
-    producer.init_transactions(deadline_s)
-    producer.begin_transaction()
+    producer = begin_transaction(bootstrap, f"tx-{topic}", deadline_s)
     try:
         producer.produce(topic, b"undecided", partition=0, timestamp=timestamp_ms)
         if producer.flush(deadline_s):
@@ -77,12 +81,7 @@ def pending_commit(
 
     `offsets`: what it commits of each partition, from 0 on.
     """
-    producer = Producer(
-        producer_properties(bootstrap) | {"transactional.id": f"commit-{group}", "transaction.timeout.ms": 600_000},
-        logger=DebugLogger(),
-    )
-    producer.init_transactions(deadline_s)
-    producer.begin_transaction()
+    producer = begin_transaction(bootstrap, f"commit-{group}", deadline_s)
     try:
         consumer = Consumer(consumer_properties(bootstrap, group), logger=DebugLogger())
         try:

@@ -174,3 +174,12 @@ def await_leader(cluster: SandboxCluster, topic: str, partition: int, leader: in
     client.wait_until(
         lambda: partition_leaders(cluster, topic)[partition][0] == leader, 30, f"leader {leader} of {topic}"
     )
+
+
+def wait_for_topic(cluster: SandboxCluster, name: str) -> None:
+    """Wait until every broker's metadata has the topic; Kafka 3.9 takes longer than Kafka 4."""
+    client.wait_until(
+        lambda: all(client.partition_states(server, name) for server in cluster.bootstrap_servers.split(",")),
+        30,
+        f"{name} in the metadata of every broker",
+    )

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import lru_cache
 from typing import Any, TypeVar
 
 from reconciler.kafka.consumer_offsets_layout import log_partition
@@ -427,7 +426,7 @@ def name_silent_brokers(snapshot: ClusterSnapshot, silent: Mapping[int, Unknown]
 
 def _unanswered(facts: Any) -> list[str]:
     """Return the fields that are unknown because no answer came."""
-    return [name for name in _names(facts.__class__) if _is_unanswered(getattr(facts, name))]
+    return [part.name for part in fields(facts) if _is_unanswered(getattr(facts, part.name))]
 
 
 def _with_reason(facts: T, reason: Unknown | None) -> T:
@@ -442,8 +441,3 @@ def _with_reason(facts: T, reason: Unknown | None) -> T:
 
 def _is_unanswered(value: object) -> bool:
     return isinstance(value, Unknown) and value.unanswered
-
-
-@lru_cache
-def _names(noun: Any) -> tuple[str, ...]:
-    return tuple(part.name for part in fields(noun))

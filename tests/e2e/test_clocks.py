@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.clock import wall_clock_ms
-from reconciler.text.formatting import format_instant
-from tests.build import policy
+from tests.build import waiver
 from tests.command import environment
 from tests.e2e.workspace import OPEN_LIMITS, Workspace, create_journal, floor
 from tests.toolbox import run_kafka_tool
@@ -85,9 +83,8 @@ def test_converge_refuses_a_journal_topic_that_the_brokers_do_not_stamp(space: W
 
 def test_a_waiver_that_ends_during_an_apply_lets_no_later_request_out(space: Workspace, topic: str) -> None:
     """It once held for half an hour more, as long as the recheck is good. Here it ends behind the intent."""
-    expires = format_instant(wall_clock_ms() + 10 * 60_000)
-    waiver = policy("Waiver", "once", f"policy: RetentionFloor/floor, limit: topics, value: 1, expires: {expires}")
-    space.write(floor(topic, "keep: {last: 10}"), waiver, limits=f"topics: 0, {OPEN_LIMITS}")
+    once = waiver("RetentionFloor/floor", "topics", 1, name="once", minutes=10)
+    space.write(floor(topic, "keep: {last: 10}"), once, limits=f"topics: 0, {OPEN_LIMITS}")
     space.plan()
     applied = run_with_clock(LATER_ONCE_STORED, space.folder, "apply", "plan.json")
     assert (applied.returncode, space.log_start(topic)) == (1, 0), applied.stdout

@@ -8,17 +8,13 @@ confined references, each of these listeners got what the test has planted.
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
-from tests.build import cluster_manifest, policy
+from tests.build import cluster_manifest, waiver
 from tests.command import TIMEOUT_S, environment, reconciler, reconciler_process
 from tests.e2e.workspace import Workspace, floor, leaders
 from tests.fakes.listener import Listener
@@ -30,12 +26,6 @@ OIDC = {
     "sasl.mechanism": "OAUTHBEARER",
     "sasl.oauthbearer.method": "oidc",
 }
-
-
-@pytest.fixture
-def listener() -> Iterator[Listener]:
-    with closing(Listener()) as listening:
-        yield listening
 
 
 def write(
@@ -144,10 +134,8 @@ TOKEN_ENDPOINT = {
 }
 
 
-def waiver(value: int, expires_s: float) -> str:
-    expires = datetime.fromtimestamp(time.time() + expires_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    spec = f"policy: Cluster/prod, limit: connection, value: {value}, expires: {expires}"
-    return policy("Waiver", "new-brokers, reason: we move", spec)
+def new_brokers(value: int, hours: float) -> str:
+    return waiver("Cluster/prod", "connection", value, name="new-brokers, reason: we move", hours=hours)
 
 
 @pytest.mark.brokers
@@ -175,7 +163,7 @@ def test_a_proposed_connection_is_shown_and_not_followed(
     proposed = write(tmp_path / "proposed", listener.address, properties, cluster_id=cluster_id, more=more)
     command = ["plan", "proposed", "--connect-as", "trusted", "--output-file", "md=plan.md"]
     changed = "connects elsewhere after the merge ("
-    for text, code in (("", 3), (waiver(1_000, -60), 3), (waiver(0, 3_600), 3), (waiver(1_000, 3_600), 0)):
+    for text, code in (("", 3), (new_brokers(1_000, -1), 3), (new_brokers(0, 1), 3), (new_brokers(1_000, 1), 0)):
         (proposed / "waiver.yaml").write_text(text) if text else None
         result = reconciler(tmp_path, *command, KAFKA_PASSWORD=PLANTED)
         assert result.returncode == code, result.stderr

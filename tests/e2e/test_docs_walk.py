@@ -4,7 +4,6 @@ The commands run in their order, in an empty folder with an empty HOME. Their ou
 below them; UPDATE_DOCS=1 writes it into the page.
 """
 
-import os
 import re
 import shlex
 import subprocess
@@ -20,7 +19,7 @@ from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, start, stopping
 from reconciler.companions.sandbox.java import find_java
-from tests.build import write_manifests
+from tests.build import git, write_manifests
 from tests.command import reconciler
 from tests.e2e.samples import PageText, check_page, wait_until_idle
 from tests.e2e.workspace import DAY_MS, Workspace, floor
@@ -39,6 +38,25 @@ def docs_cluster() -> Iterator[SandboxCluster]:
         yield cluster
 
 
+def binaries() -> str:
+    """Return the folders of this program and of Java, for PATH."""
+    return f"{Path(sys.executable).parent}:{find_java().parent}"
+
+
+def shell(program: str, line: str, folder: Path, variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a line with these variables only; no file of a user's shell counts, because it is not interactive."""
+    return subprocess.run(
+        [program, "-c", line],
+        cwd=folder,
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
 class NewUser:
     """A user with a folder, an empty HOME, and the program on PATH."""
 
@@ -53,22 +71,13 @@ class NewUser:
         """Run a line of a page, with this machine's brokers and folders in place of the page's
         examples.
         """
-        binaries = f"{Path(sys.executable).parent}{os.pathsep}{find_java().parent}"
-        return subprocess.run(
-            ["bash", "--noprofile", "--norc", "-c", self.page_text.for_this_machine(line)],
-            cwd=self.folder,
-            env={
-                "PATH": f"{binaries}{os.pathsep}/usr/bin:/bin",
-                "HOME": str(self._home),
-                "XDG_CACHE_HOME": str(platformdirs.user_cache_path()),  # with the archives of `make setup`
-                "LANG": "C.UTF-8",
-            },
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
-        )
+        variables = {
+            "PATH": f"{binaries()}:/usr/bin:/bin",
+            "HOME": str(self._home),
+            "XDG_CACHE_HOME": str(platformdirs.user_cache_path()),  # with the archives of `make setup`
+            "LANG": "C.UTF-8",
+        }
+        return shell("bash", self.page_text.for_this_machine(line), self.folder, variables)
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -85,9 +94,9 @@ def commands(page: str) -> list[str]:
 
 def samples_of_github(new_user: NewUser) -> dict[str, str]:
     """Return the comment on a pull request and the issue about drift, as the workflows write them."""
-    author = ("-c", "user.name=user", "-c", "user.email=user@example.org")
-    for words in (("init", "--quiet"), ("add", "."), (*author, "commit", "--quiet", "--message=clicks are for a week")):
-        subprocess.run(["git", *words], cwd=new_user.folder, check=True, timeout=60)
+    git(new_user.folder, "init", "--quiet")
+    git(new_user.folder, "add", ".")
+    git(new_user.folder, "-c", "user.name=user", "commit", "--quiet", "--message=clicks are for a week")
     comment = reconciler(new_user.folder, "plan", "-o", "md")
     issue = reconciler(new_user.folder, "drift", "-o", "md", "--previous", "drift.json")
     assert (comment.returncode, issue.returncode) == (0, 2), comment.stderr + issue.stderr
@@ -169,17 +178,9 @@ def test_the_crontab_prints_nothing_without_drift(docs_cluster: SandboxCluster, 
 
     def run(line: str) -> subprocess.CompletedProcess[str]:
         local_line = line.replace("/srv/kafka", str(folder)).replace("/var/lib/node_exporter", str(metrics))
-        path = variables["PATH"].replace("/opt/reconciler/bin", f"{Path(sys.executable).parent}:{find_java().parent}")
-        return subprocess.run(
-            ["/bin/sh", "-c", local_line],
-            cwd=tmp_path,
-            env={**variables, "PATH": path, "HOME": str(tmp_path), "RECONCILER_ENGINE": "auto"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
-        )
+        path = variables["PATH"].replace("/opt/reconciler/bin", binaries())
+        local = {**variables, "PATH": path, "HOME": str(tmp_path), "RECONCILER_ENGINE": "auto"}
+        return shell("/bin/sh", local_line, tmp_path, local)
 
     first_converge = run(converge)
     assert first_converge.returncode == 0, first_converge.stderr

@@ -2,9 +2,6 @@
 leaves all files or none.
 """
 
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,7 +9,7 @@ import pytest
 from reconciler.companions.github import workflows
 from reconciler.companions.sandbox.cluster import CLUSTER_ID
 from tests.build import write_manifests
-from tests.command import reconciler
+from tests.command import full_disk, reconciler
 from tests.e2e.workspace import Workspace, leaders
 
 pytestmark = pytest.mark.brokers
@@ -72,17 +69,6 @@ def test_init_refuses_a_cluster_that_the_manifests_declare(space: Workspace) -> 
     assert contents(space.folder) == files_before
 
 
-@contextmanager
-def largest_file(size: int) -> Iterator[None]:
-    """Let this process write no larger file, as on a full disk."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-
 def test_init_removes_what_it_wrote_if_a_file_cannot_be_written(space: Workspace) -> None:
     """A file in place of a folder, and a disk that is full in the middle of a file: once, the first
     files stayed, and the next `init` was refused because of them.
@@ -94,7 +80,7 @@ def test_init_removes_what_it_wrote_if_a_file_cannot_be_written(space: Workspace
     assert "init has removed again what it wrote" in failed
     assert [path.name for path in space.folder.iterdir()] == [".github"]
     (space.folder / ".github").unlink()
-    with largest_file(10_000):
+    with full_disk(10_000):
         failed = init(space, code=1)
     assert "error: schemas/manifest.json could not be written: File too large" in failed
     assert list(space.folder.iterdir()) == []

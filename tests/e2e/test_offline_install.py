@@ -26,18 +26,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, PathDistribution, distribution
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from ruamel.yaml import YAML
 
 from reconciler import __version__
-from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.suggest.starter import starter_manifests
-from tests.build import head
+from tests.build import git, policy, write_manifests
 from tests.e2e.github import expressions
+from tests.e2e.workspace import Workspace
 from tests.repeats import LONG
 
 ROOT = Path(__file__).parents[2]
@@ -64,9 +62,10 @@ def run(command: list[str | Path], folder: Path, **variables: str | Path) -> str
     return result.stdout
 
 
-def git(folder: Path, *words: str) -> str:
-    identity = ("-c", "user.name=octocat", "-c", "user.email=octocat@example.org", "-c", "commit.gpgsign=false")
-    return run(["git", *identity, *words], folder).strip()
+def write_files(folder: Path, files: Mapping[str, str]) -> None:
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -344,19 +343,9 @@ def test_a_release_validates_and_plans_with_the_network_closed(
     """A wheel of the release workflow's commands, beside the packages of the run lock: Spark and its
     workers import the installed package, and the plan of a floor has one record to delete.
     """
-    topic = f"released-{uuid4().hex[:8]}"
-    client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
-    client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"x")] * 11})
-    (tmp_path / "manifests").mkdir()
-    (tmp_path / "manifests" / "all.yaml").write_text(
-        f"""\
-{head("Cluster", "local")}
-spec: {{clusterId: {cluster.cluster_id}, bootstrapServers: {json.dumps(cluster.bootstrap_servers.split(","))}}}
----
-{head("RetentionFloor", "floor")}
-spec: {{topics: [{topic}], keep: {{last: 10}}}}
-"""
-    )
+    topic = Workspace(cluster, tmp_path).create_topic(11)
+    floor = policy("RetentionFloor", "floor", f"topics: [{topic}], keep: {{last: 10}}")
+    write_manifests(tmp_path, cluster.bootstrap_servers, floor, limits="")
     program = released / "reconciler"
     assert run([program, "validate"], tmp_path, **offline).startswith("valid: 1 policy for local")
     plan = run([program, "plan", "--spark-master", "local[1]"], tmp_path, **offline)
@@ -432,9 +421,7 @@ def test_the_action_installs_its_own_source(
 
     binaries = install("false")
     program = binaries / "reconciler"
-    for path, text in starter_manifests("5L6g3nShT-eMCtK--X86sw", ["127.0.0.1:9"], "prod-eu").items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text, encoding="utf-8")
+    write_files(tmp_path, starter_manifests("5L6g3nShT-eMCtK--X86sw", ["127.0.0.1:9"], "prod-eu"))
     assert run([program, "validate"], tmp_path).startswith("valid: ")
     assert run([program, "clusters", "-o", "json"], tmp_path) == '["prod-eu"]\n'
     plan = subprocess.run([program, "plan"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
@@ -462,9 +449,7 @@ def test_the_hook_of_pre_commit_validates_without_spark(
     hooks = {"repos": [{"repo": str(clone), "rev": commit, "hooks": [{"id": "reconciler-validate"}]}]}
     files = {".pre-commit-config.yaml": json.dumps(hooks)}
     files |= starter_manifests("5L6g3nShT-eMCtK--X86sw", ["broker-1:9093"], "prod-eu")
-    for path, text in files.items():
-        (repository / path).parent.mkdir(parents=True, exist_ok=True)
-        (repository / path).write_text(text, encoding="utf-8")
+    write_files(repository, files)
     git(repository, "add", "-A")
     command: list[str | Path] = [Path(sys.executable).parent / "pre-commit", "run", "--all-files"]
     variables = {**offline, "PRE_COMMIT_HOME": str(tmp_path / "cache")}

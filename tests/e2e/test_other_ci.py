@@ -17,7 +17,7 @@ from ruamel.yaml import YAML
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.cluster import SandboxCluster
-from tests.build import cluster_manifest
+from tests.build import cluster_manifest, git
 from tests.e2e.github.runner import run_script, write_program
 from tests.e2e.workspace import Workspace, create_journal, floor, removal
 from tests.toolbox import list_groups, log_start_offsets
@@ -57,8 +57,7 @@ class Repository:
         return {**inherited, "HOME": str(self.folder), **variables, "PATH": path}
 
     def git(self, *arguments: str) -> None:
-        identity = ("-c", "user.name=tanuki", "-c", "user.email=tanuki@example.org", "-c", "commit.gpgsign=false")
-        subprocess.run(["git", *identity, *arguments], cwd=self.origin, check=True, capture_output=True, timeout=60)
+        git(self.origin, *arguments)
 
     def commit(self, message: str, **manifests: str) -> None:
         (self.origin / "manifests").mkdir(exist_ok=True)
@@ -70,7 +69,7 @@ class Repository:
     def clone(self, name: str) -> Path:
         """Clone the branch that the origin is on."""
         target = self.folder / f"{name}-{uuid4().hex[:4]}"
-        subprocess.run(["git", "clone", "-q", str(self.origin), str(target)], check=True, timeout=60)
+        git(self.folder, "clone", "-q", str(self.origin), str(target))
         return target
 
 

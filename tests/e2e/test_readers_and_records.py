@@ -7,11 +7,12 @@ member; MirrorMaker 2 and Kafka Connect leave only the names of their topics.
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from reconciler.companions.sandbox import client
 from tests.e2e import raw_groups
 from tests.e2e.workspace import Workspace, blocks, floor, removal, targets
+from tests.kafka_client import begin_transaction
 from tests.toolbox import group_types
 
 pytestmark = pytest.mark.brokers
@@ -128,9 +129,7 @@ def test_aborted_records_are_offsets(space: Workspace) -> None:
     """
     topic = space.create_topic(1_000)
     space.commit(f"reader-{topic}", topic, 1_000)
-    producer = Producer({"bootstrap.servers": space.servers, "transactional.id": topic})
-    producer.init_transactions(60)
-    producer.begin_transaction()
+    producer = begin_transaction(space.servers, topic)
     for _ in range(30_000):
         producer.produce(topic, b"aborted", partition=0)
         producer.poll(0)

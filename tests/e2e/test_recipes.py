@@ -20,13 +20,13 @@ from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from tests.command import environment, reconciler
 from tests.e2e.samples import PageText, check_page, wait_until_idle
+from tests.e2e.workspace import DAY_MS
 
 pytestmark = pytest.mark.brokers
 
 RECIPES = Path(__file__).parents[2] / "docs" / "recipes"
 # tests/spark runs the queries of the history.
 PAGES = sorted(page for page in RECIPES.glob("*.md") if page.stem not in ("README", "history-of-a-cluster"))
-DAY_MS = 86_400_000
 BLOCK = re.compile(r"^```(yaml|console)\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 

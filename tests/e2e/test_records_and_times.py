@@ -11,14 +11,14 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer
+from confluent_kafka import Consumer, Message
 
 from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.client import Record, consumer_properties, producer_properties
+from reconciler.companions.sandbox.client import Record, consumer_properties
 from tests.e2e import raw_records
 from tests.e2e.raw_records import NO_TIMESTAMP
 from tests.e2e.workspace import DAY_MS, Workspace, floor, targets
-from tests.kafka_client import open_transaction
+from tests.kafka_client import begin_transaction, open_transaction
 
 pytestmark = pytest.mark.brokers
 
@@ -40,16 +40,11 @@ def now_ms() -> int:
 def write_transaction(space: Workspace, topic: str, count: int, *, commit: bool, age_ms: int = 0) -> None:
     """Write records in one transaction, and wait for its marker, which follows the answer of the coordinator."""
     _start, end = client.watermarks(space.servers, topic, 0)
-    producer = Producer(producer_properties(space.servers) | {"transactional.id": f"tx-{uuid4().hex[:8]}"})
-    producer.init_transactions(30)
-    producer.begin_transaction()
+    producer = begin_transaction(space.servers, f"tx-{uuid4().hex[:8]}")
     for _ in range(count):
         producer.produce(topic, b"x", partition=0, timestamp=now_ms() - age_ms)
     producer.flush(30)
-    if commit:
-        producer.commit_transaction(30)
-    else:
-        producer.abort_transaction(30)
+    (producer.commit_transaction if commit else producer.abort_transaction)(30)
     client.wait_until(lambda: client.watermarks(space.servers, topic, 0)[1] == end + count + 1, 30, "the marker")
 
 

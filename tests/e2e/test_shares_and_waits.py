@@ -1,16 +1,14 @@
 """What counts in a limit, what a waiver allows, and what waits, with plans on a real cluster."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record
 from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
-from tests.build import policy
+from tests.build import policy, waiver
 from tests.e2e.workspace import Workspace, blocks, floor, targets
 from tests.toolbox import log_start_offsets, run_kafka_tool
 
@@ -29,12 +27,6 @@ def plan(space: Workspace, limits: str, *policies: str, code: int = 0) -> dict[s
     space.write(*policies, limits=limits)
     output = space.run("plan", "--out", "plan.json", "--full", code=code)
     return space.read("plan.json") | {"output": output}
-
-
-def waiver(policy_name: str, limit: str, value: float, **duration: float) -> str:
-    expires = f"{datetime.now(UTC) + timedelta(**duration):%Y-%m-%dT%H:%M:%SZ}"
-    spec = f"policy: {policy_name}, limit: {limit}, value: {value}, expires: {expires}"
-    return policy("Waiver", f"w-{uuid4().hex[:8]}", spec)
 
 
 ALL_OF_A_TOPIC = "recordsPercentPerTopic: 100"

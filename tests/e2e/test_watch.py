@@ -1,14 +1,13 @@
 """`watch` on real brokers, while its manifests change under it."""
 
 import re
-import subprocess
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 from reconciler.companions.sandbox import client
-from tests.build import cluster_manifest
+from tests.build import cluster_manifest, commit, git
 from tests.command import running
 from tests.e2e.workspace import Workspace, floor
 from tests.terminal import run_on_terminal, screen
@@ -65,20 +64,12 @@ def test_a_half_written_checkout_purges_nothing(space: Workspace) -> None:
     def write_cluster(protect: str) -> None:
         write_file(folder / "cluster.yaml", protecting(space, protect))
 
-    def git(*words: str) -> None:
-        identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-        subprocess.run(["git", "-C", tmp_path, *identity, *words], check=True, timeout=30)
-
-    def commit() -> None:
-        git("add", "-A")
-        git("commit", "-q", "-m", "x")
-
     write_cluster("nothing-yet")
     pattern, at_most = f'"clicks-*{mark}"', f"{KEEP}, expectAtMost: 2"
     write_file(folder / "floor.yaml", purging(pattern, at_most))
     (tmp_path / ".gitignore").write_text(".reconciler/\nerrors.txt\n")
-    git("init", "-q")
-    commit()
+    git(tmp_path, "init", "-q")
+    commit(tmp_path)
     with running(tmp_path, "converge", str(folder), "--every", "1s", "-q") as errors:
         for topic in (clicks, shared):
             wait_for_log_start(space, topic, 60)
@@ -94,7 +85,7 @@ def test_a_half_written_checkout_purges_nothing(space: Workspace) -> None:
         write_cluster(audit)
         write_file(folder / "floor.yaml", purging(pattern, f"{at_most}, exceptTopics: [{shared}]"))
         (tmp_path / ".git" / "index.lock").unlink()
-        commit()
+        commit(tmp_path)
         wait_for_log_start(space, shared, 160)
     assert space.log_start(audit) == 0
 

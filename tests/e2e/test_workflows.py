@@ -4,7 +4,6 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record
 from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.plan import plan_file
-from tests.build import head
+from tests.build import head, waiver
 from tests.command import reconciler
 from tests.e2e.github.gh import REPOSITORY
 from tests.e2e.github.repository import Repository, cluster_manifest, leaders, removal
@@ -182,11 +181,8 @@ def test_the_gate_reports_for_every_pull_request(repository: Repository) -> None
 
 
 def _connection_waiver(name: str) -> str:
-    expires = datetime.now(UTC) + timedelta(days=7)
-    return f"""\
-{head("Waiver", f"connection, cluster: {name}, reason: a new Cluster")}
-spec: {{policy: Cluster/{name}, limit: connection, value: 3, expires: {expires:%Y-%m-%dT%H:%M:%SZ}}}
-"""
+    metadata = f"connection, cluster: {name}, reason: a new Cluster"
+    return waiver(f"Cluster/{name}", "connection", 3, name=metadata, days=7)
 
 
 def test_a_new_cluster_needs_a_waiver_and_creates_no_environment(repository: Repository) -> None:

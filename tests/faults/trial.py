@@ -6,7 +6,6 @@ Witnesses (witness.py) read from before the plan until the end.
 import os
 import pickle
 import random
-import resource
 import subprocess
 import sys
 import threading
@@ -14,7 +13,6 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -44,6 +42,7 @@ from reconciler.run import Run
 from reconciler.scan import scan
 from reconciler.scan.engine_choice import Engine
 from tests import kafka_client
+from tests.command import full_disk
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.runs import purge
 from tests.faults import verification
@@ -256,7 +255,7 @@ def _apply(
         return driver.apply(plan), True
     if FaultType.DISK_FULL in report.faults:
         _fill(driver.journal)
-        with _full_disk(_size(setup.folder / "journal.jsonl") + setup.rng.randrange(0, 8_000)):
+        with full_disk(_size(setup.folder / "journal.jsonl") + setup.rng.randrange(0, 8_000)):
             return driver.apply(plan), False
     if FaultType.CLIENT_INTERRUPTED in report.faults:
         threading.Thread(target=_interrupt, args=(setup, stop), daemon=True).start()
@@ -376,16 +375,6 @@ def _fill(journal: ActionJournal) -> None:
     [line] = dump_batch([intent] * 100)
     for _ in range(DISK_BYTES // len(line)):
         journal.record([action] * 100, run_id="r", plan_digest="other", at_ms=1)
-
-
-@contextmanager
-def _full_disk(size_limit: int) -> Iterator[None]:
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size_limit, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def _size(path: Path) -> int:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
-from reconciler.companions.sandbox.security import Security
-from tests.build import cluster_manifest
+from reconciler.companions.sandbox.security import SecureAccess, Security
+from tests import build
 from tests.schedule import GROUPS, file_of
 
 SECURE = "listener.name.secure"
@@ -43,19 +43,22 @@ def _broker(*, tls: bool) -> SandboxCluster:
     )
 
 
+def access(cluster: SandboxCluster) -> SecureAccess:
+    """Return the guarded listener of a broker."""
+    assert cluster.secure is not None
+    return cluster.secure
+
+
 def write_manifests(
     folder: Path, cluster: SandboxCluster, properties: Mapping[str, str], policies: str, *, more: str = ""
 ) -> None:
     """Write the Cluster `guarded`, whose clients use the guarded listener with these properties, and policies.
 
-    `more`: a line of the Cluster's spec.
+    `more`: lines of the Cluster's spec.
     """
-    assert cluster.secure is not None
-    servers, cluster_id = cluster.secure.bootstrap_servers, cluster.cluster_id
-    manifest = cluster_manifest(servers, cluster_id=cluster_id, name="guarded")
-    lines = "".join(f"  {line}\n" for line in (f"client: {json.dumps(properties)}", more) if line)
-    (folder / "manifests").mkdir(exist_ok=True)
-    (folder / "manifests" / "all.yaml").write_text(f"{manifest}{lines}---\n{policies}")
+    lines = "\n  ".join(line for line in (f"client: {json.dumps(properties)}", more) if line)
+    servers, cluster_id = access(cluster).bootstrap_servers, cluster.cluster_id
+    build.write_manifests(folder, servers, policies, cluster_id=cluster_id, name="guarded", more=lines)
 
 
 @pytest.fixture(scope="module")

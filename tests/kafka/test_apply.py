@@ -31,7 +31,7 @@ from reconciler.model.snapshot import CommittedOffset, Unknown
 from tests import kafka_client
 from tests.fakes.runs import last_purges
 from tests.strategies.examples import election, purge, removal
-from tests.toolbox import list_groups, log_start_offsets, partition_leaders, run_kafka_tool
+from tests.toolbox import list_groups, log_start_offsets, partition_leaders, run_kafka_tool, wait_for_topic
 
 pytestmark = pytest.mark.brokers
 
@@ -132,11 +132,7 @@ def test_apply_does_what_was_planned_and_nothing_else(
     else:
         name = f"_journal.{topic}"
         journal_topic.create_topic(KafkaSession(connection), name)
-        client.wait_until(
-            lambda: all(client.partition_states(server, name) for server in cluster.bootstrap_servers.split(",")),
-            30,
-            f"{name} in the metadata of every broker",
-        )
+        wait_for_topic(cluster, name)
         journal = ActionJournal(JournalTopic(KafkaSession(connection), name))
     actions = plan_actions(gateway, topic, group, 6)
     outcomes = send(actions, gateway, journal)

@@ -66,11 +66,8 @@ def as_user(folder: Path, user: str, *arguments: str) -> subprocess.CompletedPro
 
 
 def write_manifests(folder: Path, cluster: SandboxCluster, *policies: str) -> None:
-    assert cluster.secure is not None
-    properties = cluster.secure.client("ci-some") | {
-        "sasl.username": "${env:KAFKA_USERNAME}",
-        "sasl.password": "${env:KAFKA_PASSWORD}",
-    }
+    login = {"sasl.username": "${env:KAFKA_USERNAME}", "sasl.password": "${env:KAFKA_PASSWORD}"}
+    properties = secured.access(cluster).client("ci-some") | login
     secured.write_manifests(folder, cluster, properties, "---\n".join(policies))
 
 

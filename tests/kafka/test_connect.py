@@ -13,7 +13,7 @@ import pytest
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka.connect import ConnectAttempt, Connection, create, open_client
-from tests.kafka.secured import SUPER_USER, USERS
+from tests.kafka.secured import SUPER_USER, USERS, access
 
 TIMEOUT_S = 60.0
 PLAINTEXT = {"security.protocol": "PLAINTEXT"}
@@ -174,8 +174,7 @@ def test_a_listener_of_another_protocol_is_named(sasl_broker: SandboxCluster) ->
 
     test_tls_sasl.py has the listener with TLS.
     """
-    assert sasl_broker.secure is not None
-    plain, secure = sasl_broker.bootstrap_servers, sasl_broker.secure.bootstrap_servers
+    plain, secure = sasl_broker.bootstrap_servers, access(sasl_broker).bootstrap_servers
     sasl = {"security.protocol": "SASL_PLAINTEXT", **SCRAM}
     for server, properties, reason in (
         (plain, SSL, "the listener has no TLS"),

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AclOperation, ResourceType
 
 from reconciler.companions.sandbox import client
@@ -20,10 +19,13 @@ from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sandbox.tools import kafka_version
 from reconciler.companions.sources.data_sources import KafkaGroupCommits
 from reconciler.errors import ScanFailed, UsageError
-from tests.build import head
+from tests import build
+from tests.build import git, policy
 from tests.command import reconciler
+from tests.kafka import secured
 from tests.kafka.acls import Grant, grant
-from tests.kafka.secured import USERS
+from tests.kafka.secured import USERS, access
+from tests.kafka_client import begin_transaction
 from tests.toolbox import list_groups
 
 pytestmark = pytest.mark.brokers
@@ -33,16 +35,14 @@ TOPICS = ("clicks", "orders", "quiet", "ledger")
 FLOOR, DEAD = "RetentionFloor/floor/clicks[0]", "GroupRemoval/idle/dead"
 LIVE = {f"GroupRemoval/idle/{group}" for group in ("at-the-end", "behind-a-transaction")}
 HOURS_MS = 3_600_000
-POLICIES = f"""\
-{head("RetentionFloor", "floor")}
-spec: {{topics: [clicks], keep: {{unreadBy: [billing]}}}}
----
-{head("GroupRemoval", "named")}
-spec: {{groups: [gone], idleFor: 0s}}
----
-{head("GroupRemoval", "idle")}
-spec: {{groups: [dead, at-the-end, behind-a-transaction], idleFor: 3d}}
-"""
+POLICIES = "---\n".join(
+    (
+        policy("RetentionFloor", "floor", "topics: [clicks], keep: {unreadBy: [billing]}"),
+        policy("GroupRemoval", "named", "groups: [gone], idleFor: 0s"),
+        policy("GroupRemoval", "idle", "groups: [dead, at-the-end, behind-a-transaction], idleFor: 3d"),
+    )
+)
+HIDDEN = "consumerOffsets: hidden"
 
 
 @pytest.fixture(scope="module")
@@ -60,23 +60,9 @@ def secure_cluster(sasl_broker: SandboxCluster) -> SandboxCluster:
     return sasl_broker
 
 
-def write_manifests(folder: Path, cluster: SandboxCluster, *, field: str = "", servers: str = "") -> None:
-    """Write the manifests of the user. `servers`: of the listener that allows everything."""
-    assert cluster.secure is not None
-    properties = {} if servers else cluster.secure.client(USER) | {"sasl.password": "${env:KAFKA_PASSWORD}"}
-    (folder / "manifests").mkdir(exist_ok=True)
-    (folder / "manifests" / "all.yaml").write_text(
-        f"""\
-{head("Cluster", "hidden")}
-spec:
-  clusterId: {cluster.cluster_id}
-  bootstrapServers: {json.dumps((servers or cluster.secure.bootstrap_servers).split(","))}
-  client: {json.dumps(properties)}
-  limits: {{groupsPercent: 100, recordsPercent: 100, recordsPercentPerTopic: 100}}
-  scan: {{engine: inline}}
-{field}---
-{POLICIES}"""
-    )
+def write_manifests(folder: Path, cluster: SandboxCluster, *, field: str = "") -> None:
+    properties = access(cluster).client(USER) | {"sasl.password": "${env:KAFKA_PASSWORD}"}
+    secured.write_manifests(folder, cluster, properties, POLICIES, more=field)
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -114,9 +100,7 @@ def test_hidden_consumer_offsets(secure_cluster: SandboxCluster, tmp_path: Path)
     It was said not to exist yet. Groups that only stay EMPTY with the same commits are not dead groups.
     """
     servers = secure_cluster.bootstrap_servers
-    transaction = Producer(client.producer_properties(servers) | {"transactional.id": "open"})
-    transaction.init_transactions(30)
-    transaction.begin_transaction()
+    transaction = begin_transaction(servers, "open")
     transaction.produce("ledger", b"x", partition=0)
     transaction.flush(30)
     commits = {"billing": ("clicks", 15), "gone": ("clicks", 20), "dead": ("orders", 10)}
@@ -127,7 +111,7 @@ def test_hidden_consumer_offsets(secure_cluster: SandboxCluster, tmp_path: Path)
 
     if kafka_version(secure_cluster) < (3, 8):
         # These brokers tell no types, and know the early access of the consumer protocol: no group is taken for classic.
-        for field in ("", "  consumerOffsets: hidden\n"):
+        for field in ("", HIDDEN):
             write_manifests(tmp_path, secure_cluster, field=field)
             refused = run(tmp_path, "plan", "-q")
             assert refused.returncode == 1
@@ -145,20 +129,20 @@ def test_hidden_consumer_offsets(secure_cluster: SandboxCluster, tmp_path: Path)
     assert doctor.returncode == 1
     assert "MISSING  READ on topic __consumer_offsets" in doctor.stdout, doctor.stdout
 
-    write_manifests(tmp_path, secure_cluster, field="  consumerOffsets: hidden\n")
+    write_manifests(tmp_path, secure_cluster, field=HIDDEN)
     declared, codes = plan(tmp_path)
     assert actions(declared) == {FLOOR, "GroupRemoval/named/gone"}
     assert codes == dict.fromkeys((DEAD, *LIVE), "B307")
     [unseen] = declared["unseen"]
-    assert "Cluster/hidden (manifests/all.yaml:1) says consumerOffsets: hidden" in unseen
+    assert "Cluster/guarded (manifests/all.yaml:1) says consumerOffsets: hidden" in unseen
     assert declared["incomplete"] == []
     assert declared["plan_digest"] != undeclared["plan_digest"]
     doctor = run(tmp_path, "doctor", "-q")
     assert doctor.returncode == 0, doctor.stdout
 
     observed = run(tmp_path, "observe")
-    assert (observed.returncode, observed.stdout) == (0, "hidden: recorded 3 groups, 3 EMPTY\n"), observed.stderr
-    backdate(tmp_path / "manifests" / ".reconciler" / "hidden.jsonl")
+    assert (observed.returncode, observed.stdout) == (0, "guarded: recorded 3 groups, 3 EMPTY\n"), observed.stderr
+    backdate(tmp_path / "manifests" / ".reconciler" / "guarded.jsonl")
     for topic in ("orders", "ledger"):
         client.produce(servers, topic, {0: [Record(b"x")] * 10})
     assert client.watermarks(servers, "ledger", 0, isolation="read_committed")[1] == 20
@@ -169,8 +153,8 @@ def test_hidden_consumer_offsets(secure_cluster: SandboxCluster, tmp_path: Path)
     assert (journal.returncode, journal.stdout) == (0, ""), "observations are not actions"
 
     # As if a pull request had brought the observations along.
-    for arguments in (("init", "-q"), ("add", "-f", "manifests")):
-        subprocess.run(["git", "-C", tmp_path, *arguments], check=True)
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", "-f", "manifests")
     delivered, codes = plan(tmp_path)
     assert codes[DEAD] == "B103"
     assert "proves nothing: git has it" in json.dumps(delivered["unread"])
@@ -179,7 +163,7 @@ def test_hidden_consumer_offsets(secure_cluster: SandboxCluster, tmp_path: Path)
 
     # The field takes nothing away where __consumer_offsets can be seen.
     (tmp_path / "seen").mkdir()
-    write_manifests(tmp_path / "seen", secure_cluster, field="  consumerOffsets: hidden\n", servers=servers)
+    build.write_manifests(tmp_path / "seen", servers, POLICIES, cluster_id=secure_cluster.cluster_id, more=HIDDEN)
     seen, codes = plan(tmp_path / "seen")
     assert "unseen" not in seen
     assert codes == dict.fromkeys((DEAD, *LIVE), "B304")
@@ -195,9 +179,8 @@ def test_the_data_source_says_that_groups_may_be_missing(secure_cluster: Sandbox
     """Without the option it fails: rows of some groups would read as those of all. With it they are all there is."""
     servers = secure_cluster.bootstrap_servers
     client.commit(servers, "reader", {("clicks", 0): 7})
-    assert secure_cluster.secure is not None
-    login = secure_cluster.secure.client(USER) | {"sasl.password": USERS[USER]}
-    options = {"kafka.bootstrap.servers": secure_cluster.secure.bootstrap_servers, "groups": "reader"}
+    login = access(secure_cluster).client(USER) | {"sasl.password": USERS[USER]}
+    options = {"kafka.bootstrap.servers": access(secure_cluster).bootstrap_servers, "groups": "reader"}
     options |= {f"kafka.{name}": str(value) for name, value in login.items()}
     with pytest.raises(ScanFailed, match="whether every group is listed is unknown"):
         KafkaGroupCommits(options).partitions()

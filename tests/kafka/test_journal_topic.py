@@ -29,7 +29,7 @@ from tests import kafka_client
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.runs import last_purges, purge
 from tests.golden.wording import mentions
-from tests.toolbox import run_kafka_tool
+from tests.toolbox import run_kafka_tool, wait_for_topic
 
 pytestmark = pytest.mark.brokers
 
@@ -74,15 +74,6 @@ def create_topic(cluster: SandboxCluster, **settings: Any) -> str:
     client.create_topics(cluster.bootstrap_servers, [client.Topic(name, **settings)])
     wait_for_topic(cluster, name)
     return name
-
-
-def wait_for_topic(cluster: SandboxCluster, name: str) -> None:
-    """Wait until every broker's metadata has the topic; Kafka 3.9 takes longer than Kafka 4."""
-    client.wait_until(
-        lambda: all(client.partition_states(server, name) for server in cluster.bootstrap_servers.split(",")),
-        30,
-        f"{name} in the metadata of every broker",
-    )
 
 
 def test_journal_topic_is_never_created_by_accident(

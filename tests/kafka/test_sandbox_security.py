@@ -11,7 +11,7 @@ from reconciler.companions.sandbox.client import Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sandbox.security import SecureAccess, Security
 from tests.kafka.acls import Grant, grant
-from tests.kafka.secured import USERS
+from tests.kafka.secured import USERS, access
 
 pytestmark = pytest.mark.brokers
 
@@ -58,11 +58,6 @@ def test_passwords_are_not_shown(tls_broker: SandboxCluster) -> None:
     """The output of a failing test must not contain a password."""
     assert "r3ader" not in repr(tls_broker)
     assert "r3ader" not in repr(Security(USERS))
-
-
-def access(cluster: SandboxCluster) -> SecureAccess:
-    assert cluster.secure is not None
-    return cluster.secure
 
 
 def client(secure: SecureAccess, properties: dict[str, str]) -> AdminClient:

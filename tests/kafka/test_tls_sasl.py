@@ -15,10 +15,9 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from reconciler.companions.sandbox.client import wait_until
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sandbox.java import find_java
-from reconciler.companions.sandbox.security import SecureAccess
 from tests.build import policy
 from tests.command import reconciler
-from tests.kafka.secured import SECURE, SUPER_USER, USERS, write_manifests
+from tests.kafka.secured import SECURE, SUPER_USER, USERS, access, write_manifests
 from tests.kafka.test_connect import PLAINTEXT, SSL, assert_protocol_is_named
 
 pytestmark = pytest.mark.brokers
@@ -37,11 +36,6 @@ def secure_cluster(tls_broker: SandboxCluster) -> Iterator[SandboxCluster]:
     """
     yield tls_broker
     show_certificate(tls_broker, None)
-
-
-def access(cluster: SandboxCluster) -> SecureAccess:
-    assert cluster.secure is not None
-    return cluster.secure
 
 
 def plan(

@@ -101,12 +101,6 @@ def endpoint(tmp_path: Path) -> Iterator[Endpoint]:
         yield endpoint
 
 
-@pytest.fixture
-def listener() -> Iterator[Listener]:
-    with closing(Listener()) as listener:
-        yield listener
-
-
 @pytest.fixture(autouse=True)
 def _tokens_of_one_test() -> Iterator[None]:
     """A process keeps its tokens; tests share one."""

@@ -37,11 +37,6 @@ pytestmark = pytest.mark.brokers
 DAY_MS = 86_400_000
 
 
-@pytest.fixture
-def connection(cluster: SandboxCluster) -> Connection:
-    return Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=20.0)
-
-
 def test_trap_3_a_share_group_is_seen_as_hidden_and_is_no_candidate(
     cluster: SandboxCluster, connection: Connection
 ) -> None:

@@ -62,9 +62,9 @@ def test_commits_carry_the_id_of_their_topic_from_kafka_4_2_on(cluster: SandboxC
     assert (read.topic_id != NO_TOPIC_ID) == has_topic_id
 
 
-def test_brokers_before_kafka_3_8_tell_no_types(cluster: SandboxCluster) -> None:
+def test_brokers_before_kafka_3_8_tell_no_types(cluster: SandboxCluster, connection: Connection) -> None:
     """ListGroups has types from version 5 on; before it, the brokers' versions show that all are classic."""
-    session = KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=20.0))
+    session = KafkaSession(connection)
     group = f"typed-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(group)])
     client.commit(cluster.bootstrap_servers, group, {(group, 0): 0})
@@ -76,7 +76,7 @@ def test_brokers_before_kafka_3_8_tell_no_types(cluster: SandboxCluster) -> None
     assert tell_no_types(session.api_versions()) is is_old
 
 
-def test_no_group_is_hidden_before_kafka_4(cluster: SandboxCluster) -> None:
+def test_no_group_is_hidden_before_kafka_4(cluster: SandboxCluster, connection: Connection) -> None:
     """Share and Streams groups exist from Kafka 4 on.
 
     Earlier versions have no tools for them, and no ids that only the old list call returns.
@@ -84,7 +84,7 @@ def test_no_group_is_hidden_before_kafka_4(cluster: SandboxCluster) -> None:
     topic, group = f"listed-{uuid4().hex[:8]}", f"listed-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
     client.commit(cluster.bootstrap_servers, group, {(topic, 0): 0})
-    session = KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=20.0))
+    session = KafkaSession(connection)
     listing = list_groups(session, hidden=True)
     assert listing.hidden_unread is None
     assert listing.groups[group].type is GroupType.CLASSIC

@@ -7,8 +7,6 @@ real: the client library, commands, and a server that quotes what it got.
 import json
 import string
 import traceback
-from collections.abc import Iterator
-from contextlib import closing
 from itertools import product
 from pathlib import Path
 
@@ -24,6 +22,7 @@ from reconciler.manifest.secrets import resolve
 from reconciler.policies.client_properties import EXTRA, PROPERTIES, PropertyKind
 from reconciler.policies.cluster import Cluster
 from reconciler.text import redact
+from tests.build import cluster_manifest, policy, write_manifests
 from tests.command import reconciler
 from tests.fakes.listener import Listener
 
@@ -50,11 +49,7 @@ LONG = "planted-" + "long" * 500
 
 
 def cluster(properties: dict[str, str], servers: tuple[str, ...] = ("127.0.0.1:1",)) -> str:
-    return (
-        "apiVersion: reconciler/v1\nkind: Cluster\nmetadata: {name: prod}\n"
-        f"spec:\n  clusterId: id-of-prod-00000000\n  bootstrapServers: {json.dumps(servers)}\n"
-        f"  client: {json.dumps(properties)}\n"
-    )
+    return f"{cluster_manifest(','.join(servers), limits='', name='prod')}  client: {json.dumps(properties)}\n"
 
 
 def load(text: str) -> Cluster:
@@ -120,12 +115,6 @@ def test_a_server_behind_a_reference_is_host_and_port(value: str) -> None:
     assert "planted" not in str(missing.value)
 
 
-@pytest.fixture
-def listener() -> Iterator[Listener]:
-    with closing(Listener()) as listening:
-        yield listening
-
-
 @pytest.mark.parametrize("value", ["planted-4f2c9aa", "plänted \"'\\ 4f2c9aa", LONG, "planted::4f2c9aa"])
 def test_a_server_that_quotes_the_login_shows_nothing(listener: Listener, tmp_path: Path, value: str) -> None:
     """No error, log, drift report or examination has the user or the password, and each names them."""
@@ -135,11 +124,8 @@ def test_a_server_that_quotes_the_login_shows_nothing(listener: Listener, tmp_pa
         "sasl.username": "${env:KAFKA_USER}",
         "sasl.password": "${env:KAFKA_PASSWORD}",
     }
-    (tmp_path / "manifests").mkdir()
-    (tmp_path / "manifests" / "all.yaml").write_text(
-        cluster(properties, ("${env:KAFKA_SERVERS}",))
-        + '---\napiVersion: reconciler/v1\nkind: LeaderPolicy\nmetadata: {name: all}\nspec: {topics: ["*"]}\n'
-    )
+    leaders = policy("LeaderPolicy", "all", 'topics: ["*"]')
+    write_manifests(tmp_path, "${env:KAFKA_SERVERS}", leaders, more=f"client: {json.dumps(properties)}")
     variables = {
         "KAFKA_SERVERS": listener.address,
         "KAFKA_USER": f"user {value}",

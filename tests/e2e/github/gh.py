@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
+from tests.build import git
+
 REPOSITORY = "acme/housekeeping"
 DEFAULT_BRANCH = "main"
 BOT = "github-actions[bot]"
@@ -42,14 +44,7 @@ class State:
 
     def git(self, *arguments: str) -> str:
         """Run git in the repository. Raises CalledProcessError."""
-        return subprocess.run(
-            ["git", *arguments],
-            cwd=self.folder.parent / "origin",
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        ).stdout.strip()
+        return git(self.folder.parent / "origin", *arguments)
 
 
 class Api:

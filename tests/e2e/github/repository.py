@@ -10,7 +10,7 @@ from typing import Any
 
 from reconciler.companions.github import workflows
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
-from tests.build import head
+from tests.build import git, head
 from tests.e2e.github import gh
 from tests.e2e.github.runner import HOME, Environment, GitHub, WorkflowRun, write_program
 
@@ -56,10 +56,7 @@ class Repository:
         return self.hub.entered
 
     def git(self, *arguments: str) -> str:
-        identity = ("-c", "user.name=octocat", "-c", "user.email=octocat@example.org", "-c", "commit.gpgsign=false")
-        return subprocess.run(
-            ["git", *identity, *arguments], cwd=self.folder, check=True, capture_output=True, text=True, timeout=60
-        ).stdout.strip()
+        return git(self.folder, *arguments)
 
     def write(self, path: str, text: str) -> None:
         (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
