@@ -364,7 +364,7 @@ class ClusterSnapshot:
     `consumer_offsets_ends`: up to where each partition of `__consumer_offsets` was read, if it was requested.
     `consumer_offsets_hidden`: the server hides it, and the manifests say that plans do without it.
     `readers_incomplete`: a group's commits could not be read, so it is not known which groups would
-    miss records.
+    miss records. `silent_brokers`: those of `brokers` that did not answer, where facts were missed.
     """
 
     cluster_id: str
@@ -380,6 +380,7 @@ class ClusterSnapshot:
     groups_incomplete: Unknown | None = None
     readers_incomplete: Unknown | None = NOT_ASKED
     cluster_records: int | Unknown = NOT_ASKED
+    silent_brokers: frozenset[int] = frozenset()
 
     def listed(self, subjects: str) -> tuple[Set[str], Unknown | None]:
         """Return the `topics` or `groups` that a policy may select, and why there may be more; None: there are not."""

@@ -143,16 +143,18 @@ class LeaderPolicy(Policy):
                     yield error.blocked(self.address_of(topic, partition.partition), self.declared_at)
         tolerated = _brokers_within(self.spec.tolerance, leaderships.values(), unknown_count)
         for partition, observed in leaderships.items():
-            yield self._decide(partition, observed, snapshot.brokers, tolerated)
+            yield self._decide(partition, observed, snapshot, tolerated)
 
     def _decide(
-        self, partition: TopicPartition, observed: ObservedLeadership, alive: tuple[int, ...], tolerated: set[int]
+        self, partition: TopicPartition, observed: ObservedLeadership, snapshot: ClusterSnapshot, tolerated: set[int]
     ) -> Decision:
         address = self.address_of(partition.topic, partition.partition)
         preferred, unclean = observed.replicas[0], self.spec.election is Election.UNCLEAN
         if observed.leader is not None and (unclean or observed.leader == preferred or preferred in tolerated):
             return Satisfied(address, f"broker {observed.leader} leads; the first replica is on broker {preferred}")
-        elect, reason = (_unclean if unclean else _preferred)(observed, alive)
+        # Without a quorum no controller fences a broker that is down. That one is silent never makes an election unclean.
+        answering = tuple(broker for broker in snapshot.brokers if broker not in snapshot.silent_brokers)
+        elect, reason = _unclean(observed, snapshot.brokers) if unclean else _preferred(observed, answering)
         if not elect:
             return Waiting(address=address, declared_at=self.declared_at, reason=f"{partition} {reason}")
         return ElectLeader(

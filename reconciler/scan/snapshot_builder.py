@@ -418,6 +418,7 @@ def name_silent_brokers(snapshot: ClusterSnapshot, silent: Mapping[int, Unknown]
 
     return replace(
         _with_reason(snapshot, any_of_them),
+        silent_brokers=frozenset(silent),
         partitions={name: _with_reason(facts, of_partition(facts)) for name, facts in snapshot.partitions.items()},
         groups={name: _with_reason(facts, any_of_them) for name, facts in snapshot.groups.items()},
         topics={name: _with_reason(facts, any_of_them) for name, facts in snapshot.topics.items()},

@@ -486,14 +486,8 @@ class _Analysis:
         if snapshot.topics_incomplete is not None:
             collector.cannot_tell(f"there may be more topics: {snapshot.topics_incomplete.reason}")
         rule = _Rule(LeaderPolicy, "preferred-leaders", lambda names: {"topics": list(names), "election": "preferred"})
-        # Without a quorum no controller fences a broker that is down, and it stays in the list of those alive.
-        of_leaders = [(facts.leader, facts.high_watermark) for facts in snapshot.partitions.values()]
-        silent = {leader: end.reason for leader, end in of_leaders if isinstance(end, Unknown) and end.silent}
-        for topic, found, decisions in self._decided(collector, rule, topics, ElectLeader):
-            for broker in dict.fromkeys(of.leader_wanted for of in found if of.leader_wanted in silent):
-                collector.cannot_tell(silent[broker], display_name(topic))
-            elections = [election for election in found if election.leader_wanted not in silent]
-            if elections and not collector.is_ignored(topic):
+        for topic, elections, decisions in self._decided(collector, rule, topics, ElectLeader):
+            if not collector.is_ignored(topic):
                 identifier = self._add_leaders(collector, topic, elections, decisions)
                 self.candidates[identifier] = rule, elections
         self._choose(

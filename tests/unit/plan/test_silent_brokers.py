@@ -54,6 +54,7 @@ def test_every_fact_that_it_kept_has_one_reason() -> None:
     facts = unanswered()
     assert lacks_answers(facts)
     named = name_silent_brokers(facts, {3: SILENT_3})
+    assert named.silent_brokers == {3}
     assert (named.groups_incomplete, named.readers_incomplete, named.topics_incomplete) == (SILENT_3, SILENT_3, None)
     for facts_of_partition in named.partitions.values():
         assert facts_of_partition.log_start == facts_of_partition.high_watermark == SILENT_3

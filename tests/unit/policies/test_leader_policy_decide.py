@@ -85,6 +85,16 @@ def test_when_a_leader_is_elected(
     assert not leaders().scan_request(NOW_MS).spark
 
 
+def test_a_silent_broker_is_elected_by_no_policy_and_makes_no_election_unclean() -> None:
+    """Without a quorum nobody fences it: a plan said that it is alive. It may lead again, so nothing is lost yet."""
+    facts = {"brokers": (1, 2, 3), "silent_brokers": frozenset({1, 2})}
+    (decision,) = planned(leaders(), snapshot(partition(leader=2), **facts)).decisions
+    assert isinstance(decision, Waiting)
+    assert mentions(decision.reason, "broker 1", "is not alive")
+    (decision,) = planned(UNCLEAN, snapshot(LEADERLESS, **facts)).decisions
+    assert isinstance(decision, Waiting)
+
+
 @pytest.mark.parametrize(
     ("policy", "facts", "block", "stated"),
     [
