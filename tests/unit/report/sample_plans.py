@@ -242,6 +242,15 @@ def folded_outcomes() -> list[Outcome]:
     return rows
 
 
+AUDIT = replace(NAMED, named=(), except_groups=("audit", "console-*"))
+EXCEPTED = plan(
+    purge("one", 0, guard=AUDIT),
+    purge("one", 1, guard=AUDIT, skips=[("audit", 5)]),
+    *(purge("two", number, guard=AUDIT) for number in range(2)),
+)
+"""The records that these groups would skip may be unknown, and are not zero, wherever positions are known."""
+
+
 PLANS = {
     "whole": WHOLE,
     "crowded": CROWDED,
@@ -255,6 +264,7 @@ PLANS = {
     "nothing": NOTHING,
     "causes": CAUSES,
     "unknown": UNKNOWN,
+    "groups that do not count": EXCEPTED,
 }
 
 

@@ -1,6 +1,5 @@
 """What holds for reports of any plan: counts of what is left out, and lines that a width only breaks."""
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -12,7 +11,7 @@ from reconciler.plan import drift
 from reconciler.plan.diff import compare
 from tests import rendering as render
 from tests.golden.wording import items, mentions, numbers
-from tests.strategies.examples import blocked, plan
+from tests.strategies.examples import plan
 from tests.unit.report.sample_plans import (
     CHANGED,
     CLICKS,
@@ -29,12 +28,6 @@ from tests.unit.report.sample_plans import (
 
 def plain(texts: Iterable[Text]) -> list[str]:
     return [line.plain for line in texts]
-
-
-def test_collapsed_lists_are_counted() -> None:
-    """Twenty-five causes of all policies are visible; the summary of the others has their number."""
-    many = plan(*(blocked(f"RetentionFloor/p{number:02}/orders[1]") for number in range(27)))
-    assert re.findall(r"<summary>([\d,]+) more</summary>", render.markdown(many)) == ["2"]
 
 
 @pytest.mark.parametrize(
