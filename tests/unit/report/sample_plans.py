@@ -10,7 +10,7 @@ from reconciler.model.names import Address, SourceLocation
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import LimitVerdict, Plan, PolicyInfo, Skipped, Source, UsedWaiver
 from reconciler.operations.delete_group import DeleteGroup
-from reconciler.operations.delete_records import AcceptedLag, LagPolicy, Preconditions
+from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, Preconditions
 from tests.strategies.examples import NOW_MS, blocked, election, plan, purge, removal, satisfied, waiting
 
 HOUR_MS = 3_600_000
@@ -299,6 +299,12 @@ OUTCOMES: dict[str, Callable[[], list[Outcome]]] = {
     "stopped by a full disk": lambda: [
         *(outcome_of(number, Status.NOT_ATTEMPTED, detail=FULL_DISK, removed_max=0) for number in range(3)),
         outcome_of(7, Status.NOT_ATTEMPTED, detail="broker 3 is silent", removed_max=0),
+    ],
+    # All that went as planned is a line of counts, without the operation's usual words.
+    "as planned": lambda: [
+        *(outcome_of(number, detail=DeleteRecords.APPLIED) for number in range(2)),
+        outcome_of(31, Status.SATISFIED, detail=DeleteRecords.SATISFIED, removed_max=0),
+        outcome_of(action=removal(), detail=DeleteGroup.APPLIED, removed_max=0),
     ],
     # The details are left out only where they are the operation's usual words.
     "an unusual success": lambda: [

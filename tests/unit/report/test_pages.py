@@ -128,7 +128,7 @@ RENDERERS: dict[str, Callable[[], str]] = {
     "explain-80.txt": lambda: "".join(
         lines(report.explain(WHOLE, Address.parse(address), width=80)) for address in EXPLAINED
     ),
-    "results-80.txt": lambda: lines(report.results_text(WHOLE, mixed_outcomes(), width=80)),
+    "results-80.txt": lambda: lines(report.results_text(WHOLE, mixed_outcomes(), width=80, duration_ms=72_500)),
     "diff-80.txt": lambda: lines(report.diff_text(compare(WHOLE, CHANGED), width=80)),
     "drift-80.txt": lambda: lines(report.drift_text(drift_report(), width=80)),
     "journal-80.txt": lambda: lines(report.journal_text(journal_entries(), width=80)),

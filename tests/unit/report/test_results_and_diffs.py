@@ -14,8 +14,6 @@ from reconciler.errors import UsageError
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan, Source
-from reconciler.operations.delete_group import DeleteGroup
-from reconciler.operations.delete_records import DeleteRecords
 from reconciler.plan import plan_file
 from reconciler.plan.diff import DecisionChange, compare
 from reconciler.report.document import View
@@ -31,22 +29,6 @@ from tests.unit.report.sample_plans import COMPARISONS, outcome_of
 
 def lines_of(texts: Iterable[Text]) -> list[str]:
     return [line.plain for line in texts]
-
-
-def test_partitions_with_equal_outcomes_are_folded() -> None:
-    """All that went as planned is one line of counts, below what did not; the sum is in the total."""
-    outcomes = [
-        *(outcome_of(number, detail=DeleteRecords.APPLIED) for number in range(22)),
-        outcome_of(30, Status.FAILED, code="X", removed_max=0),
-        outcome_of(31, Status.SATISFIED, detail=DeleteRecords.SATISFIED, removed_max=0),
-        Outcome(action=removal(), status=Status.APPLIED, detail=DeleteGroup.APPLIED),
-    ]
-    text_lines = lines_of(report.results_text(plan(), outcomes, duration_ms=72_500))
-    failed, satisfied, applied, _empty, total = text_lines[2:7]
-    assert mentions(failed, "FAILED", "orders[30]", "X")
-    assert satisfied == "Satisfied: 1 partition as desired already"
-    assert applied == "Applied: records of 22 partitions of 1 topic deleted; 1 group removed"
-    assert total.endswith(f"1 failed; at most {22 * 97_213:,} records removed; took 1 min 12 s.")
 
 
 def _texts(planned: Plan | ResultsHeader, outcomes: Sequence[Outcome]) -> tuple[str, list[str]]:
@@ -97,13 +79,6 @@ def test_a_job_summary_is_truncated_at_its_limit() -> None:
     assert mentions(advice, "stale")
     shorter = report.results_markdown(plan(), outcomes, limit_chars=4_000)
     assert 3_700 < len(shorter) <= 4_000
-
-
-def test_a_run_without_actions_says_so() -> None:
-    """The report is not empty."""
-    last_line = lines_of(report.results_text(plan(), []))[-1]
-    assert last_line.startswith("Result: ")
-    assert numbers(last_line) == []
 
 
 def test_policies_with_actions_are_at_most_ten_notices() -> None:
@@ -192,21 +167,3 @@ def test_an_address_that_does_not_exist_is_wrong_usage() -> None:
         explained("RetentionFloor/orders-gdpr/orders[4]", purge())
     with pytest.raises(UsageError, match=r"LeaderPolicy/none.*`show --full`"):
         explained("LeaderPolicy/none", purge())
-
-
-@pytest.mark.parametrize(
-    "detail",
-    [
-        "orders is compacted, and only a pattern selects it (B214)",
-        "RetentionFloor/orders-gdpr is not in the manifests that were loaded",
-        'group "old-etl" is of type share, which is never removed',
-    ],
-)
-def test_the_next_step_of_a_blocked_action_agrees_with_its_reason(detail: str) -> None:
-    """It once was `the manifests of now do not ask for it`, also where they do and the topic is compacted now."""
-    outcome = Outcome(action=purge(), status=Status.BLOCKED, detail=detail)
-    lines = lines_of(write_lines(results_report(HEADER, [outcome])))
-    assert any(detail in line for line in lines)
-    (step,) = [line for line in lines if line.startswith("Next: blocked: ")]
-    assert mentions(step, "as the reason says", "plan again")
-    assert not mentions(step, "ask")
