@@ -8,7 +8,7 @@ from reconciler.journal.entry import Event, JournalEntry
 from reconciler.model.action import Action, Mode
 from reconciler.model.names import Address, SourceLocation
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import LimitVerdict, Plan, PolicyInfo, Skipped, Source, UsedWaiver
+from reconciler.model.plan import Decision, LimitVerdict, Plan, PolicyInfo, Skipped, Source, UsedWaiver
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, Preconditions
 from tests.strategies.examples import NOW_MS, blocked, election, plan, purge, removal, satisfied, waiting
@@ -251,6 +251,10 @@ EXCEPTED = plan(
 """The records that these groups would skip may be unknown, and are not zero, wherever positions are known."""
 
 
+IN_USE = Skipped(address=Address("GroupRemoval", "a", "live"), code="B303", reason="it is in use")
+WITHIN = [waiting("RetentionFloor/s/t[0]"), purge("moving", 0, drift=False)]
+
+
 PLANS = {
     "whole": WHOLE,
     "crowded": CROWDED,
@@ -265,6 +269,9 @@ PLANS = {
     "causes": CAUSES,
     "unknown": UNKNOWN,
     "groups that do not count": EXCEPTED,
+    # A topic left a floor that erases when it got `retention.ms=-1`, and drift said in sync, 0 waiting.
+    "in sync": plan(*map(satisfied, ("LeaderPolicy/all/x[0]", "RetentionFloor/s/t[1]")), *WITHIN, IN_USE),
+    "a code of a later version": plan(blocked(code="B999")),
 }
 
 
@@ -446,12 +453,45 @@ TOO_MUCH = [
     LimitVerdict(id=name, limit=50, observed=96, passed=passed, message=f"{name}: too much", waivers=(EXPIRING,))
     for name, passed in (("recordsPercent", True), ("topics", False))
 ]
-IN_USE = Skipped(address=Address("GroupRemoval", "a", "live"), code="B303", reason="it is in use")
 CLAIMED = "RetentionFloor/orders-gdpr (manifests/orders.yaml:3) and RetentionFloor/a both claim {}"
 LEADERS = [3] * 14 + [4] * 5 + [2] * 5
 BEYOND_LIMIT = LimitVerdict(id="groups", limit=0, observed=1, passed=False, message="groups: 1")
+
+
+def restart_of_a_broker() -> Plan:
+    """A plan of 530 partitions of 17 topics on three brokers, just after broker 1 came back.
+
+    The leaders of some are elected, others wait for it, some have no leader for their floor, and some
+    floors are held back by a group that the same plan removes.
+    """
+    decisions: list[Decision] = []
+    for number in range(530):
+        topic, partition = f"events-{number % 17:02}", number // 17
+        seen = replace(election().seen, leader=2 + number % 2)
+        address = f"LeaderPolicy/all/{topic}[{partition}]"
+        leader = "is led by another broker; its preferred leader, broker 1, is not in sync"
+        if number % 3 == 0:
+            decisions.append(election(topic, partition, seen=seen))
+        elif number % 3 == 1 and number < 200:
+            reason = f"{topic}[{partition}] {leader}"
+            decisions.append(waiting(address, until_ms=None, reason=reason))
+        else:
+            decisions.append(satisfied(address))
+        floor = f"RetentionFloor/week/{topic}[{partition}]"
+        if number % 50 == 0:
+            reason = f"{topic}[{partition}] has no leader, and only a leader deletes records"
+            decisions.append(blocked(floor, code="B203", reason=reason, next_step="start one of its replicas"))
+        elif number % 50 < 6:
+            reason = f'group "old-etl" is at {number} and would skip {number:,} records below 98213'
+            decisions.append(blocked(floor, reason=reason, held_by=("old-etl",)))
+        else:
+            decisions.append(satisfied(floor))
+    return plan(*decisions, removal(), limits=LIMITS_USED)
+
+
 NEXT, HERE = {"with_next_step": True}, {"with_next_step": True, "paths": ["here"]}
-FULL = {"full": True, "width": 80}
+FULL, SCREEN = {"full": True, "width": 80}, {"width": 80, "saved_to": "plan.json", **NEXT}
+WEEK = [(f"topic-{number % 10:02}", number // 10) for number in range(500)]
 TEXTS: dict[str, tuple[Plan, dict[str, Any]]] = {
     # Records that unreadBy answers for do not count towards the limits, so their share is not known.
     "no share of records that named groups read": (
@@ -491,6 +531,18 @@ TEXTS: dict[str, tuple[Plan, dict[str, Any]]] = {
         plan(*(blocked(f"RetentionFloor/a/{t}", code="B105", reason=CLAIMED.format(t)) for t in ("orders", "visits"))),
         {},
     ),
+    # It took 217 lines once: elections are one line, and so is each cause of blocks and waits.
+    "after the restart of a broker": (restart_of_a_broker(), SCREEN),
+    # A line for each topic, whether one policy selects them or ten.
+    **{
+        f"500 partitions of ten topics, {count} policies": (
+            plan(
+                *(purge(*at, policy=f"week-{at[0][-2:]}" if count == 10 else "week") for at in WEEK), limits=LIMITS_USED
+            ),
+            SCREEN,
+        )
+        for count in (1, 10)
+    },
     # One line per policy for the interval, one per reason for a missing replica.
     "waiting": (
         plan(

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from reconciler.model.names import Address
-from reconciler.plan.drift import BLOCKED, UNREAD, DriftReport, PolicyTally, Subject
+from reconciler.plan.drift import UNREAD, DriftReport, PolicyTally, Subject
 from reconciler.report.drift import drift_report
 from reconciler.report.terminal import write_lines
-from tests.golden.wording import mentions
 from tests.rendering import drift_markdown, drift_text
 
 SINCE_MS = 1_790_000_000_000
@@ -43,22 +42,6 @@ def partitions(count: int) -> list[Subject]:
     return [subject(Address("RetentionFloor", "orders-gdpr", "orders", number)) for number in range(count)]
 
 
-def test_in_sync_is_one_line_of_text_and_one_sentence_of_markdown() -> None:
-    """The Markdown has the marker by which a workflow finds the issue to close."""
-    (line,) = lines_of(report_of())
-    assert mentions(line, "prod-eu", "5L6g3nShT-eMCtK--X86sw", "1,200 satisfied", "3 waiting")
-    marker, empty, sentence = drift_markdown(report_of()).splitlines()
-    assert (marker, empty) == ('<!-- reconciler:drift cluster="prod-eu" id="5L6g3nShT-eMCtK--X86sw" -->', "")
-    assert mentions(sentence, "`prod-eu`")
-
-
-def test_what_a_policy_skips_is_counted_beside_what_is_in_sync() -> None:
-    """A topic left a floor that erases when it got `retention.ms=-1`, and drift said in sync, 0 waiting."""
-    tallies = (PolicyTally(policy=FLOOR, satisfied=1), PolicyTally(policy=FLOOR, skipped=2))
-    assert mentions(lines_of(replace(report_of(), tallies=tallies))[0], "2 skipped")
-    assert not mentions(lines_of(report_of())[0], "skipped")
-
-
 def test_the_command_names_the_manifests() -> None:
     """It once read `manifests/`, whatever the drift was found with."""
     text = write_lines(drift_report(report_of(partitions(1)), paths=["my folder"]))
@@ -81,19 +64,6 @@ def test_the_text_of_an_unchanged_drift_has_no_offsets_and_no_times() -> None:
     later = replace(first, subjects=moved, observed_at_ms=first.observed_at_ms + 3_600_000)
     assert drift_markdown(first) == drift_markdown(later)
     assert lines_of(first) == lines_of(later)
-
-
-def test_a_cluster_that_could_not_be_read_never_counts_as_in_sync() -> None:
-    """The heading says so, by which a workflow opens the issue. A code of a later version has no title."""
-    unread = subject(Address("GroupRemoval", "dead", "who"), UNREAD, "B103")
-    blind = report_of([], [unread])
-    assert mentions(lines_of(blind)[0], "prod-eu")
-    assert not mentions(lines_of(blind)[0], "in sync")
-    assert "\n### " in drift_markdown(blind)
-    assert not mentions("\n".join(drift_markdown(blind).splitlines()[:6]), "in sync")
-    assert "\n### " not in drift_markdown(report_of()), "a report without a heading is in sync"
-    strange = subject(Address("GroupRemoval", "dead", "x"), BLOCKED, "B999")
-    assert mentions("\n".join(lines_of(report_of([strange]))), "blocked", "(B999)")
 
 
 def test_hostile_group_ids_are_escaped_in_drift_reports() -> None:
