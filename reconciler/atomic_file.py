@@ -6,7 +6,10 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
+
+_FOLDER_TAKES_NO_OTHER = errno.EROFS, errno.EACCES
 
 
 def write_bytes(path: Path, pieces: Iterable[bytes], *, mode: int | None) -> None:
@@ -30,7 +33,7 @@ def write_bytes(path: Path, pieces: Iterable[bytes], *, mode: int | None) -> Non
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     except OSError as error:
-        if error.errno not in (errno.EROFS, errno.EACCES) or not os.access(path, os.W_OK):
+        if error.errno not in _FOLDER_TAKES_NO_OTHER or not os.access(path, os.W_OK):
             raise
         descriptor, name = tempfile.mkstemp()
     draft = Path(name)
@@ -43,9 +46,11 @@ def write_bytes(path: Path, pieces: Iterable[bytes], *, mode: int | None) -> Non
         try:
             draft.replace(path)
         except OSError as error:
-            if error.errno not in (errno.EBUSY, errno.EXDEV):
+            if error.errno not in (errno.EBUSY, errno.EXDEV, *_FOLDER_TAKES_NO_OTHER):
                 raise
-            shutil.copy(draft, path)
+            shutil.copyfile(draft, path)
+            with suppress(PermissionError):  # of a file of another user
+                path.chmod(mode)
             draft.unlink()
     except BaseException:
         draft.unlink(missing_ok=True)

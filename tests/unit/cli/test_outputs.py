@@ -184,6 +184,25 @@ def test_a_file_that_is_mounted_by_itself_is_written(tmp_path: Path) -> None:
     assert list(mounted.parent.iterdir()) == [mounted]
 
 
+def test_a_file_in_a_folder_that_takes_no_other_is_written(tmp_path: Path) -> None:
+    """The draft elsewhere was renamed to it, and what renames must write the folder; so must the owner call chmod."""
+    (folder := tmp_path / "folder").mkdir()
+    (path := folder / "results.json").write_text("before")
+    path.chmod(0o666)
+    if os.getuid() == 0:
+        os.chown(path, 1, -1)
+    folder.chmod(0o555)
+    write = "import sys; from pathlib import Path; from reconciler.atomic_file import write_bytes\n"
+    write += "write_bytes(Path(sys.argv[1]), iter([b'af', b'ter']), mode=0o644)"
+    unshare = ["unshare", "--user"]  # not even root may write any folder then
+    ended = subprocess.run([*unshare, sys.executable, "-c", write, path], check=False, capture_output=True, text=True)
+    folder.chmod(0o755)
+    if "unshare" in ended.stderr:
+        pytest.skip(f"this machine gives no users to tests: {ended.stderr}")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert path.read_text() == "after"
+
+
 def test_an_output_file_is_whole_or_the_earlier_one(tmp_path: Path) -> None:
     """A full disk emptied the report that the next `drift --previous` reads: every date of drift was lost."""
 
