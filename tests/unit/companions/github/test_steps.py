@@ -15,7 +15,7 @@ from reconciler.plan import plan_file
 from tests.build import cluster_manifest
 from tests.command import reconciler
 from tests.strategies.examples import election, plan, purge, removal
-from tests.unit.cli.loops import CLUSTER_OF
+from tests.unit.cli.loops import cluster_of
 from tests.unit.companions.github.conftest import TOKEN, FakeApi, workflow_run
 
 HEAD, MERGE, BASE, TIP = "a" * 40, "b" * 40, "c" * 40, "d" * 40
@@ -96,7 +96,7 @@ def test_the_outputs_of_a_step_are_its_own(tmp_path: Path, variables: dict[str, 
     for folder, names in {"manifests": ["one"], "proposed": ["one", "two"]}.items():
         for name in names:
             (tmp_path / folder).mkdir(exist_ok=True)
-            (tmp_path / folder / f"{name}.yaml").write_text(CLUSTER_OF.format(name=name).partition("---")[0])
+            (tmp_path / folder / f"{name}.yaml").write_text(cluster_of(name).partition("---")[0])
     result = reconciler(tmp_path, "github", "clusters", "proposed", **variables)
     assert result.returncode == ExitCode.REFUSED
     assert "::error title=New Cluster::" in result.stderr
