@@ -88,7 +88,9 @@ class ManifestsInForce:
             return f"git is changing the checkout ({lock} is there; {end})"
         if conflict := git.find_unmerged(Path(file.path) for file in present.files):
             self.seen = None
-            return f"git calls {display_name(conflict)} unmerged: the checkout is of two versions; resolve and commit it"
+            return (
+                f"git calls {display_name(conflict)} unmerged: the checkout is of two versions; resolve and commit it"
+            )
         is_first, now_s = self.in_force is None, time.monotonic()
         if self.seen is None or self.seen[0] != present_hash:
             # About the first reading of all, the second one decides, after the scan.
