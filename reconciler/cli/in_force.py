@@ -89,7 +89,7 @@ class ManifestsInForce:
         if conflict := git.find_unmerged(Path(file.path) for file in present.files):
             self.seen = None
             return (
-                f"git calls {display_name(conflict)} unmerged: the manifests are of two versions; resolve and commit it"
+                f"git calls {display_name(conflict)} unmerged: the checkout is of two versions; resolve and commit it"
             )
         is_first, now_s = self.in_force is None, time.monotonic()
         if self.seen is None or self.seen[0] != present_hash:

@@ -322,7 +322,7 @@ def _rule_item(rule: Rule) -> Item:
         before: Phrase = () if setting.before is None else (", before: ", *_values(setting.before))
         settings.append((name(setting.name), ": ", *_values(setting.values), *before))
     if len(others) > _SETTINGS_MAX:
-        settings.append((f"and {len(others) - _SETTINGS_MAX:,} more settings",))
+        settings.append((f"and {formatting.count(len(others) - _SETTINGS_MAX, 'more setting')}",))
     if limits:
         texts = ((name(limit.name.removeprefix("limits.")), " ", *_values(limit.values)) for limit in limits)
         settings.append((name("limits"), ": ", *join(", ", *texts)))

@@ -32,10 +32,16 @@ def test_the_summary_is_the_first_sentence_of_the_command(name: str) -> None:
     assert command.hidden == (name in HIDDEN)
 
 
+def help_page(folder: Path, *words: str) -> str:
+    shown = reconciler(folder, *words)
+    assert shown.returncode == ExitCode.DONE, shown.stderr
+    return shown.stdout
+
+
 def test_the_help_of_plan_diff_says_how_to_type_it(tmp_path: Path) -> None:
     """Its usage line once said `plan-diff`. The help of `plan` mentions it."""
-    assert "Usage: reconciler plan diff " in reconciler(tmp_path, "plan", "diff", "--help").stdout
-    assert "plan diff OLD NEW" in reconciler(tmp_path, "plan", "--help").stdout
+    assert "Usage: reconciler plan diff " in help_page(tmp_path, "plan", "diff", "--help")
+    assert "plan diff OLD NEW" in help_page(tmp_path, "plan", "--help")
 
 
 @pytest.mark.parametrize("words", [[], ["sandbox"]], ids=["alone", "a group"])
@@ -66,7 +72,7 @@ def typed_words() -> list[list[str]]:
 @pytest.mark.parametrize("words", typed_words(), ids=" ".join)
 def test_a_help_page_shows_no_python_and_its_own_options_first(words: list[str], tmp_path: Path) -> None:
     """`--target <list[str]>` once stood between twenty options that every command has."""
-    page = reconciler(tmp_path, *words, "--help").stdout
+    page = help_page(tmp_path, *words, "--help")
     assert page.startswith(f"Usage: reconciler {' '.join(words)} ")
     assert not PYTHON.search(page), PYTHON.search(page)
     assert "{" not in page.splitlines()[0]
@@ -83,9 +89,9 @@ def test_a_help_page_shows_no_python_and_its_own_options_first(words: list[str],
 def test_the_common_options_have_a_page_of_their_own(tmp_path: Path) -> None:
     """All of them, and `help COMMAND` is the help of the command."""
     options = {option for field in fields(Settings) if (option := f"--{field.name.replace('_', '-')}")}
-    assert options <= set(re.findall(r"--[a-z-]+", reconciler(tmp_path, "help", "options").stdout))
-    assert reconciler(tmp_path, "help", "plan", "diff").stdout.startswith("Usage: reconciler plan diff ")
-    listed = reconciler(tmp_path, "help").stdout.split("Commands:")[1]
+    assert options <= set(re.findall(r"--[a-z-]+", help_page(tmp_path, "help", "options")))
+    assert help_page(tmp_path, "help", "plan", "diff").startswith("Usage: reconciler plan diff ")
+    listed = help_page(tmp_path, "help").split("Commands:")[1]
     assert {line.split()[0] for line in listed.splitlines() if line.strip()} == COMMANDS.keys() - HIDDEN
     assert reconciler(tmp_path, "help", "plam").returncode == ExitCode.USAGE
 
@@ -96,7 +102,7 @@ def test_the_common_options_have_a_page_of_their_own(tmp_path: Path) -> None:
 )
 def test_the_help_shows_the_formats_that_a_command_takes(command: str, formats: str, tmp_path: Path) -> None:
     """Each command once listed `sarif`, which one of them writes."""
-    assert f"--output <{formats}>" in reconciler(tmp_path, command, "--help").stdout
+    assert f"--output <{formats}>" in help_page(tmp_path, command, "--help")
 
 
 @pytest.mark.parametrize("words", ["validate", "journal", "explain", "sandbox up", "plan diff"])

@@ -137,6 +137,10 @@ def test_no_output_replaces_the_journal(words: str, folder: Path) -> None:
             Settings(output_file=export), Document(kind=JOURNAL, writers={"json": lambda text=text: text})
         )
     assert export[0].path.read_text() == text, "an export of the journal is replaced by the next one"
+    itself = Settings(output_file=[OutputFile(Format.JSON, path)])
+    with pytest.raises(OutputUnwritten, match="it is a journal"):
+        console.write_files(itself, Document(kind=JOURNAL, writers={"json": lambda: "[]"}))
+    assert path.read_text() == '{"v":3,"at_ms":1,\n', "nor does an export replace the journal itself"
 
 
 def test_documents_move_results_with_removed_groups_aside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,18 @@ from reconciler.journal.entry import Event, JournalEntry
 from reconciler.model.action import Action, Mode
 from reconciler.model.names import Address, SourceLocation
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import Decision, LimitVerdict, Plan, PolicyInfo, Skipped, Source, UsedWaiver
+from reconciler.model.plan import (
+    Change,
+    Decision,
+    LimitVerdict,
+    Plan,
+    PolicyInfo,
+    Rule,
+    Setting,
+    Skipped,
+    Source,
+    UsedWaiver,
+)
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, Preconditions
 from tests.strategies.examples import NOW_MS, blocked, election, plan, purge, removal, satisfied, waiting
@@ -492,6 +503,15 @@ def restart_of_a_broker() -> Plan:
 NEXT, HERE = {"with_next_step": True}, {"with_next_step": True, "paths": ["here"]}
 FULL, SCREEN = {"full": True, "width": 80}, {"width": 80, "saved_to": "plan.json", **NEXT}
 WEEK = [(f"topic-{number % 10:02}", number // 10) for number in range(500)]
+
+
+def rule_of(number: int) -> Rule:
+    """Return a continuous policy with so many settings."""
+    settings = tuple(Setting(name=f"s{n}", values=("x",)) for n in range(number))
+    address = Address("LeaderPolicy", f"with-{number}")
+    return Rule(address=address, declared_at=SourceLocation("m.yaml", 1, 1), change=Change.NEW, settings=settings)
+
+
 TEXTS: dict[str, tuple[Plan, dict[str, Any]]] = {
     # Records that unreadBy answers for do not count towards the limits, so their share is not known.
     "no share of records that named groups read": (
@@ -507,6 +527,7 @@ TEXTS: dict[str, tuple[Plan, dict[str, Any]]] = {
     "next: save, of a folder": (plan(removal()), HERE),
     "next: explain": (plan(blocked()), NEXT),
     "next: explain, of a folder": (plan(blocked()), HERE),
+    "next: explain, of a saved plan": (plan(blocked()), {"saved_to": "a plan.json", **NEXT}),
     "next: nothing of a refused plan": (plan(removal(), limits=(BEYOND_LIMIT,)), NEXT),
     "next: nothing in sync": (plan(satisfied("LeaderPolicy/all/x[0]")), NEXT),
     # Moves that are as frequent as each other are in the order of their brokers.
@@ -519,6 +540,8 @@ TEXTS: dict[str, tuple[Plan, dict[str, Any]]] = {
     # Also a plan without changes may be applied.
     "saved without changes": (plan(), {"saved_to": "plan.json"}),
     "saved": (plan(removal()), {"saved_to": "plan.json"}),
+    # The last of 15 settings is not worth a fold.
+    "15 settings, and 16": (plan(continuous=tuple(map(rule_of, (15, 16)))), {}),
     # A reviewer needs the commit.
     "uncommitted changes": (plan(source=Source(commit="4f2c9aa" * 5, dirty=True)), {}),
     "no checkout": (plan(source=Source()), {}),
