@@ -41,7 +41,8 @@ _OLD_STATE = Unknown("state: only the old list call shows this group, and it doe
 class GroupListing:
     """Groups by id. `incomplete` None: every broker answered, and the caller may list all.
 
-    `hidden_unread` None: so did the old list call, which shows share and Streams groups. `cluster_id`: of the cluster that answered; None: no broker has answered with it.
+    `hidden_unread` None: the old list call, which shows share and Streams groups, was answered completely,
+    too. `cluster_id`: of the cluster that answered; None: no broker has answered with it.
     `without_types`: brokers before Kafka 3.8 do not tell types. All groups are then classic, unless
     `__consumer_offsets` holds a key of another protocol, which the early access of Kafka 3.7 can write.
     `classic_only`: no broker knows another protocol, so that a hidden `__consumer_offsets` changes nothing.

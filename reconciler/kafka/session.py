@@ -53,8 +53,9 @@ class KafkaSession:
     slow replica blocks its connection, and a read behind it times out, or answers -1001 as an
     offset. Methods that open a client raise ClusterUnreachable.
 
-    `cluster_id`: of the cluster, whose groups are no others of the same names; None: any cluster.
-    `isolates`: a task of Spark, which is retried, needs no worker processes.
+    `cluster_id`: of the cluster whose groups count; None: of any. A group of the same name on another one is
+    another group. `isolates`: whether `call_worker` uses worker processes; a task of Spark, which is retried,
+    needs none.
     """
 
     def __init__(self, connection: Connection, *, cluster_id: str | None = None, isolates: bool = True) -> None:
