@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.kafka.consumer_offsets import Reduction
-from reconciler.model.snapshot import GroupType
+from reconciler.model.snapshot import GroupType, Unknown
 from tests.strategies.consumer_offsets import (
     Commit,
     commit_key,
@@ -213,6 +213,13 @@ def test_reduce_counts_what_it_cannot_read() -> None:
     )
     assert (reduction.records, reduction.skipped, reduction.malformed) == (4, 1, 3)
     assert only_activity(reduction) == active("g", 4, 3, GroupType.CLASSIC, live=True, commits=1)
+
+
+def test_reduce_tells_the_newest_record_unless_one_may_be_of_any_group() -> None:
+    """A record of an unknown key type is of its group; one whose key is malformed may be of each."""
+    records = [(commit_key(COMMIT), b"x", 1), (group_key(99, "phantom"), b"x", 2), (commit_key(COMMIT), b"y", 3)]
+    assert reduce(*records).newest() == {"g": 2, "phantom": 1}
+    assert reduce(*records, (b"\x00", b"x", 4)).newest() == Unknown("a record has a malformed key")
 
 
 def test_reduce_tells_commits_in_force_for_another_topic_id() -> None:

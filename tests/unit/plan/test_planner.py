@@ -302,6 +302,15 @@ def test_a_conflict_names_the_policies_that_take_part() -> None:
     assert not isinstance(by_address["LeaderPolicy/d/orders[2]"], Blocked)
 
 
+@pytest.mark.parametrize("partitions", [{"a": [0, 1], "b": [1, 2]}, {"a": [0, 1], "b": [0], "c": [1, 2]}], ids=str)
+def test_a_conflict_on_some_partitions_has_the_place_of_its_policy(partitions: dict[str, list[int]]) -> None:
+    """And cites the policies that take part only."""
+    policies = parts(**partitions)
+    stopped = {d.address.policy: d for d in planned(policies, THREE).decisions if isinstance(d, Blocked)}
+    assert [d.declared_at for d in stopped.values()] == [policy.declared_at for policy in policies]
+    assert "RetentionFloor/c" not in stopped["b"].reason
+
+
 def test_a_conflict_of_many_policies_names_three() -> None:
     """The message names the first three other policies, and says that there are more."""
     decisions = planned([removal("old-*", name=name) for name in "abcde"], OLD).decisions
