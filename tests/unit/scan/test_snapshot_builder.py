@@ -546,6 +546,7 @@ def test_rows_keep_every_column_of_the_facts() -> None:
                 {"group": "s", **share},
                 {"group": "app", **app},
                 {"group": "stopped", **app, "members": 0},
+                {"group": "gone", **app, "live": False},
                 {"group": "unlisted", **activity, "live": True, "may_read": ["t"]},
             ],
             origins=[{"topic": "t", "partition": 0, "group": "g", "committed": 7, "topic_id": "id"}],
