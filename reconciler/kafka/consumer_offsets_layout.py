@@ -233,7 +233,7 @@ class _Fields(BytesIO):
         """Of an array or of bytes, or with a size of 2 of a string, which is not null."""
         length = self.varint() - 1 if self.compact else self.integer(size)
         if length < 0:
-            raise ValueError("a field is null, or it is no record of this layout")
+            raise ValueError("a field is null, or the record has another layout")
         return length
 
     def topics(self, layout: _Layout) -> Iterator[str]:

@@ -181,7 +181,7 @@ def find_marker(facts: PartitionFacts, seen: ObservedPartition, rule: TimeRule, 
     transactions. Raises LookupNeeded, and BlockReason where that record could not be read.
     """
     end = seen.last_stable_offset
-    if rule.answer is None or not 0 < rule.answer < end:  # offset 0 is no marker
+    if rule.answer is None or not 0 < rule.answer < end:  # a marker follows a record, so it is not at offset 0
         return None
     start = max(rule.answer, seen.log_start)
     (found,) = find_records(facts, RecordLookup(LookupKind.FIRST, start, end))
@@ -195,8 +195,8 @@ def find_marker(facts: PartitionFacts, seen: ObservedPartition, rule: TimeRule, 
     if doubt_age(found.timestamp_ms, now_ms) is not None:
         return None
     return Hold(
-        f"{rule.words} keeps offset {start}, which is a transaction marker or aborted and no record, and the records "
-        f"behind it, the first of {format_instant(found.timestamp_ms)} at offset {found.offset}",
+        f"{rule.words} keeps offset {start}, a transaction marker or an aborted record, and the records behind it: "
+        f"the first one, at offset {found.offset}, is of {format_instant(found.timestamp_ms)}",
         _NO_TIMES if rule.age_ms is None else f"wait until the marker is as old, too; or {_NO_TIMES}",
         overdue=True,
         what="a transaction marker",
