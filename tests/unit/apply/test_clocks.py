@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.apply.context import Tuning
 from reconciler.apply.results import exit_code
 from reconciler.journal.entry import Event
 from reconciler.journal.file import JournalFile
@@ -12,7 +13,7 @@ from reconciler.journal.journal import ActionJournal
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
 from tests.fakes.cluster import FakeCluster, cluster_of_orders
-from tests.fakes.runs import FakeClock, RunResult, purge, removal, run
+from tests.fakes.runs import FakeClock, RunResult, context, purge, removal, run
 from tests.golden.wording import mentions
 
 AT = TopicPartition("orders", 0)
@@ -91,3 +92,13 @@ def test_a_continuous_run_needs_the_stamps_of_the_brokers(cluster: FakeCluster, 
     assert [outcome.status for outcome in apply(cluster, tmp_path, 0, needs_stamps=True).outcomes] == [
         Status.APPLIED
     ] * 2
+
+
+@pytest.mark.parametrize(("reading_s", "readings"), [(0, 31), (1, 3), (10, 1), (-0.1, 31)])
+def test_an_effect_is_awaited_by_the_clock_and_by_count(
+    cluster: FakeCluster, tmp_path: Path, reading_s: float, readings: int
+) -> None:
+    """For three seconds, also where each reading takes long; a clock that is set back makes no wait without an end."""
+    clock = FakeClock()
+    polls = context(cluster, tmp_path, clock=clock, tuning=Tuning(effect_wait_ms=3_000)).polls()
+    assert sum(clock.sleep(reading_s) is None for _ in polls) == readings
