@@ -18,6 +18,7 @@ from reconciler.model.plan import (
     Setting,
     Skipped,
     Source,
+    Unmatched,
     UsedWaiver,
 )
 from reconciler.operations.delete_group import DeleteGroup
@@ -282,6 +283,18 @@ PLANS = {
     "groups that do not count": EXCEPTED,
     # A topic left a floor that erases when it got `retention.ms=-1`, and drift said in sync, 0 waiting.
     "in sync": plan(*map(satisfied, ("LeaderPolicy/all/x[0]", "RetentionFloor/s/t[1]")), *WITHIN, IN_USE),
+    # A warning is no drift, and stays in sight.
+    "in sync, with a warning": plan(
+        satisfied("LeaderPolicy/all/x[0]"),
+        unmatched=(
+            Unmatched(
+                policy=Address("LeaderPolicy", "typo"),
+                declared_at=SourceLocation("m.yaml", 1, 1),
+                reason="selects no topic",
+                next_step="correct topics",
+            ),
+        ),
+    ),
     "a code of a later version": plan(blocked(code="B999")),
 }
 
