@@ -5,13 +5,11 @@ full disks.
 import fcntl
 import os
 import pickle
-import resource
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +27,7 @@ from reconciler.journal.journal import ActionJournal, Line
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset
+from tests.command import full_disk
 from tests.fakes.cluster import FakeCluster, Fault, cluster_of_orders
 from tests.fakes.error_table import Operation
 from tests.fakes.runs import election, last_purges, purge, removal, run
@@ -48,17 +47,6 @@ def cluster() -> FakeCluster:
 @pytest.fixture
 def journal(tmp_path: Path) -> ActionJournal:
     return ActionJournal(JournalFile(tmp_path / "kept" / "journal.jsonl"), who="ann", commit="4f2c9aa")
-
-
-@contextmanager
-def full_disk(room: int) -> Iterator[None]:
-    """No file of this process may grow beyond `room` bytes, like on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def outcome(action: object, *, sends: int, status: Status = Status.APPLIED, removed_max: int = 0) -> Outcome:
