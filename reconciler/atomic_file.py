@@ -16,7 +16,7 @@ def write_bytes(path: Path, pieces: Iterable[bytes], *, mode: int | None) -> Non
     """Write and flush bytes. A link stays one; pipes and devices are written to.
 
     A file that is mounted by itself, as containers have, or in a folder that takes no other, is overwritten
-    once all is written elsewhere.
+    once all is written elsewhere; if that fails, the error names where all of it is kept.
     `mode`: None leaves that of an earlier file, and a new one has that of `open`. Raises OSError, also
     for a pipe that nothing reads.
     """
@@ -36,7 +36,7 @@ def write_bytes(path: Path, pieces: Iterable[bytes], *, mode: int | None) -> Non
         if error.errno not in _FOLDER_TAKES_NO_OTHER or not os.access(path, os.W_OK):
             raise
         descriptor, name = tempfile.mkstemp()
-    draft = Path(name)
+    draft, kept = Path(name), False
     try:
         with os.fdopen(descriptor, "wb") as stream:
             stream.writelines(pieces)
@@ -48,12 +48,17 @@ def write_bytes(path: Path, pieces: Iterable[bytes], *, mode: int | None) -> Non
         except OSError as error:
             if error.errno not in (errno.EBUSY, errno.EXDEV, *_FOLDER_TAKES_NO_OTHER):
                 raise
-            shutil.copyfile(draft, path)
+            kept = True  # the file before is cut by now
+            try:
+                shutil.copyfile(draft, path)
+            except OSError as failure:
+                raise OSError(failure.errno, f"{failure.strerror}; all of it is in {draft}") from failure
             with suppress(PermissionError):  # of a file of another user
                 path.chmod(mode)
             draft.unlink()
     except BaseException:
-        draft.unlink(missing_ok=True)
+        if not kept:
+            draft.unlink(missing_ok=True)
         raise
 
 

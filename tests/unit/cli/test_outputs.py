@@ -188,6 +188,24 @@ def test_a_file_that_is_mounted_by_itself_is_written(tmp_path: Path) -> None:
     assert list(mounted.parent.iterdir()) == [mounted]
 
 
+def test_what_a_mounted_file_cannot_take_is_kept(tmp_path: Path) -> None:
+    """The file was cut and the draft removed: the offsets of removed groups were in neither."""
+    (tmp_path / "small").mkdir()
+    (mounted := tmp_path / "results.json").touch()
+    write = "import sys; from pathlib import Path; from reconciler.atomic_file import write_bytes\n"
+    write += "write_bytes(Path(sys.argv[1]), [b'x' * 100_000], mode=0o644)"
+    script = "mount -t tmpfs -o size=8k tmpfs small && printf before > small/host"
+    script += ' && mount --bind small/host "$1" && "$2" -c "$3" "$1"'
+    unshare = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, "sh"]
+    words = [*unshare, mounted, sys.executable, write]
+    ended = subprocess.run(words, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    if "unshare" in ended.stderr or "permission denied" in ended.stderr:
+        pytest.skip(f"this machine gives no mounts to tests: {ended.stderr}")
+    (draft,) = tmp_path.glob(".results.json.*.part")
+    assert draft.read_bytes() == b"x" * 100_000
+    assert mentions(ended.stderr, "No space left on device", f"all of it is in {draft}")
+
+
 def test_a_file_in_a_folder_that_takes_no_other_is_written(tmp_path: Path) -> None:
     """The draft elsewhere was renamed to it, and what renames must write the folder; so must the owner call chmod."""
     (folder := tmp_path / "folder").mkdir()
