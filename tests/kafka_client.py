@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Shar
 from reconciler.companions.sandbox.client import (
     DebugLogger,
     admin_client,
+    broker_metadata,
     consumer_properties,
     producer_properties,
     wait_until,
@@ -27,7 +28,7 @@ def delete_topics(bootstrap: str, names: Sequence[str], *, deadline_s: float = 3
         future.result(timeout=deadline_s)
     for server in bootstrap.split(","):
         wait_until(
-            lambda server=server: not set(names) & set(admin_client(server).list_topics(timeout=5).topics),  # type: ignore[misc]
+            lambda server=server: not set(names) & set(broker_metadata(server, timeout_s=5).topics),  # type: ignore[misc]
             deadline_s,
             f"{', '.join(names)} gone from the metadata of {server}",
         )

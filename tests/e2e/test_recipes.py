@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 from reconciler.companions.sandbox import client, tools
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
+from tests import kafka_client
 from tests.command import environment, reconciler
 from tests.e2e.samples import PageText, check_page, wait_until_idle
 from tests.e2e.workspace import DAY_MS
@@ -45,20 +46,11 @@ def remove_everything(servers: str) -> None:
     admin = AdminClient({"bootstrap.servers": servers})
     topics = [name for name in admin.list_topics(timeout=10).topics if not name.startswith("__")]
     groups = [group.group_id for group in admin.list_consumer_groups().result(timeout=30).valid]
-    # The client refuses empty lists.
-    futures = [
-        *(admin.delete_topics(topics) if topics else {}).values(),
-        *(admin.delete_consumer_groups(groups) if groups else {}).values(),
-    ]
-    for future in futures:
-        future.result(timeout=30)
-    for server in servers.split(","):
-        other = AdminClient({"bootstrap.servers": server})
-        client.wait_until(
-            lambda other=other: all(name.startswith("__") for name in other.list_topics(timeout=10).topics),
-            30,
-            f"the deletion of all topics in the metadata of {server}",
-        )
+    if topics:  # the client refuses empty lists
+        kafka_client.delete_topics(servers, topics)
+    if groups:
+        for future in admin.delete_consumer_groups(groups).values():
+            future.result(timeout=30)
 
 
 def records(old: int, new: int) -> list[Record]:

@@ -107,6 +107,13 @@ def test_a_deleted_topic_is_gone_from_every_broker(cluster: SandboxCluster) -> N
         assert client.partition_states(server, name) == {}
 
 
+def test_the_metadata_is_of_the_broker_that_the_address_names(cluster: SandboxCluster) -> None:
+    """A wait for every broker must hear every broker: the client library may ask another one."""
+    for broker in cluster.brokers * 10:
+        metadata = client.broker_metadata(f"127.0.0.1:{broker.port}")
+        assert metadata.orig_broker_name.split("/")[0] == f"127.0.0.1:{broker.port}"
+
+
 def test_a_timeout_names_its_condition() -> None:
     """The timeout of a wait names its condition."""
     with pytest.raises(TimeoutError, match="not within 0 s: the impossible"):

