@@ -15,6 +15,7 @@ from reconciler.model.names import Address, format_address
 from reconciler.model.snapshot import ClusterSnapshot, Unknown
 from reconciler.operations.sendable import Sendable
 from reconciler.text.formatting import count
+from reconciler.text.phrase import Phrase
 
 DAY_MS = 86_400_000
 NO_LIMITS: Mapping[str, float] = {}
@@ -145,6 +146,11 @@ class Operation(Sendable):
         `observed`: what the limits of their plan count, by the limits' ids; unknown ones are absent.
         """
         return ""
+
+    @classmethod
+    def total_risks(cls, actions: Sequence[Any]) -> tuple[Phrase, ...]:
+        """Return what all these actions cost others, a phrase for each, the worst first; empty: nothing known."""
+        return ()
 
     @abstractmethod
     def explain(self) -> Iterable[Fact]:
