@@ -29,7 +29,8 @@ class Limit:
     """One limit of a Cluster manifest: a share in percent if it has a `total`, otherwise a count.
 
     `words` complete "groups removed: 3". `waiver_max_ms`: how far ahead a waiver of it may expire.
-    `fixed`: a Cluster cannot raise it, so only a waiver does. `remedy`: what to do instead.
+    `fixed`: a Cluster cannot raise it, so only a waiver does. `remedy`: what to do instead. `of_list`:
+    which list of the snapshot its total counts; an incomplete one makes a share look larger.
     """
 
     field: str
@@ -39,6 +40,7 @@ class Limit:
     waiver_max_ms: int = 30 * DAY_MS
     fixed: bool = False
     remedy: str = "do less at once"
+    of_list: str = ""
 
     @property
     def id(self) -> str:

@@ -99,7 +99,9 @@ def _groups_of_cluster(snapshot: ClusterSnapshot, _bucket: str) -> int | Unknown
 
 
 GROUPS = Limit("groups", 20, "groups removed")
-GROUPS_PERCENT = Limit("groups_percent", 50, "share of the cluster's groups removed", _groups_of_cluster)
+GROUPS_PERCENT = Limit(
+    "groups_percent", 50, "share of the cluster's groups removed", _groups_of_cluster, of_list="groups"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -144,9 +144,7 @@ def _next_steps(plan: Plan, saved_to: Path | str | None, paths: Sequence[Path | 
     words = shlex.join(map(str, (saved_to or "plan.json", *paths)))
     apply = escaped_name(f"reconciler apply {escape_name(words)}")
     if plan.refused:
-        yield (
-            "nothing of this plan can be applied: do less, or merge the waiver that is written above, then plan again",
-        )
+        yield ("nothing of this plan can be applied: do what the refusals above say, then plan again",)
     elif plan.actions and saved_to:
         yield (apply,)
     elif plan.actions:

@@ -208,7 +208,7 @@ ENDINGS: dict[Status, list[Row]] = {
     # Another try may read it. A subject is gone only if the list is complete.
     Status.NOT_ATTEMPTED: [
         (PURGE, FLOOR, [orders(log_start=LOST)], {}, "could not be read"),
-        (PURGE, FLOOR, [orders(leader=None)], {}, "(B203)"),
+        (PURGE, FLOOR, [orders(leader=None)], {}, "(B203). Next: start one of its replicas"),
         (PURGE, FLOOR, [], NOT_LISTED, "topic orders is not listed: broker 2 did not answer"),
         (PURGE, PATTERN, [], NOT_LISTED, "the list of topics is incomplete: broker 2 did not answer"),
         (REMOVE, removal("old-*"), [], NOT_LISTED, "the list of groups is incomplete"),
