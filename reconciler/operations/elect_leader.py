@@ -191,8 +191,8 @@ class ElectLeader(Operation):
 
     @property
     def _move(self) -> str:
-        """`from 2 to 1`, `from none to any live replica`."""
-        before = "none" if self.seen.leader is None else self.seen.leader
+        """`from broker 2 to 1`, `from none to any live replica`."""
+        before = "none" if self.seen.leader is None else f"broker {self.seen.leader}"
         after = "any live replica" if self.leader_wanted is None else self.leader_wanted
         return f"from {before} to {after}"
 

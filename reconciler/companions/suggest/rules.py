@@ -499,7 +499,7 @@ class _Analysis:
     ) -> str:
         moves = Counter((election.seen.leader, election.leader_wanted) for election in elections)
         words = [
-            f"{number} from {'none' if leader is None else leader} to {wanted}"
+            f"{number} from {'none' if leader is None else f'broker {leader}'} to {wanted}"
             for (leader, wanted), number in sorted(moves.items(), key=lambda item: (-item[1], str(item[0])))
         ]
         facts = self.facts.snapshot.topics[topic]

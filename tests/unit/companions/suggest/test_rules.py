@@ -164,7 +164,7 @@ def test_leaders_that_are_not_preferred() -> None:
     suggestions = suggest(SHARED)
     finding = found(suggestions, FindingKind.LEADER)["orders"]
     assert finding.partitions == 1
-    assert "1 from 2 to 1" in finding.evidence[0]
+    assert "1 from broker 2 to 1" in finding.evidence[0]
     (policy,) = (draft.policy for draft in suggestions.drafts if isinstance(draft.policy, LeaderPolicy))
     assert [selector.name for selector in policy.selectors] == ["orders"]
 
