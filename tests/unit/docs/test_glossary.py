@@ -26,6 +26,7 @@ def test_every_status_and_kind_is_explained() -> None:
     words = {word.casefold() for word, _ in ENTRIES}
     assert {status.value.replace("_", " ") for status in Status} <= words
     assert {"action", "satisfied", "waiting", "skipped", "blocked"} <= words
+    assert {"behind", "caveat", "incomplete", "not seen", "unmatched"} <= words, "labels of a plan"
     definition = dict(ENTRIES)["Policy"]
     assert all(policy.__name__ in definition for policy in POLICIES)
 
