@@ -28,6 +28,7 @@ from tests.golden.wording import names_and_numbers
 from tests.strategies.examples import plan_text, sealed
 
 HERE = Path(__file__).parent
+INTENDED = "an intended change: RECONCILER_GOLDEN=write make test-unit, then read the diff; see the top of this file"
 CASES = sorted(folder.name for folder in HERE.iterdir() if (folder / "snapshot.json").is_file())
 SNAPSHOTS = (
     "01-one-of-each-kind",
@@ -82,7 +83,7 @@ def test_a_case_has_its_plan(case: str, monkeypatch: pytest.MonkeyPatch) -> None
     path, text = HERE / case / "plan.json", render_plan_file(plan_case(case, monkeypatch))
     if WRITE:
         path.write_text(text, encoding="utf-8")
-    assert replace_wording(path.read_text(encoding="utf-8")) == replace_wording(text), "see the top of this file"
+    assert replace_wording(path.read_text(encoding="utf-8")) == replace_wording(text), INTENDED
 
 
 @pytest.mark.parametrize("case", SNAPSHOTS)
@@ -92,7 +93,7 @@ def test_a_case_has_its_snapshots(case: str, monkeypatch: pytest.MonkeyPatch) ->
         path = HERE / case / name
         if WRITE:
             path.write_text(text, encoding="utf-8")
-        assert path.read_text(encoding="utf-8") == text, f"{case}/{name}: see the top of this file"
+        assert path.read_text(encoding="utf-8") == text, f"{case}/{name}: {INTENDED}"
 
 
 @pytest.mark.parametrize("case", CASES)

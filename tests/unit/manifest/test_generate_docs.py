@@ -95,7 +95,9 @@ def test_each_code_has_a_page_with_real_output(tmp_path: Path, monkeypatch: pyte
             (folder / name).unlink()
         for name, text in pages.items():
             (folder / name).write_text(text, encoding="utf-8")
-    assert {page.name: page.read_text(encoding="utf-8") for page in folder.iterdir()} == pages
+    assert {page.name: page.read_text(encoding="utf-8") for page in folder.iterdir()} == pages, (
+        "docs/codes is stale: UPDATE_DOCS=1 pytest with this test, then tests/unit/docs/test_docs_site.py"
+    )
     assert all((ROOT / page(code, None)).is_file() for code in ALL_CODES)
 
 

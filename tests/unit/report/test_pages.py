@@ -150,7 +150,9 @@ def test_a_page_equals_the_reviewed_one(name: str) -> None:
     path, page = PAGES / name, RENDERERS[name]()
     if WRITE:
         path.write_text(page, encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == page, f"pages/{name}: see the top of this file"
+    assert path.read_text(encoding="utf-8") == page, (
+        f"pages/{name}: if intended, RECONCILER_GOLDEN=write make test-unit, then read the diff"
+    )
 
 
 def test_every_page_is_compared() -> None:
