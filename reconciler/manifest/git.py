@@ -97,7 +97,10 @@ def find_lock(paths: Iterable[Path]) -> Path | None:
 
 
 def find_unmerged(files: Iterable[Path]) -> str | None:
-    """Return what a merge, a pick or a stash left in conflict in the checkout around a file; None: nothing."""
+    """Return what a merge, a pick or a stash left in conflict in the checkout around a file.
+
+    None: nothing, or git cannot be asked. Then time decides, as about a folder without git.
+    """
     folders = dict.fromkeys(place.parent for file in files for place in (file.absolute(), file.resolve()))
     found = (run_git(folder, "ls-files", "--unmerged", "--full-name", "-z", "--", ":/") for folder in folders)
     return next((entries.split("\0")[0].partition("\t")[2] for entries in found if entries), None)
