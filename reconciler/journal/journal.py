@@ -139,7 +139,7 @@ class ActionJournal:
 
         Its time is later than that of every release before it, also where clocks differ.
         """
-        last = self._find_release(at_ms)
+        last = self.find_release(at_ms)
         released_at_ms = at_ms if last is None else max(at_ms, last.released_at_ms + 1)
         self._store(
             [Release(manifests=manifests, run_id=run_id, at_ms=at_ms, released_at_ms=released_at_ms, **self._author)]
@@ -151,7 +151,7 @@ class ActionJournal:
         An old record is stored again, so that the retention of a topic never removes the last one.
         Whoever stores it reads on: a release that came in between is newer, and is kept as well.
         """
-        newest, kept_ms = self._find_release(now_ms), -1
+        newest, kept_ms = self.find_release(now_ms), -1
         while (
             newest is not None
             and newest.released_at_ms != kept_ms
@@ -162,8 +162,8 @@ class ActionJournal:
             newest = self._last_release(since_ms=min(newest.at_ms, now_ms) - RELEASE_RECENT_MS)
         return newest
 
-    def _find_release(self, now_ms: int) -> Release | None:
-        """Return the newest release. Most runs read one day."""
+    def find_release(self, now_ms: int) -> Release | None:
+        """Return the newest release as `newest_release` does, and store nothing. Most runs read one day."""
         return self._last_release(since_ms=now_ms - RELEASE_RECENT_MS) or self._last_release(since_ms=0)
 
     def _last_release(self, *, since_ms: int) -> Release | None:
