@@ -4,6 +4,7 @@ import logging
 import os
 import re
 import subprocess
+from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
@@ -53,6 +54,21 @@ def _ask_git(folder: Path, *arguments: str | Path) -> tuple[str | None, str]:
     return (result.stdout.strip(), "") if result.returncode == 0 else (None, result.stderr.strip().partition("\n")[0])
 
 
+def git_sources(manifests: Iterable[ManifestFile], roots: Iterable[Path]) -> list[Source]:
+    """Return the source of each checkout that files or roots are in, such as of a submodule; what no git has is one."""
+    by_checkout = defaultdict[Path | None, tuple[list[ManifestFile], list[Path]]](lambda: ([], []))
+    for file in manifests:
+        by_checkout[_checkout_of(Path(file.path))][0].append(file)
+    for root in roots:
+        by_checkout[_checkout_of(root)][1].append(root)
+    return [git_source(tuple(files), of_checkout) for files, of_checkout in by_checkout.values()]
+
+
+def _checkout_of(path: Path) -> Path | None:
+    folder = _git_folder(path.absolute())
+    return None if folder is None else folder.resolve()
+
+
 def git_source(manifests: tuple[ManifestFile, ...], roots: Iterable[Path] = ()) -> Source:
     """Return the files and the commit of their checkout; dirty unless git confirms that it has them.
 
@@ -65,7 +81,7 @@ def git_source(manifests: tuple[ManifestFile, ...], roots: Iterable[Path] = ()) 
     commit, failure = _ask_git(folders[0], "rev-parse", "--verify", "--quiet", "HEAD")
     top = git("rev-parse", "--show-toplevel")
     if commit is None or top is None:
-        if failure and _git_folder(paths[0]) is not None:
+        if failure and _git_folder(folders[0]) is not None:
             _LOG.warning("no commit of %s is known, because git refuses: %s", folders[0], display_name(failure))
         return Source(manifests=manifests)
     # A removed manifest is not among the files, so the status covers the YAML files beside and below them.

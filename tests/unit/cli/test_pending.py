@@ -162,6 +162,28 @@ def test_nothing_is_followed_while_git_holds_its_lock(
     assert mentions(done.stderr, "prod: the changed manifests are not in force yet", str(lock))
 
 
+@pytest.mark.parametrize("submodule", [False, True])
+def test_time_decides_about_clean_checkouts_that_no_commit_has_in_common(
+    submodule: bool, checkout: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such manifests once never came into force: git called them changed, and there was nothing to commit.
+
+    Uncommitted changes in any of them are not followed.
+    """
+    other = folder / "team" if submodule else tmp_path / "team"
+    other.mkdir()
+    git(other, "init", "-q")
+    write("more", FLOOR % ("more", "more"))(other)
+    commit(other)
+    if submodule:
+        commit(checkout)
+    words = ["converge", str(folder), *([] if submodule else [str(other)])]
+    changes = (lambda: (ADD(other), commit(other)), *[nothing] * 4, lambda: remove("audit")(other), *[nothing] * 5)
+    _done, rounds = loop(words, monkeypatch, *changes, seconds=9)
+    quiet, added, removed = "clicks+more | ", "clicks+more | audit (changed)", "clicks+more | audit"
+    assert list(map(policies_of, rounds)) == [quiet, *[added] * 4, "audit+clicks+more | ", *[removed] * 6]
+
+
 def test_without_git_the_lock_of_a_checkout_counts_too(
     checkout: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
