@@ -91,7 +91,13 @@ def git_source(manifests: tuple[ManifestFile, ...], roots: Iterable[Path] = ()) 
     outside = not all(chain[-1].is_relative_to(top) for chain in chains)
     inside = dict.fromkeys(path for chain in chains for path in chain if path.is_relative_to(top))
     resolved_paths = [f":(literal){path}" for path in inside]  # as a glob, a name may name others
-    changed = git("status", "--porcelain", "--", *resolved_paths, *neighbours)
+    # Nor are the files of a submodule that git has not checked out, or not at the commit that this checkout names.
+    staged = git("ls-files", "--stage", "--full-name", "-z", "--", *(folder.resolve() for folder in folders)) or ""
+    links = (entry.partition("\t")[2] for entry in staged.split("\0") if entry.startswith("160000 "))
+    submodules = [Path(top) / link for link in links]
+    absent = not all((submodule / ".git").exists() for submodule in submodules)
+    neighbours += (f":(literal){submodule}" for submodule in submodules)
+    changed = git("status", "--porcelain", "--ignore-submodules=dirty", "--", *resolved_paths, *neighbours)
     tracked = git("ls-files", "--error-unmatch", "--", *resolved_paths)
     # Status believes the marks of the index: assume-unchanged (h), and of sparse checkouts skip-worktree (S).
     marks = git("ls-files", "-v", "--", *resolved_paths, *neighbours)
@@ -99,7 +105,7 @@ def git_source(manifests: tuple[ManifestFile, ...], roots: Iterable[Path] = ()) 
     author = git("show", "--no-patch", "--format=%an", commit) or ""
     return Source(
         commit=commit,
-        dirty=outside or changed != "" or tracked is None or not unmarked,
+        dirty=outside or absent or changed != "" or tracked is None or not unmarked,
         manifests=manifests,
         author=author.encode("utf-8", "backslashreplace").decode() or None,  # of any bytes
     )

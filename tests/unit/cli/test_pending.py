@@ -178,7 +178,14 @@ def test_time_decides_about_clean_checkouts_that_no_commit_has_in_common(
     if submodule:
         commit(checkout)
     words = ["converge", str(folder), *([] if submodule else [str(other)])]
-    changes = (lambda: (ADD(other), commit(other)), *[nothing] * 4, lambda: remove("audit")(other), *[nothing] * 5)
+
+    def add() -> None:
+        ADD(other)
+        commit(other)
+        if submodule:
+            commit(checkout)
+
+    changes = (add, *[nothing] * 4, lambda: remove("audit")(other), *[nothing] * 5)
     _done, rounds = loop(words, monkeypatch, *changes, seconds=9)
     quiet, added, removed = "clicks+more | ", "clicks+more | audit (changed)", "clicks+more | audit"
     assert list(map(policies_of, rounds)) == [quiet, *[added] * 4, "audit+clicks+more | ", *[removed] * 6]
