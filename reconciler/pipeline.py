@@ -147,12 +147,15 @@ def apply(
         _check_release(planned, run)
     run.journal.set_commit(planned.source.commit)
     # Before the recheck: an old journal takes time, and the first request follows the recheck.
-    interrupted = _interrupted_actions(planned, run, own)
+    interrupted, removed = _interrupted_actions(planned, run, own), _removed_groups(planned, run)
     clock = steady_clock()
     checked_at_ms = clock()
     checked, snapshot = _decide_again(_rechecked_part(planned, own), run, checked_at_ms)
-    remaining = [action for action in checked.remaining if isinstance(action, own)]
-    ended = (outcome for outcome in checked.outcomes if isinstance(outcome.action, own))
+    remaining = [action for action in checked.remaining if isinstance(action, own) and action.address not in removed]
+    again = (
+        _removed_before(action, removed[action.address]) for action in checked.remaining if action.address in removed
+    )
+    ended = (outcome for outcome in (*checked.outcomes, *again) if isinstance(outcome.action, own))
     unsent = [journal.annotate_interrupted(outcome, interrupted) for outcome in ended]
     others = (action for action in planned.actions if not isinstance(action, own))
     deferred = [Outcome(action=action, status=Status.DEFERRED, detail="left to another run") for action in others]
@@ -246,6 +249,19 @@ def _interrupted_actions(
     if intents:
         run.progress(journal.progress_message(intents))
     return intents
+
+
+def _removed_groups(planned: Plan, run: Run) -> Mapping[Address, str]:
+    """Return the groups that earlier runs of the plan have removed; none where the journal cannot be read."""
+    with suppress(JournalUnavailable):
+        return run.journal.removed_groups(plan_file.digest(planned), since_ms=planned.observed_at_ms)
+    return {}
+
+
+def _removed_before(action: Action, run_id: str) -> Outcome:
+    """Return the end of an action that was done: one removal was reviewed, and the group of this name is another one."""
+    detail = f"run {run_id} of this plan removed it, and it was restored or created again since{NEXT}plan again"
+    return Outcome(action=action, status=Status.STALE, detail=detail)
 
 
 def _decide_again(needed: Plan, run: Run, now_ms: int) -> tuple[recheck.Recheck, ClusterSnapshot]:

@@ -197,6 +197,20 @@ class ActionJournal:
                 by_run[entry.run_id] = entry
         return {address: list(by_run.values())[-1] for address, by_run in intents.items() if by_run}
 
+    def removed_groups(self, plan_digest: str, *, since_ms: int = 0) -> Mapping[Address, str]:
+        """Return the groups that runs of the plan have removed since it was made, each with its run.
+
+        A plan that is made again may have the same digest.
+        """
+        lines = self.store.lines(since_ms=since_ms, containing=plan_digest.encode())
+        return {
+            entry.address: entry.run_id
+            for entry in self._records(lines, JournalEntry)
+            if (entry.plan_digest, entry.status) == (plan_digest, Status.APPLIED)
+            and entry.address.is_of_group
+            and entry.at_ms >= since_ms
+        }
+
     def other_claims(self, plan_digest: str, run_id: str, *, since_ms: int = 0) -> Mapping[Address, _Claims]:
         """Return the other runs of the plan that may have removed records, by address, and what they asked for.
 

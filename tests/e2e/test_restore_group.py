@@ -94,6 +94,17 @@ def test_a_second_apply_of_the_plan_keeps_the_offsets(removed: RemovedGroup, opt
     assert removed.commits() == [4, 0, 6]
 
 
+def test_the_same_plan_does_not_remove_a_restored_group(removed: RemovedGroup) -> None:
+    """With `idleFor: 0s` and the same offsets it looks like the group that was reviewed: a job that ran again removed it."""
+    removed.restore()
+    text = removed.space.apply("--results", "results.json", code=4)
+    assert "of this plan removed it, and it was restored or created again since" in text
+    assert removed.commits() == [4, 0, 6]
+    removed.space.plan()
+    removed.space.apply()
+    assert not removed.exists()
+
+
 def test_another_plan_does_not_take_the_offsets_away(removed: RemovedGroup) -> None:
     """It is refused before the scan, with its file as it was. The next step is another file."""
     before = removed.results.read_bytes()
