@@ -287,7 +287,7 @@ class KafkaPartitions(KafkaSource):
 
 
 class KafkaGroupCommits(KafkaSource):
-    """One row per committed offset of a group that the caller may list, and one per group.
+    """One row per committed offset of a group of any type that the caller may list, and one per group.
 
     The row of a group has no topic: it has counts and fingerprint of all its commits, or an error.
     """
@@ -301,8 +301,10 @@ class KafkaGroupCommits(KafkaSource):
     def chunks(self, session: KafkaSession, request: ScanRequest, listing: TopicListing) -> list[Chunk]:
         # No broker lists the groups of a partition of the log without a leader, and none says so.
         log, hidden = describe_log(session, listing), request.without_consumer_offsets
-        _log, groups = log.judge(list_groups(session, hidden=False), hidden=hidden)
+        # Groups of Kafka Streams commit, too, and only the old list call shows them.
+        _log, groups = log.judge(list_groups(session, hidden=True), hidden=hidden)
         _complete(groups)
+        _complete(replace(groups, incomplete=groups.hidden_unread))
         (of_groups,) = request.groups
         return commit_chunks(select.select_groups([replace(of_groups, only=self.left.get("group"))], groups.groups))
 
