@@ -35,6 +35,7 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import list_topics
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
+from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.scan.engine_choice import Engine, EngineName
 from reconciler.scan.java import find_java, spark_home, start_java
 from reconciler.scan.scan import describe_log
@@ -371,11 +372,13 @@ def test_the_recipe_of_a_history_runs(session: SparkSession, tmp_path: Path) -> 
     """Every query of docs/recipes/history-of-a-cluster.md runs on scans of a real cluster, and its output is there.
 
     The scans are a day apart by their own word. A scan that was cut short before its row in `scans`
-    changes no answer (UPDATE_DOCS=1 writes the page).
+    changes no answer (UPDATE_DOCS=1 writes the page). A group without a commit on a partition was once behind
+    by all of its records, and a scan that ended between two listings of files was in one table of a query only.
     """
     session.conf.set("spark.sql.session.timeZone", "UTC")
+    history = Folder(tmp_path / "history")
     with stopping(start(1, name="history", heap_mib=256)) as cluster:
-        write_history(cluster, Folder(tmp_path / "history"))
+        snapshot = write_history(cluster, history)
     page = RECIPE.read_text(encoding="utf-8")
 
     def run(match: re.Match[str]) -> str:
@@ -393,12 +396,24 @@ def test_the_recipe_of_a_history_runs(session: SparkSession, tmp_path: Path) -> 
         RECIPE.write_text(fresh, encoding="utf-8")
     assert RECIPE.read_text(encoding="utf-8") == fresh
 
+    def count_scans() -> list[Any]:
+        return [
+            session.sql(f"SELECT count(DISTINCT observed_at_ms) FROM {view}").first() for view in ("scans", "groups")
+        ]
 
-def write_history(cluster: SandboxCluster, history: Folder) -> None:
+    before = count_scans()
+    export.append(replace(snapshot, observed_at_ms=snapshot.observed_at_ms + DAY_MS), history)
+    assert count_scans() == before
+    for word in ("UNCACHE", "CACHE"):
+        session.sql(f"{word} TABLE scans")
+    assert count_scans() == [(before[0][0] + 1,)] * 2
+
+
+def write_history(cluster: SandboxCluster, history: Folder) -> ClusterSnapshot:
     """Write a scan for each of three days, two for the first one, and one of a fourth that was cut short.
 
     An hour before each scan is one of another cluster, with one group: it seemed to be gone. The two scans of
-    a day doubled the lag.
+    a day doubled the lag. Returns the last one.
     """
     servers = cluster.bootstrap_servers
     admin = AdminClient({"bootstrap.servers": servers})
@@ -424,6 +439,7 @@ def write_history(cluster: SandboxCluster, history: Folder) -> None:
             *(partial(write, *topic) for topic in topics.items()),
             partial(commit, "billing", 60),
             partial(commit, "old-etl", 10),
+            partial(client.commit, servers, "new-app", {("orders", 0): 90}),
         ),
         (partial(write, "orders", 40), partial(write, "clicks", 10), partial(commit, "billing", 90), remove_group),
         (partial(write, "orders", 5), delete_records),
@@ -443,3 +459,4 @@ def write_history(cluster: SandboxCluster, history: Folder) -> None:
         if number == 0:
             export.append(replace(snapshot, observed_at_ms=snapshot.observed_at_ms + 3_600_000), history)
     history.remove(last)
+    return snapshot
