@@ -41,6 +41,8 @@ _SETTINGS: Settings = {
     # A follower would answer a client of its rack, and it may be behind the leader.
     "client.rack": "",
     "enable.partition.eof": True,
+    # Without it a flipped bit is another group, another offset or another time, and no error.
+    "check.crcs": True,
 }
 _ALL: Settings = {
     **_SETTINGS,
