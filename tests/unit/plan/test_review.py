@@ -122,6 +122,9 @@ NEW = [purge(), removal(), election()]
         (removal(type=GroupType.CONSUMER), [removal()], f"the group is of type consumer, it was classic{IN_REVIEW}"),
         # A commit of the same offset changes no fingerprint; the log alone shows that the group works.
         (removal(newest_record=(7, 10_000)), [removal()], "__consumer_offsets holds a newer record…"),
+        # Nobody has read a newer one: the manifest asks for no evidence any more, or the server hides it.
+        (removal(newest_record=None, idle_for_ms=0), [removal()], f"idleFor is 0s, it was 3d{IN_REVIEW}"),
+        (removal(newest_record=None, observations=3), [removal()], "__consumer_offsets is hidden now…"),
         (election(replicas=(1, 3, 2)), [election()], REPLICAS),
         (election(topic_id=OTHER_ID), [election()], REPLICAS),
         (election(replicas=(2, 1, 3), leader_wanted=2), [election()], "the reviewed election…"),
