@@ -91,6 +91,9 @@ class ManifestsInForce:
             return (
                 f"git calls {display_name(conflict)} unmerged: the checkout is of two versions; resolve and commit it"
             )
+        if stale := git.find_stale_submodule([*self.paths, *(Path(file.path) for file in present.files)]):
+            self.seen = None
+            return f"the submodule {display_name(str(stale))} is not at the commit that the checkout names; run git submodule update --init, or commit it"
         is_first, now_s = self.in_force is None, time.monotonic()
         if self.seen is None or self.seen[0] != present_hash:
             # About the first reading of all, the second one decides, after the scan.
@@ -106,10 +109,7 @@ class ManifestsInForce:
             return ""
         if by_time:
             return f"they have not read the same for {SETTLED_S:.0f} s"
-        return (
-            "git calls them changed (git status), is told to ignore changes (git ls-files -v), or lacks a submodule (git "
-            "submodule status); commit them, update the submodule, or release them with apply --release"
-        )
+        return "git calls them changed (git status) or is told to ignore changes (git ls-files -v); commit them, or release them with apply --release"
 
     def _is_released(self, manifests: ClusterManifests, signals: SignalState) -> bool:
         """Return whether the newest release is of these manifests, by the journal of those in force."""

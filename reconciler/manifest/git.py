@@ -91,13 +91,7 @@ def git_source(manifests: tuple[ManifestFile, ...], roots: Iterable[Path] = ()) 
     outside = not all(chain[-1].is_relative_to(top) for chain in chains)
     inside = dict.fromkeys(path for chain in chains for path in chain if path.is_relative_to(top))
     resolved_paths = [f":(literal){path}" for path in inside]  # as a glob, a name may name others
-    # Nor are the files of a submodule that git has not checked out, or not at the commit that this checkout names.
-    staged = git("ls-files", "--stage", "--full-name", "-z", "--", *(folder.resolve() for folder in folders)) or ""
-    links = (entry.partition("\t")[2] for entry in staged.split("\0") if entry.startswith("160000 "))
-    submodules = [Path(top) / link for link in links]
-    absent = not all((submodule / ".git").exists() for submodule in submodules)
-    neighbours += (f":(literal){submodule}" for submodule in submodules)
-    changed = git("status", "--porcelain", "--ignore-submodules=dirty", "--", *resolved_paths, *neighbours)
+    changed = git("status", "--porcelain", "--", *resolved_paths, *neighbours)
     tracked = git("ls-files", "--error-unmatch", "--", *resolved_paths)
     # Status believes the marks of the index: assume-unchanged (h), and of sparse checkouts skip-worktree (S).
     marks = git("ls-files", "-v", "--", *resolved_paths, *neighbours)
@@ -105,7 +99,7 @@ def git_source(manifests: tuple[ManifestFile, ...], roots: Iterable[Path] = ()) 
     author = git("show", "--no-patch", "--format=%an", commit) or ""
     return Source(
         commit=commit,
-        dirty=outside or absent or changed != "" or tracked is None or not unmarked,
+        dirty=outside or changed != "" or tracked is None or not unmarked,
         manifests=manifests,
         author=author.encode("utf-8", "backslashreplace").decode() or None,  # of any bytes
     )
@@ -126,6 +120,20 @@ def find_unmerged(files: Iterable[Path]) -> str | None:
     folders = dict.fromkeys(place.parent for file in files for place in (file.absolute(), file.resolve()))
     found = (run_git(folder, "ls-files", "--unmerged", "--full-name", "-z", "--", ":/") for folder in folders)
     return next((entries.split("\0")[0].partition("\t")[2] for entries in found if entries), None)
+
+
+def find_stale_submodule(paths: Iterable[Path]) -> Path | None:
+    """Return a submodule below one of these paths that is not at the commit that the checkout names; None: there is none.
+
+    A pull leaves it so until `git submodule update`, and git calls the checkout clean if the submodule is new.
+    """
+    for folder in dict.fromkeys(path if path.is_dir() else path.parent for path in paths):
+        for entry in (run_git(folder, "ls-files", "--stage", "-z") or "").split("\0"):
+            kind, _, name = entry.partition("\t")
+            # Where it is absent, git answers for the checkout around it.
+            if kind.startswith("160000 ") and run_git(folder / name, "rev-parse", "HEAD") != kind.split()[1]:
+                return folder / name
+    return None
 
 
 def _may_exist(path: Path) -> bool:

@@ -291,6 +291,38 @@ def test_the_first_set_is_not_taken_from_a_merge_with_conflicts(
     assert mentions(done.stderr, "nothing was done")
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_pull_is_not_followed_before_the_update_of_its_submodule(
+    is_first: bool, checkout: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It moved a guard into a submodule. Git called the checkout clean, and a loop removed the guarded group."""
+    write("guard", GUARD)(folder)
+    commit(checkout)
+    team, here = tmp_path / "team", tmp_path / "here"
+    team.mkdir()
+    git(team, "init", "-q")
+    write("guard", GUARD)(team)
+    commit(team)
+    git(tmp_path, "clone", "-q", str(checkout), "here")
+    remove("guard")(folder)
+    allow = ("-c", "protocol.file.allow=always")
+    git(checkout, *allow, "submodule", "add", "-q", str(team), "manifests/team")
+    commit(checkout)
+
+    def pull() -> None:
+        git(here, "pull", "-q")
+
+    def update() -> None:
+        git(here, *allow, "submodule", "update", "-q", "--init")
+
+    if is_first:
+        pull()
+    changes = (nothing if is_first else pull, *[nothing] * 4, update, *[nothing] * 4)
+    done, rounds = loop(["converge", str(here / "manifests")], monkeypatch, *changes, seconds=9)
+    assert list(map(policies_of, rounds)) == ["clicks | guard"] * (5 if is_first else 11)
+    assert mentions(done.stderr, "prod", "manifests/team", "git submodule update --init")
+
+
 def test_a_loop_takes_several_clusters(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A change of one cluster does not hold the others back."""
     write("eu", (CLUSTER % "orders").replace("prod", "eu"))(folder)

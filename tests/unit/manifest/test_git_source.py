@@ -220,32 +220,6 @@ def test_a_removed_folder_of_manifests_is_a_change(checkout: Path) -> None:
     assert source_of(checkout / "manifests") == (git(checkout, "rev-parse", "HEAD"), True)
 
 
-def test_a_submodule_that_git_has_not_checked_out_is_a_change(checkout: Path, tmp_path: Path) -> None:
-    """A pull moved a guard into a submodule. Before `git submodule update` a loop removed the guarded group."""
-    team = tmp_path / "team"
-    team.mkdir()
-    git(team, "init", "-q")
-    (team / "floor.yaml").write_text(OTHER)
-    commit(team)
-    git(checkout, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(team), "manifests/team")
-    commit(checkout)
-    own, submodule = checkout / "manifests" / "cluster.yaml", checkout / "manifests" / "team"
-
-    def is_dirty() -> bool:
-        return source_of(own)[1]
-
-    assert not is_dirty()
-    (submodule / "README.md").write_text("not a manifest")
-    assert not is_dirty()
-    git(submodule, "add", "-A")
-    git(submodule, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "other")
-    assert is_dirty()
-    git(checkout, "submodule", "update", "-q")
-    assert not is_dirty()
-    git(checkout, "submodule", "deinit", "-q", "manifests/team")
-    assert is_dirty()
-
-
 def test_the_last_manifest_of_a_root_is_a_change(checkout: Path) -> None:
     """No file of the folder is left to tell where it was."""
     aside = checkout / "more"
