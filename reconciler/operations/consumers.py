@@ -52,6 +52,7 @@ _REBALANCING = "a group that is rebalancing"
 _NEW_STREAMS = "a Streams group without a commit"
 _BY_SUBSCRIPTION: Mapping[tuple[GroupType | Unknown, Unknown | None], str] = {
     (GroupType.CLASSIC, REBALANCING): _REBALANCING,
+    (GroupType.CONSUMER, REBALANCING): _REBALANCING,
     (GroupType.STREAMS, NO_COMMIT_YET): _NEW_STREAMS,
 }
 _NOT_LISTED = "a group that is not listed, though the cluster holds something of it"

@@ -856,7 +856,9 @@ NEW_STREAMS = {"type": GroupType.STREAMS, "consumption_unread": NO_COMMIT_YET}
         ({"may_read": frozenset({"clicks"})}, None),
         ({"may_read": frozenset({"orders"})}, "B211"),
         ({}, "B212"),
-        ({"may_read": frozenset({"clicks"}), "type": GroupType.CONSUMER}, "B212"),
+        ({"may_read": frozenset({"clicks"}), "type": GroupType.CONSUMER}, None),
+        ({"may_read": frozenset({"orders"}), "type": GroupType.CONSUMER}, "B211"),
+        ({"type": GroupType.CONSUMER}, "B212"),
         ({"may_read": frozenset({"clicks"}), "consumption_unread": Unknown("no right")}, "B212"),
         ({"may_read": frozenset({"clicks"}), **NEW_STREAMS}, None),
         ({"may_read": frozenset({"orders"}), **NEW_STREAMS}, "B211"),
@@ -866,7 +868,9 @@ NEW_STREAMS = {"type": GroupType.STREAMS, "consumption_unread": NO_COMMIT_YET}
         "of another topic",
         "of this topic",
         "without a generation",
-        "of KIP-848",
+        "of KIP-848 on another topic",
+        "of KIP-848 on this topic",
+        "of KIP-848 with a pattern",
         "unread for another reason",
         "Streams that reads another topic",
         "Streams that reads this topic",
@@ -878,7 +882,8 @@ def test_a_group_without_described_members_blocks_the_topics_that_it_subscribes_
 ) -> None:
     """One consumer that was slow to rejoin blocked every floor of the cluster, for max.poll.interval.ms.
 
-    So did an application of Streams whose topics were empty.
+    So did an application of Streams whose topics were empty, and a group of the new protocol one of whose
+    members has no partition to get.
     """
     slow = group("slow", **{"type": GroupType.CLASSIC, "consumption_unread": REBALANCING, **changes})
     decision = decide_partition(LAST, old(), slow)
