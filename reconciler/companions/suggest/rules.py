@@ -425,7 +425,9 @@ class _Analysis:
             return
         partition, last = held[0].partition, held[0].position
         assert last.written_at_ms is not None
+        todo = f"let it catch up on {display_name(topic)}"
         if last.foreign_commit is not None:
+            todo = f"correct its position on {display_name(topic)}"
             where = f"its position {last.foreign_commit:,} on {partition} is above the end, so it counts as at {last.committed:,}"
         elif last.without_commit:
             where = f"it has no position on {partition}, so it counts as at {last.committed:,}"
@@ -438,7 +440,7 @@ class _Analysis:
         collector.add(
             reader,
             topic,
-            title=f"let it catch up on {display_name(topic)}, or ask its owner",
+            title=f"{todo}, or ask its owner",
             confidence=Confidence.HIGH if is_old else Confidence.MEDIUM,
             evidence=(
                 f"{where}{more}, and {describe_move(last.written_at_ms, observed_at_ms)}",

@@ -824,6 +824,19 @@ def test_a_group_with_members_is_never_proposed_for_removal(state: GroupState | 
         assert next_step == "let it catch up, say consumers: clamp, or name it in exceptGroups"
 
 
+@pytest.mark.parametrize("state", [GroupState.STABLE, GroupState.EMPTY])
+@pytest.mark.parametrize("changes", [{"committed": 101}, {"topic_id": OTHER_ID}])
+def test_a_group_at_an_offset_of_another_log_has_to_be_reset(changes: dict[str, Any], state: GroupState) -> None:
+    """The plan said to let it catch up, which it never does: Kafka resets it once it comes back."""
+    position = replace(reader("billing", 50), **changes)
+    facts = old(readers=(position,)), group("billing", state=state)
+    decision = blocked(LAST, *facts)
+    assert mentions(decision.reason, '"billing"', "is at 0", str(position.committed), "not an offset of this log")
+    assert decision.next_step.startswith("reset its offsets, say consumers: clamp, ")
+    clamped = decide_partition(LAST, *facts, consumers="clamp")
+    assert mentions(clamped.reason, "still needs everything from 0", str(position.committed), "not an offset")
+
+
 def test_explain_says_why_a_partition_is_in_sync() -> None:
     """A plan of named subjects has the rule's reason; a plan of all would grow by a third."""
     facts = snapshot(partition(at={7 * DAY: 30, 8 * DAY: 30}, log_start=30), topic())
