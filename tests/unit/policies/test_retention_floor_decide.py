@@ -314,6 +314,11 @@ QUIET: Iterable[dict[str, Any]] = (
 UNLISTED: Iterable[Any] = [
     *(case(LAST, old(), unlisted(**facts), gives=40) for facts in QUIET),
     *(case(LAST, read(carts=20), unlisted(**facts), gives="B204", says=('"carts"', "20")) for facts in QUIET),
+    # It stays unlisted, whatever one waits for: the next step said to plan again.
+    *(
+        case(LAST, old(), unlisted("a\0b", type=kind), gives="B211", says=(r'"a\u0000b"', "null character"))
+        for kind in (GroupType.STREAMS, GroupType.OTHER, GroupType.CLASSIC)
+    ),
 ]
 NAMED_GROUPS: Iterable[Any] = [
     # Records that all named groups have read may go; the interval is 30 s by default.
