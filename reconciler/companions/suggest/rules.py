@@ -283,10 +283,11 @@ class _Analysis:
         facts = self.facts.snapshot.groups.get(group)
         state = "in an unknown state" if facts is None or isinstance(facts.state, Unknown) else facts.state
         outlook = "it may catch up by itself" if works else "it may be one that works once in a while"
+        todo = "reset its offsets" if self.facts.is_elsewhere(group, topic) else "let it catch up"
         collector.add(
             group,
             topic,
-            title=f"let it catch up on {display_name(topic)}, or ask its owner",
+            title=f"{todo} on {display_name(topic)}, or ask its owner",
             confidence=Confidence.MEDIUM if works else Confidence.HIGH,
             evidence=(
                 f"{held} that it has not read {_have(records)} been read by {_groups(others)}",
