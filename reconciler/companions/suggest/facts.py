@@ -160,6 +160,11 @@ class ClusterFacts:
                     held[reader.group][partition.topic] += max(0, records)
         return {group: Counter({t: n for t, n in by_topic.items() if n}) for group, by_topic in held.items()}
 
+    def is_elsewhere(self, group: str, topic: str) -> bool:
+        """Whether a position of the group on the topic is of another log, so that it counts from the log start."""
+        positions = (of for partition, of in self.positions.items() if partition.topic == topic)
+        return any(of.foreign_commit is not None for of_all in positions for of in of_all if of.group == group)
+
     def held_by(self, reader: ExternalReaderRequest) -> Mapping[str, Sequence[Held] | Unknown]:
         """Return what a declared reader has not read of each purgeable topic, the most on a partition first.
 
