@@ -34,6 +34,7 @@ from tests.build import policy
 from tests.command import reconciler
 from tests.kafka import secured
 from tests.kafka.secured import USERS, access
+from tests.kafka_client import begin_transaction
 from tests.toolbox import run_kafka_tool
 
 pytestmark = pytest.mark.brokers
@@ -246,6 +247,28 @@ def test_what_may_not_be_described_is_not_called_something_else(secure_cluster: 
     )
     assert "does not exist" not in report, report
     assert "how safe the journal's topic is: the right DESCRIBE on the topic is missing" in report, report
+
+
+def test_a_principal_that_sees_no_transactions_does_not_count_their_offsets_as_records(
+    secure_cluster: SandboxCluster, tmp_path: Path
+) -> None:
+    """Records that were aborted hide no share, also from who may not describe `__transaction_state`.
+
+    A floor that took all ten records was 50.5 % of the topic to such a principal, below the limit of 90.
+    """
+    workload.create_topics(secure_cluster.bootstrap_servers, [Topic("gaps")])
+    workload.produce(secure_cluster.bootstrap_servers, "gaps", {0: [Record(b"x")] * 10})
+    producer = begin_transaction(secure_cluster.bootstrap_servers, "gaps")
+    for _ in range(90):
+        producer.produce("gaps", b"x", partition=0)
+    producer.flush(20)
+    producer.abort_transaction()
+    user = "--allow-principal User:ci-topics --operation"
+    for grant in ("Describe --cluster", "Describe --group *", "Read --topic __consumer_offsets", "All --topic gaps"):
+        run_kafka_tool(secure_cluster, "kafka-acls", "--add", *shlex.split(f"{user} {grant}"))
+    write_manifests(tmp_path, secure_cluster, policy("RetentionFloor", "few", "topics: [gaps], keep: {last: 50}"))
+    plan = as_user(tmp_path, "ci-topics", "plan", "-q")
+    assert "at most 51 offsets: up to 100.0 % of the topic" in plan.stdout, plan.stdout + plan.stderr
 
 
 def grant_permissions(folder: Path, cluster: SandboxCluster) -> list[str]:
