@@ -124,10 +124,12 @@ def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str,
     activity = {row["group"]: row for row in _rows(answers, "activity")}
     for group, of_log in activity.items():
         for topic in partitions.keys() & (of_log["may_read"] or ()) if of_log["live"] else ():
-            if of_log["seems"] != GroupType.STREAMS:
-                consumers[topic].add(group)
-            elif of_log["members"]:  # no call describes them
+            # No call describes members of Streams, and none tells a subscription. While a member gives a partition up in
+            # a cooperative rebalance (KIP-429), nobody has it, and its group is STABLE.
+            if of_log["seems"] == GroupType.CLASSIC or (of_log["seems"] == GroupType.STREAMS and of_log["members"]):
                 add_without_commit(topic, group)
+            elif of_log["seems"] != GroupType.STREAMS:
+                consumers[topic].add(group)
     read = {row["group"]: row for row in _rows(answers, "groups")}
     groups, commits_read = _groups(read, activity, request), sum(row["commits"] or 0 for row in read.values())
     return Rows(partitions, groups, topics, runs, readers, origins, commits, consumers, len(read), commits_read)

@@ -547,7 +547,7 @@ def test_rows_keep_every_column_of_the_facts() -> None:
                 {"group": "app", **app},
                 {"group": "stopped", **app, "members": 0},
                 {"group": "gone", **app, "live": False},
-                {"group": "unlisted", **activity, "live": True, "may_read": ["t"]},
+                {"group": "unlisted", **activity, "live": True, "seems": "classic", "may_read": ["t"]},
             ],
             origins=[{"topic": "t", "partition": 0, "group": "g", "committed": 7, "topic_id": "id"}],
             runs=[run_row(0, error="lost") | {"unanswered": True}],
@@ -555,7 +555,8 @@ def test_rows_keep_every_column_of_the_facts() -> None:
     ]
     rows = combine(answers, everything, {"t": frozenset({"g"})})
     assert rows.consumers == {"a": {"s"}, "t": {"app", "unlisted"}}, "of topics that the request asks for"
-    assert [rows.readers["t", number][-1] for number in (0, 1)] == [Position("app", None)] * 2
+    without_commit = [Position("app", None), Position("unlisted", None)]
+    assert [rows.readers["t", number][-2:] for number in (0, 1)] == [without_commit] * 2
 
     result = snapshot_builder.group_facts(everything, groups("e", "f", "g", "h"), rows, READ)
     assert result["g"] == group_facts(group_row())
