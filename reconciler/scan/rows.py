@@ -126,7 +126,9 @@ def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str,
         for topic in partitions.keys() & (of_log["may_read"] or ()) if of_log["live"] else ():
             if of_log["seems"] == GroupType.SHARE:
                 consumers[topic].add(group)
-            elif of_log["seems"] != GroupType.STREAMS or of_log["members"]:  # a topology stays without members
+            # While a member gives a partition up in a cooperative rebalance (KIP-429), nobody has it, and its group is
+            # STABLE. A topology stays without members.
+            elif of_log["seems"] != GroupType.STREAMS or of_log["members"]:
                 add_without_commit(topic, group)
     read = {row["group"]: row for row in _rows(answers, "groups")}
     groups, commits_read = _groups(read, activity, request), sum(row["commits"] or 0 for row in read.values())

@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing, nullcontext
 from itertools import count
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, ConsumerGroupState
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.tools import kafka_version
@@ -164,6 +164,38 @@ def test_a_rebalancing_group_blocks_the_topics_that_it_subscribes_to_only(
         assert target(space, topic, BLOCK) == 90
         space.apply()
         assert space.log_start(topic) == 90
+
+
+def test_a_partition_that_changes_hands_keeps_its_reader(space: Workspace, topic: str) -> None:
+    """In a cooperative rebalance (KIP-429) a member gives a partition up before another one gets it.
+
+    Meanwhile nobody has it, and the group is STABLE. Its first consumer has not committed: what it had read, and
+    what it had not, was to be deleted for as long as it did not poll.
+    """
+    moving = [topic, create_topic(space)]
+    properties = {
+        "bootstrap.servers": space.servers,
+        "group.id": f"moving-{topic}",
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "partition.assignment.strategy": "cooperative-sticky",
+    }
+    admin = client.admin_client(space.servers)
+
+    def has_two_members_and_one_partition() -> bool:
+        group = admin.describe_consumer_groups([properties["group.id"]])[properties["group.id"]].result()
+        partitions = [len(member.assignment.topic_partitions) for member in group.members]
+        return group.state is ConsumerGroupState.STABLE and sorted(partitions) == [0, 1]
+
+    with closing(Consumer(properties)) as giving, closing(Consumer(properties)) as getting:
+        giving.subscribe(moving)
+        client.wait_until(lambda: giving.poll(0.1) is None and len(giving.assignment()) == 2, 60, "both partitions")
+        getting.subscribe(moving)
+        client.wait_until(has_two_members_and_one_partition, 60, "one partition to be given up")
+        plan = space.plan(floor(", ".join(moving), BLOCK))
+        assert has_two_members_and_one_partition()
+        assert plan["actions"] == []
+        assert {row["code"] for row in blocks(plan).values()} == {"B204"}
 
 
 # --- Streams groups

@@ -55,7 +55,9 @@ ADDRESS, PLACE = Address("RetentionFloor", "gdpr", "orders", 0), SourceLocation(
 def decide_partition(keep: Mapping[str, Any], *facts: Any, **spec: Any) -> Decision:
     """Return the decision on orders[0]."""
     changes = {
-        key: spec.pop(key) for key in ("groups_incomplete", "readers_incomplete", "topics_incomplete") if key in spec
+        key: spec.pop(key)
+        for key in ("groups_incomplete", "readers_incomplete", "topics_incomplete", "transactions_hidden")
+        if key in spec
     }
     (decision,) = planned(floor(keep=keep, **spec), snapshot(*facts, **changes)).decisions
     return decision
@@ -419,6 +421,7 @@ GUARDS: Iterable[Any] = [
     case(LAST, old(), topic("orders"), TRANSACTIONS, gives=has(40, may_have_gaps=True)),
     case(LAST, old(), COMPACTED, gives=has(40, may_have_gaps=True)),
     case(LAST, old(), topic("orders"), gives=has(40, may_have_gaps=True), topics_incomplete=LOST),
+    case(LAST, old(), topic("orders"), gives=has(40, may_have_gaps=True), transactions_hidden=True),
 ]
 
 
