@@ -186,8 +186,8 @@ class ApplyContext(RunContext):
                 groups[group] = replace(known[group], consumption_unread=_NOT_LISTED, may_read=may_read)
         commits = {topic: dict(of_topic) for topic, of_topic in read.commits.items()}
         for group, facts in groups.items():
-            # Its members need not have a partition of what they subscribe to (KIP-429).
-            if facts.type is GroupType.CLASSIC and facts.state not in _MEMBERLESS:
+            # Its members need not have a partition of what they subscribe to (KIP-429, KIP-848).
+            if facts.type in (GroupType.CLASSIC, GroupType.CONSUMER) and facts.state not in _MEMBERLESS:
                 for topic in commits.keys() & (facts.may_read or subscriptions.get(group) or ()):
                     commits[topic].setdefault(group, {})
         return replace(read, groups=groups, commits=commits, subscriptions=subscriptions)

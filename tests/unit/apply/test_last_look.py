@@ -749,11 +749,13 @@ def test_a_rebalancing_group_counts_on_the_topics_of_its_last_generation(
     [({"shipments"}, set(), 1), ({"orders"}, set(), 0), (None, {"orders"}, 0), (set(), {"orders"}, 0)],
     ids=["of another topic", "here", "new", "of members since the recheck"],
 )
+@pytest.mark.parametrize("kind", [GroupType.CLASSIC, GroupType.CONSUMER])
 def test_a_stable_group_counts_where_its_members_subscribe(
-    cluster: FakeCluster, tmp_path: Path, known: set[str] | None, news: set[str], sends: int
+    cluster: FakeCluster, tmp_path: Path, kind: GroupType, known: set[str] | None, news: set[str], sends: int
 ) -> None:
     """In a cooperative rebalance nobody has a partition that a member gives up, and the group is STABLE (KIP-429)."""
     cluster.join("moving", "shipments")
+    cluster.groups["moving"].type = kind
     cluster.record_activity("moving")
     facts = cluster.read_groups(["moving"])["moving"]
     recheck = {} if known is None else {"moving": replace(facts, may_read=frozenset(known))}
