@@ -252,7 +252,7 @@ def _interrupted_actions(
 
 
 def _removed_groups(planned: Plan, run: Run) -> Mapping[Address, str]:
-    """Return the groups that earlier runs of the plan have removed; none where the journal cannot be read."""
+    """Return the groups that were gone after an earlier run of the plan; none where the journal cannot be read."""
     with suppress(JournalUnavailable):
         return run.journal.removed_groups(plan_file.digest(planned), since_ms=planned.observed_at_ms)
     return {}
@@ -260,7 +260,9 @@ def _removed_groups(planned: Plan, run: Run) -> Mapping[Address, str]:
 
 def _removed_before(action: Action, run_id: str) -> Outcome:
     """Return the end of an action that was done: one removal was reviewed, and the group of this name is another one."""
-    detail = f"run {run_id} of this plan removed it, and it was restored or created again since{NEXT}plan again"
+    detail = (
+        f"run {run_id} of this plan has left no such group, and it was restored or created again since{NEXT}plan again"
+    )
     return Outcome(action=action, status=Status.STALE, detail=detail)
 
 

@@ -198,15 +198,16 @@ class ActionJournal:
         return {address: list(by_run.values())[-1] for address, by_run in intents.items() if by_run}
 
     def removed_groups(self, plan_digest: str, *, since_ms: int = 0) -> Mapping[Address, str]:
-        """Return the groups that runs of the plan have removed since it was made, each with its run.
+        """Return the groups that were gone at the end of a run of the plan, each with the last such run.
 
-        A plan that is made again may have the same digest.
+        `since_ms`: when the plan was made; one that is made again may have the same digest.
         """
         lines = self.store.lines(since_ms=since_ms, containing=plan_digest.encode())
         return {
             entry.address: entry.run_id
             for entry in self._records(lines, JournalEntry)
-            if (entry.plan_digest, entry.status) == (plan_digest, Status.APPLIED)
+            if entry.plan_digest == plan_digest
+            and entry.status in (Status.APPLIED, Status.SATISFIED)
             and entry.address.is_of_group
             and entry.at_ms >= since_ms
         }

@@ -95,11 +95,20 @@ def test_a_second_apply_of_the_plan_keeps_the_offsets(removed: RemovedGroup, opt
     assert removed.commits() == [4, 0, 6]
 
 
-def test_the_same_plan_does_not_remove_a_restored_group(removed: RemovedGroup) -> None:
-    """With `idleFor: 0s` and the same offsets it looks like the group that was reviewed: a job that ran again removed it."""
+@pytest.mark.parametrize("killed", [False, True])
+def test_the_same_plan_does_not_remove_a_restored_group(removed: RemovedGroup, *, killed: bool) -> None:
+    """With `idleFor: 0s` and the same offsets it looks like the group that was reviewed: a job that ran again removed it.
+
+    Of a run that was killed, the journal has the intent only, and the next run finds the group gone.
+    """
+    if killed:
+        journal = removed.folder / "manifests" / ".reconciler" / "local.jsonl"
+        intent, _outcome = journal.read_text().splitlines(keepends=True)
+        journal.write_text(intent)
+        removed.space.apply()
     removed.restore()
     text = removed.space.apply("--results", "results.json", code=4)
-    assert "of this plan removed it, and it was restored or created again since" in text
+    assert "of this plan has left no such group, and it was restored or created again since" in text
     assert removed.commits() == [4, 0, 6]
     removed.space.plan()
     removed.space.apply()
