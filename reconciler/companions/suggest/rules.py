@@ -302,7 +302,7 @@ class _Analysis:
     def _read_records(self, collector: Collector) -> None:
         topics_of: defaultdict[tuple[bool, tuple[str, ...]], list[str]] = defaultdict(list)
         for topic, read in self.facts.topics.items():
-            if self.facts.is_covered(RetentionFloor, topic):
+            if self.facts.is_covered(RetentionFloor, topic) or self.facts.is_kept(topic):
                 continue
             if isinstance(read, Unknown):
                 collector.cannot_tell(read.reason, display_name(topic))

@@ -14,6 +14,7 @@ from reconciler.model.snapshot import (
     ExternalPosition,
     GroupState,
     GroupType,
+    KeptForever,
     PartitionFacts,
     Unknown,
 )
@@ -153,6 +154,22 @@ def test_a_group_that_holds_purges_back_is_a_question(at: int, records: int, tod
     finding = found(suggest(snap), FindingKind.LAGGING_GROUP)["audit"]
     assert (finding.records, finding.manifest, finding.id) == (records, None, "lagging-group/audit/orders")
     assert finding.title.startswith(todo)
+
+
+@pytest.mark.parametrize(
+    ("name", "kept", "is_drafted"),
+    [
+        ("orders", KeptForever.TOPIC, False),
+        ("orders", Unknown("no right"), False),
+        ("orders", KeptForever.BROKER, True),
+        ("app-by-key-repartition", KeptForever.TOPIC, True),
+    ],
+)
+def test_no_draft_deletes_what_a_topic_keeps_for_ever(name: str, kept: KeptForever | Unknown, is_drafted: bool) -> None:
+    """A draft names its topics exactly, so that B215 does not stop it: one was for a topic with retention.ms=-1."""
+    facts = topic(name, records=100, kept_forever=kept), partition(name, readers=(reader("billing", 90),))
+    suggestions = suggest(snapshot(*facts, group("billing", idle=HOUR, state=GroupState.STABLE)))
+    assert (name in found(suggestions, FindingKind.READ_RECORDS)) == is_drafted
 
 
 def test_a_topic_that_no_group_reads_is_a_question() -> None:
