@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import EqualTo
@@ -34,9 +34,10 @@ from reconciler.errors import UsageError
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import list_topics
+from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import ClusterSnapshot
+from reconciler.model.snapshot import ClusterSnapshot, Unknown
 from reconciler.scan.engine_choice import Engine, EngineName
 from reconciler.scan.java import find_java, spark_home, start_java
 from reconciler.scan.scan import describe_log
@@ -446,7 +447,8 @@ def write_history(cluster: SandboxCluster, history: Folder) -> ClusterSnapshot:
     """Write a scan for each of three days, two for the first one, and one of a fourth that was cut short.
 
     An hour before each scan is one of another cluster, with one group: it seemed to be gone. The two scans of
-    a day doubled the lag. Returns the last one.
+    a day doubled the lag. The second has no row of commits for one partition, which was missing from the lag
+    without a hint. Returns the last one.
     """
     servers = cluster.bootstrap_servers
     admin = AdminClient({"bootstrap.servers": servers})
@@ -463,7 +465,7 @@ def write_history(cluster: SandboxCluster, history: Folder) -> ClusterSnapshot:
         admin.delete_consumer_groups(["old-etl"])["old-etl"].result(30)
 
     def delete_records() -> None:
-        before = [TopicPartition("orders", number, 60) for number in (0, 1)]
+        before = [ClientPartition("orders", number, 60) for number in (0, 1)]
         for future in admin.delete_records(before).values():
             future.result(30)
 
@@ -490,6 +492,10 @@ def write_history(cluster: SandboxCluster, history: Folder) -> ClusterSnapshot:
         elsewhere = replace(snapshot, cluster_id="elsewhere", observed_at_ms=earlier_ms, topics={}, partitions={})
         export.append(replace(elsewhere, groups={group.group: group}), history)
         if number == 0:
-            export.append(replace(snapshot, observed_at_ms=snapshot.observed_at_ms + 3_600_000), history)
+            second = TopicPartition("orders", 1)
+            unread = replace(snapshot.partitions[second], log_start=Unknown("silent"), readers=Unknown("silent"))
+            partitions = {**snapshot.partitions, second: unread}
+            later_ms = snapshot.observed_at_ms + 3_600_000
+            export.append(replace(snapshot, observed_at_ms=later_ms, partitions=partitions), history)
     history.remove(last)
     return snapshot

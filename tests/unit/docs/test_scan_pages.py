@@ -17,6 +17,7 @@ from reconciler.companions.sources.data_sources import (
     KafkaConsumerOffsets,
     KafkaGroupCommits,
     KafkaPartitions,
+    KafkaSource,
     parse_options,
 )
 from reconciler.companions.sources.target import Folder
@@ -51,6 +52,16 @@ def test_columns_are_those_of_the_files(name: str) -> None:
     columns = [[f"`{field.name}`", column_type(field.type)] for field in export.SCHEMAS[name]]
     assert [row[:2] for row in rows(f"### {name}")] == columns[2:-1]
     assert [row[:2] for row in rows("### All tables")] == [*columns[:2], columns[-1]]
+
+
+@pytest.mark.parametrize("source", [KafkaPartitions, KafkaGroupCommits, KafkaConsumerOffsets])
+def test_columns_of_the_sources_are_on_the_page(source: type[KafkaSource]) -> None:
+    """Each is one of the files, or explained beside the sources; seven were nowhere."""
+    of_files = {name for schema in export.SCHEMAS.values() for name in schema.names}
+    table = rows("- Other columns than those of the [files](#columns):")
+    explained = {name for row in table if source.NAME in row[1] for name in re.findall(r"`(\w+)`", row[0])}
+    assert set(source.SCHEMA.names) - of_files - explained == {"error"}  # in the text above
+    assert explained <= set(source.SCHEMA.names)
 
 
 def test_options_are_those_of_the_sources() -> None:
