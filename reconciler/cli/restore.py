@@ -81,5 +81,6 @@ def _read(source: Path) -> str:
         return source.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         raise PlanUnusable(
-            f"{source} cannot be read: {error_reason(error)}; pass the file of `apply --results`"
+            f"{source} cannot be read: {error_reason(error)}; pass the file of `apply --results`, or the "
+            "output of `reconciler journal -o json`, which holds removals, too"
         ) from None

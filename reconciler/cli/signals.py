@@ -16,7 +16,15 @@ from reconciler.cli.progress import ERASE_LINE, shows_bar
 from reconciler.errors import ExitCode
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_STOPPING = "stopping: no new request is sent; waiting for requests in flight (press again to exit at once)\n"
+_STOPPING = "stopping: no new request is sent; waiting for requests in flight (press again to exit at once)"
+_ENDED = {
+    False: "ended at once: no request was sent",
+    True: (
+        "ended at once: what became of the requests in flight is not known, and their results were not written: "
+        "run the same command again, which reads it back, and see `reconciler journal`"
+    ),
+}
+"""What the last line says. Key: whether a request may have been sent."""
 _WRITE_LIMIT_S = 0.5
 """How long the end waits for a terminal that stalls."""
 
@@ -45,12 +53,14 @@ class SignalState:
                 self._count += 1
                 # In its own thread: the next signal must be received even if the reader of stderr
                 # stalls. Not with print(): the main thread may hold the buffer's lock.
-                text = erase + (_STOPPING if self._count == 1 else "")
+                is_last = self._count > 1
+                said = _ENDED[self._sent] if is_last else _STOPPING
+                text = f"{erase}{'error: ' * is_last}{said}\n"
                 if isinstance(stream := sys.stderr, JsonLines):
-                    text = stream.format("WARNING", _STOPPING.rstrip()) if self._count == 1 else ""
+                    text = stream.format("ERROR" if is_last else "WARNING", said)
                 writing = threading.Thread(target=os.write, args=(2, text.encode()), name="stopping", daemon=True)
                 writing.start()
-                if self._count > 1:
+                if is_last:
                     writing.join(_WRITE_LIMIT_S)
                     os._exit(ExitCode.PARTLY if self._sent else ExitCode.INTERRUPTED)
 

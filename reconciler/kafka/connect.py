@@ -54,6 +54,8 @@ _FAILED = re.compile(
 
 The state is the end of the line, which is cut off after a long text of the broker.
 """
+_UNANSWERED = re.compile("ApiVersionRequest failed: Local: Timed out.*", re.DOTALL)
+"""A frozen broker. The library goes on that its version is "probably" below 0.10, which is a false trail."""
 _NOT_OPENED = ("connection refused", "name not found")
 _LISTENER = "check security.protocol in the Cluster's spec.client, and the ports in bootstrapServers"
 _FINAL = (
@@ -396,8 +398,9 @@ class ConnectAttempt(DebugLogger):
             subject = f"{protocol.upper()} {mechanism.upper()} {state}: {text}"
             kind, next_step = next(
                 ((kind, next_step) for pattern, kind, next_step in _FINAL if re.search(pattern, subject)),
-                ("timed out" if "timed out" in text else "connection failed", None),
+                ("timed out" if "timed out" in text.lower() else "connection failed", None),
             )
+            text = _UNANSWERED.sub("it accepts the connection and sends no answer", text)
             self._failures[server] = kind, one_line(f"{server}: {text}"), next_step
             self.certificate = self.certificate or "certificate verify failed" in text
 
@@ -425,4 +428,7 @@ class ConnectAttempt(DebugLogger):
         kinds = {kind: (f"{kind} ({text})", step) for kind, text, step in self._failures.values()}
         reasons = "; ".join(reason for reason, _step in kinds.values()) or "no answer"
         steps = "; ".join(dict.fromkeys(step for _reason, step in kinds.values() if step))
-        return reasons, steps or "check the addresses, and that this machine may reach them"
+        return (
+            reasons,
+            steps or "check the addresses, that this machine may reach them, and that the brokers are not stuck",
+        )

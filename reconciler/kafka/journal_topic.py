@@ -23,6 +23,7 @@ from reconciler.kafka.records import read_records
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import describe, list_topics, read_configs
 from reconciler.model.names import TopicPartition
+from reconciler.model.plan import NEXT
 from reconciler.model.snapshot import LookupKind, RecordLookup, Unknown
 from reconciler.text.formatting import approximate_duration, count
 
@@ -137,8 +138,8 @@ class JournalTopic:
         described = describe(self._session, [self._topic])[self._topic]
         if described is None:
             raise JournalUnavailable(
-                f"the journal topic {self._topic} does not exist, and nothing creates it by accident: "
-                f"{create_command(self._topic)}, with --bootstrap-server"
+                f"the journal topic {self._topic} does not exist; no request is sent without its intent"
+                f"{NEXT}create it with a broker's address as --bootstrap-server: {create_command(self._topic)}"
             )
         if isinstance(described, Unknown):
             raise self._unavailable("read", described.reason)
@@ -165,8 +166,8 @@ class JournalTopic:
 
     def _unavailable(self, verb: str, reason: str) -> JournalUnavailable:
         return JournalUnavailable(
-            f"the journal topic {self._topic} cannot be {verb}: {reason}; no request is sent without its intent. "
-            "Next: see with `reconciler doctor` what is wrong with it"
+            f"the journal topic {self._topic} cannot be {verb}: {reason}; no request is sent without its intent"
+            f"{NEXT}see with `reconciler doctor` what is wrong with it"
         )
 
 

@@ -15,6 +15,7 @@ from reconciler.model.names import Address, format_address
 from reconciler.model.snapshot import ClusterSnapshot, Unknown
 from reconciler.operations.sendable import Sendable
 from reconciler.text.formatting import count
+from reconciler.text.phrase import Phrase
 
 DAY_MS = 86_400_000
 NO_LIMITS: Mapping[str, float] = {}
@@ -28,7 +29,8 @@ class Limit:
     """One limit of a Cluster manifest: a share in percent if it has a `total`, otherwise a count.
 
     `words` complete "groups removed: 3". `waiver_max_ms`: how far ahead a waiver of it may expire.
-    `fixed`: a Cluster cannot raise it, so only a waiver does. `remedy`: what to do instead.
+    `fixed`: a Cluster cannot raise it, so only a waiver does. `remedy`: what to do instead. `of_list`:
+    which list of the snapshot its total counts; an incomplete one makes a share look larger.
     """
 
     field: str
@@ -38,6 +40,7 @@ class Limit:
     waiver_max_ms: int = 30 * DAY_MS
     fixed: bool = False
     remedy: str = "do less at once"
+    of_list: str = ""
 
     @property
     def id(self) -> str:
@@ -145,6 +148,11 @@ class Operation(Sendable):
         `observed`: what the limits of their plan count, by the limits' ids; unknown ones are absent.
         """
         return ""
+
+    @classmethod
+    def total_risks(cls, actions: Sequence[Any]) -> tuple[Phrase, ...]:
+        """Return what all these actions cost others, a phrase for each, the worst first; empty: nothing known."""
+        return ()
 
     @abstractmethod
     def explain(self) -> Iterable[Fact]:

@@ -99,7 +99,9 @@ def _groups_of_cluster(snapshot: ClusterSnapshot, _bucket: str) -> int | Unknown
 
 
 GROUPS = Limit("groups", 20, "groups removed")
-GROUPS_PERCENT = Limit("groups_percent", 50, "share of the cluster's groups removed", _groups_of_cluster)
+GROUPS_PERCENT = Limit(
+    "groups_percent", 50, "share of the cluster's groups removed", _groups_of_cluster, of_list="groups"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,7 +259,7 @@ class DeleteGroup(Operation):
         facts = snapshot.groups.get(self.group)
         if facts is not None or snapshot.groups_incomplete is not None:
             return None
-        return "it is not listed any more"
+        return "not listed any more"
 
     def check(self, observation: Observation) -> None:
         """Test that it is listed and EMPTY, with the same type and commits, and no newer record or open transaction."""
@@ -266,7 +268,7 @@ class DeleteGroup(Operation):
         if facts is None or not known(facts.listed, f"whether {name} exists"):
             if facts is not None and (missing := self._not_stored(facts.newest_record)) is not None:
                 raise RecheckFailure(Status.FAILED, missing)
-            raise RecheckFailure(Status.SATISFIED, "it is not listed any more")
+            raise RecheckFailure(Status.SATISFIED, "not listed any more")
         type_ = known(facts.type, "the type of", name)
         if type_ not in REMOVABLE:
             raise RecheckFailure(Status.BLOCKED, f"{name} is of type {type_}, which is never removed")

@@ -22,6 +22,7 @@ from reconciler.text.formatting import approximate_duration, format_instant, rou
 _CLAUSES_MAX = 3
 _WAIVER_NAME_MAX = 38
 """Characters of a policy's name in the name of its waiver: a name has 63, and the longest limit 24."""
+_READ_ALL = "see with `reconciler doctor` that everything can be read"
 _HOUR_MS = 3_600_000
 _WAIVER_MS = 7 * 24 * _HOUR_MS
 """How long a waiver lasts that a message proposes, if its limit allows as much."""
@@ -51,7 +52,11 @@ def verdicts(decisions: Iterable[Decision], rules: RuleSet, snapshot: ClusterSna
     now_ms = snapshot.observed_at_ms
     changed = [connection_verdict(rules, now_ms=now_ms)] if rules.connection_changes else []
     by_name = {limit: [bucket for _name, bucket in sorted(buckets[limit.id].items())] for limit in LIMITS}
-    return (*changed, *(_verdict(limit, rules, by_name[limit], places, now_ms=now_ms) for limit in LIMITS))
+    missed = {limit: snapshot.listed(limit.of_list)[1] if limit.of_list else None for limit in LIMITS}
+    return (
+        *changed,
+        *(_verdict(limit, rules, by_name[limit], places, missed[limit], now_ms=now_ms) for limit in LIMITS),
+    )
 
 
 def connection_verdict(rules: RuleSet, *, now_ms: int) -> LimitVerdict:
@@ -101,10 +106,14 @@ def _verdict(
     rules: RuleSet,
     buckets: Sequence[_Bucket],
     places: Mapping[Address, SourceLocation],
+    missed: Unknown | None = None,
     *,
     now_ms: int,
 ) -> LimitVerdict:
-    """Return whether each bucket is within the limit of the cluster, and why. `places`: of declarations."""
+    """Return whether each bucket is within the limit of the cluster, and why. `places`: of declarations.
+
+    `missed`: why the totals may be larger than what was counted.
+    """
     most = rules.cluster.limit(limit)
     valid, ignored = _sort_out((waiver for waiver in rules.waivers if waiver.spec.limit == limit.id), now_ms)
     used: dict[Address, UsedWaiver] = {}
@@ -119,7 +128,7 @@ def _verdict(
         observed, worst = None, bucket.by_amount(bucket.amounts)[0]
         message = (
             f"{limit.words}: not known ({reason}), and the limit is {bound}; most of it would "
-            f"be lost by {worst} ({places[worst]}){NEXT}see that everything can be read, then plan again"
+            f"be lost by {worst} ({places[worst]}){NEXT}{_READ_ALL}"
         )
     elif not buckets:
         message = f"nothing counts towards it, the limit is {bound}"
@@ -142,7 +151,13 @@ def _verdict(
         message = f"{limit.words}{place}: {share}{unit}, the limit is {bound}"
         if refused:
             message += f"; most of it by {worst} ({places[worst]})"
-            advice = f"{NEXT}{_advice(limit, most, refused, rules.cluster.metadata.name, now_ms)}"
+            if missed is not None:
+                message += f"; the list of {limit.of_list} is incomplete, so the share looks larger: {missed.reason}"
+            # A waiver for a share of what one broker hides would outlast the broker's silence.
+            steps = [] if missed is None else [_READ_ALL]
+            if missed is None or not missed.silent:
+                steps.append(_advice(limit, most, refused, rules.cluster.metadata.name, now_ms))
+            advice = f"{NEXT}{'; else '.join(steps)}"
     used_waivers = tuple(used[policy] for policy in sorted(used))
     left = {waiver: approximate_duration(waiver.expires_ms - now_ms) for waiver in used_waivers}
     clauses = [f"; Waiver/{w.name} allows {w.policy} {_number(w.value)} for {time} more" for w, time in left.items()]

@@ -12,7 +12,17 @@ from reconciler.model.block_reason import BlockReason, Origin, origin_of
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address, format_address
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import Blocked, Decision, LimitVerdict, Plan, Satisfied, Skipped, Waiting, asked_lookups
+from reconciler.model.plan import (
+    NEXT,
+    Blocked,
+    Decision,
+    LimitVerdict,
+    Plan,
+    Satisfied,
+    Skipped,
+    Waiting,
+    asked_lookups,
+)
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot, Lookups
@@ -137,7 +147,11 @@ def _decision(
         case Blocked() | Skipped():
             is_unread = isinstance(decision, Blocked) and decision.unread
             status = Status.NOT_ATTEMPTED if is_unread else _STATUS_OF[origin_of(decision.code)]
-            return ended(status, f"{decision.reason} ({decision.code})")
+            step = ""
+            if isinstance(decision, Blocked) and status is Status.NOT_ATTEMPTED:
+                # The saved plan goes on: results say themselves that the same command runs again.
+                step = f"{NEXT}{decision.next_step.removesuffix(', then plan again')}"
+            return ended(status, f"{decision.reason} ({decision.code}){step}")
     if not (policy.select_among({action.address.name}) and policy.claims(action.address)):
         return ended(Status.BLOCKED, f"{place} does not select it any more")
     _names, incomplete = snapshot.listed(policy.SUBJECTS)

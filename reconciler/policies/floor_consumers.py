@@ -156,7 +156,7 @@ class FloorConsumers:
         if not of_topic:
             reason = "no consumer is known"
         elif rule is LagPolicy.IGNORE:
-            reason = f"{count(len(of_topic), 'known consumer')} may be behind"
+            reason = f"{count(len(of_topic), 'known consumer')} hold{'s' * (len(of_topic) == 1)} nothing back"
         elif all(map(self.is_excluded, of_topic)):
             reason = (
                 f"exceptGroups names {'the' if len(of_topic) == 1 else 'all'} {count(len(of_topic), 'known consumer')}"

@@ -85,6 +85,8 @@ def drift_report(
     oldest = min((subject.since_ms for subject in report.subjects), default=0)
     drifts = "; ".join([*numbers, f"the oldest since {formatting.format_time(oldest)}"] if dated else numbers)
     command = plan_command("--full", "--cluster", report.cluster, *paths)
+    # Where nothing could be read, the plan would end with the same error now.
+    every = "For every subject" if numbers or report.tallies else "Once that is mended, for every subject"
     warnings = [Item(label="Incomplete", text=(sentence(r),), severity=Severity.WARNING) for r in report.incomplete]
     if report.refused:
         limits = join(", ", *((name(limit, link=unlinked.pop(limit, "")),) for limit in report.refused))
@@ -102,7 +104,7 @@ def drift_report(
             ),
             Section(items=(*warnings, *unmatched)),
         ),
-        footer=(("For every subject with its numbers: ", command),),
+        footer=((f"{every} with its numbers: ", command),),
         page_note=("This closes by itself once all is in sync.",),
         marker=marker,
         remainder=("in the run's artifact or with ", command),

@@ -59,6 +59,8 @@ from reconciler.text.suggest import suggestion
 
 _COMMAND_MAX = 500
 """Characters of the words of a command: a name from a report of someone else may be of any length."""
+_BEHIND_MAX = 3
+"""Consumers that skip most and that the top of a plan names."""
 OPEN_ITEMS = 25
 """Items of one section that a page shows before the reader opens the rest."""
 
@@ -142,9 +144,7 @@ def _next_steps(plan: Plan, saved_to: Path | str | None, paths: Sequence[Path | 
     words = shlex.join(map(str, (saved_to or "plan.json", *paths)))
     apply = escaped_name(f"reconciler apply {escape_name(words)}")
     if plan.refused:
-        yield (
-            "nothing of this plan can be applied: do less, or merge the waiver that is written above, then plan again",
-        )
+        yield ("nothing of this plan can be applied: do what the refusals above say, then plan again",)
     elif plan.actions and saved_to:
         yield (apply,)
     elif plan.actions:
@@ -256,7 +256,7 @@ def _sections(plan: Plan, *, full: bool, pages: dict[str, str]) -> Iterator[Sect
     yield Section(items=tuple(_totals(plan)), are_totals=True)
     actions = _operations(plan)
     caveats = ((action.address, text) for action in actions for text in (action.caveat, action.unchecked) if text)
-    yield Section(items=tuple(caveat_items(caveats)))
+    yield Section(items=(*_consumers_behind(actions), *caveat_items(caveats)))
 
     def rules(heading: str, listed: Sequence[Rule], **more: Any) -> Section:
         items = Items.of(listed, _rule_item)
@@ -287,6 +287,14 @@ def _sections(plan: Plan, *, full: bool, pages: dict[str, str]) -> Iterator[Sect
     waivers = dict.fromkeys(waiver for verdict in plan.limits for waiver in verdict.waivers)
     items = tuple(_waiver_item(waiver, now_ms=plan.observed_at_ms) for waiver in waivers)
     yield Section(heading=("Waivers used",), items=items)
+
+
+def _consumers_behind(actions: Sequence[Operation]) -> Iterator[Item]:
+    """Yield who would skip how much in all: the items of the topics, of which a page folds many, say a part each."""
+    for same in _by_effect(actions):
+        if risks := same[0].total_risks(same):
+            more: Phrase = ("and others, as listed below",) if len(risks) > _BEHIND_MAX else ()
+            yield Item(label="Behind", text=join("; ", *risks[:_BEHIND_MAX], more), severity=Severity.LOSS)
 
 
 def _warnings(plan: Plan, pages: dict[str, str]) -> Iterator[Item]:

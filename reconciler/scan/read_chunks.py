@@ -102,7 +102,10 @@ def _read_inline(
         reading = [futures.submit(read_pending) for _ in range(min(_THREADS, len(chunks)))]
         while wait(reading, _SLICE_S).not_done:
             if deadline.passed:
-                raise ScanFailed(f"the reading of {subjects} was not done after {limit_s:.0f} s")
+                raise ScanFailed(
+                    f"the reading of {subjects} was not done after {limit_s:.0f} s: see with `reconciler doctor` that the "
+                    "brokers answer; a larger --timeout gives the reading more time"
+                )
             elapsed_s = limit_s - deadline.remaining_s
             state = f"{len(answers)} of {len(chunks)} chunks, {elapsed_s:.0f} s"
             progress(f"reading {subjects}", state, len(answers), len(chunks))

@@ -13,6 +13,7 @@ import pytest
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka.connect import ConnectAttempt, Connection, create, open_client
+from tests.golden.wording import mentions
 from tests.kafka.secured import SUPER_USER, USERS, access
 
 TIMEOUT_S = 60.0
@@ -129,6 +130,13 @@ def test_a_silent_server_beside_a_closed_port_gets_the_whole_time() -> None:
     """A server that accepts a connection may still answer, so one closed port does not end the wait."""
     silent = Server(hold)
     assert "connection refused" in failure([silent.address, closed_port()], {}, timeout_s=2.0)
+
+
+def test_a_frozen_broker_is_not_called_an_old_version() -> None:
+    """The line quoted the library's guess, "probably due to broker version < 0.10", and said to check addresses."""
+    message = failure([Server(hold).address], {}, timeout_s=4.0)
+    assert mentions(message, "timed out", "accepts the connection and sends no answer", "stuck")
+    assert "version" not in message
 
 
 def test_a_name_stands_for_all_its_addresses() -> None:

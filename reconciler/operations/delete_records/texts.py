@@ -97,7 +97,17 @@ class DeletionTexts(Deletion):
         if len(actions) == 1:
             of_partitions, subject = "", (escaped_name(format_subject(first.address)),)
             change = (f"log start from {first.seen.log_start} to {first.before_offset}",)
-        records, partitions = Counter[str](), Counter[str]()
+        loss = ("at most ", total, f"{of_partitions} ({_share_text(actions)})")
+        return Description(subject=subject, change=change, loss=loss, risks=cls.total_risks(actions))
+
+    @classmethod
+    def count_effects(cls, addresses: Collection[Address]) -> str:
+        partitions = count_partitions(len(addresses), len({address.name for address in addresses}))
+        return f"records of {partitions} deleted"
+
+    @classmethod
+    def total_risks(cls, actions: Sequence["DeletionTexts"]) -> tuple[Phrase, ...]:
+        noun, records, partitions = _noun(actions), Counter[str](), Counter[str]()
         for action in actions:
             for group, skipped in action.skips:
                 records[group] += skipped
@@ -106,13 +116,7 @@ class DeletionTexts(Deletion):
         risks = [_skip(group, count(records[group], noun), partitions[group]) for group in worst[:_SKIPPING_MAX]]
         if omitted := len(worst) - len(risks):
             risks.append((f"and {count(omitted, 'more group')} would skip {noun}s (--full lists them)",))
-        loss = ("at most ", total, f"{of_partitions} ({_share_text(actions)})")
-        return Description(subject=subject, change=change, loss=loss, risks=tuple(risks))
-
-    @classmethod
-    def count_effects(cls, addresses: Collection[Address]) -> str:
-        partitions = count_partitions(len(addresses), len({address.name for address in addresses}))
-        return f"records of {partitions} deleted"
+        return tuple(risks)
 
     @classmethod
     def total_loss(cls, actions: Sequence["DeletionTexts"], observed: Mapping[str, float] = NO_LIMITS) -> str:

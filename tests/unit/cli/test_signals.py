@@ -13,6 +13,7 @@ import pytest
 
 from reconciler.cli import app, loading
 from reconciler.errors import ExitCode
+from tests.golden.wording import mentions
 
 ELSEWHERE = """
 import signal, sys, threading, time
@@ -33,12 +34,21 @@ with handle_signals() as interrupts:
 
 @pytest.mark.parametrize(("state", "code"), [("nothing", ExitCode.INTERRUPTED), ("sent", ExitCode.PARTLY)])
 def test_signals_that_another_thread_receives(state: str, code: int) -> None:
-    """The main thread stays asleep; the first signal still prints, the second ends the process."""
+    """The main thread stays asleep; the first signal still prints, the second ends the process.
+
+    It once ended without a word, also where requests were sent that no results name.
+    """
     result = subprocess.run(
         [sys.executable, "-c", ELSEWHERE, state], capture_output=True, text=True, timeout=30, check=False
     )
     assert result.returncode == code
     assert result.stderr.count("stopping: no new request is sent") == 1
+    (last,) = result.stderr.splitlines()[1:]
+    words = (
+        ("no request was sent",) if state == "nothing" else ("not known", "same command again", "reconciler journal")
+    )
+    assert last.startswith("error: ended at once")
+    assert mentions(last, *words)
 
 
 HANG_UP = """

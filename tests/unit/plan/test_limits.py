@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from reconciler.kafka.silence import silence_of
 from reconciler.manifest.files import load
 from reconciler.model.action import Action
 from reconciler.model.names import Address, SourceLocation
-from reconciler.model.plan import LimitVerdict
+from reconciler.model.plan import NEXT, LimitVerdict
 from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.plan import limits
 from reconciler.plan.rules import RuleSet
@@ -20,6 +21,7 @@ from tests.strategies import examples
 from tests.strategies.facts import LOST, NOW_MS, cluster, group, snapshot, topic, waiver
 from tests.unit.manifest.broken import CLUSTER
 
+SILENT = silence_of(3, "kafka-3:9092", 10.0)
 A, B, C = (Address("RetentionFloor", name) for name in "abc")
 
 
@@ -408,3 +410,17 @@ def test_a_refusal_says_why_before_what_to_do() -> None:
     first, second = limit("topics", "topics: 2. Next: do less"), limit("groups", "groups: 3. Next: add a waiver")
     assert limits.refusal([first, second]) == "topics: 2; groups: 3. Next: do less; add a waiver"
     assert limits.refusal([limit("groups", "groups: not known")]) == "groups: not known"
+
+
+def test_a_share_of_a_list_that_a_silent_broker_cuts_proposes_no_waiver() -> None:
+    """2 of 6 groups were 66.7 % of the 3 that answered; the only advice was to do less, or a waiver for good."""
+    left = snapshot(group("e"), group("f"), group("g"), groups_incomplete=SILENT)
+    refused = verdict("groupsPercent", *removals("ef"), facts=left)
+    assert not refused.passed
+    assert SILENT.reason in refused.cause
+    assert "reconciler doctor" in refused.message.partition(NEXT)[2]
+    assert "Waiver" not in refused.message
+    assert verdict("groupsPercent", *removals("e"), facts=left).passed, "an incomplete list only makes a share larger"
+    hidden = verdict("groupsPercent", *removals("ef"), facts=replace(left, groups_incomplete=LOST))
+    assert "reconciler doctor" in hidden.message, "a missing right lasts, so the waiver is proposed, too"
+    assert "kind: Waiver" in hidden.message

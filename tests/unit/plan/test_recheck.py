@@ -208,7 +208,7 @@ ENDINGS: dict[Status, list[Row]] = {
     # Another try may read it. A subject is gone only if the list is complete.
     Status.NOT_ATTEMPTED: [
         (PURGE, FLOOR, [orders(log_start=LOST)], {}, "could not be read"),
-        (PURGE, FLOOR, [orders(leader=None)], {}, "(B203)"),
+        (PURGE, FLOOR, [orders(leader=None)], {}, "(B203). Next: start one of its replicas"),
         (PURGE, FLOOR, [], NOT_LISTED, "topic orders is not listed: broker 2 did not answer"),
         (PURGE, PATTERN, [], NOT_LISTED, "the list of topics is incomplete: broker 2 did not answer"),
         (REMOVE, removal("old-*"), [], NOT_LISTED, "the list of groups is incomplete"),
@@ -237,7 +237,7 @@ ENDINGS: dict[Status, list[Row]] = {
         (PURGE, FLOOR, [REACHED], PROTECT, "the log start is 90 already"),
         (PURGE, FLOOR, [orders(log_start=95, end=300)], {}, "the log start is 95 already"),
         (PURGE, floor(name="other", keep=LAST), [REACHED], {}, "the log start is 90 already"),
-        (REMOVE, OLD, [], PROTECT, "it is not listed any more"),
+        (REMOVE, OLD, [], PROTECT, "not listed any more"),
         (ELECT, LED, [payments(leader=1)], {}, "broker 1 leads already"),
         (ELECT, leaders("clicks"), [payments(leader=1, replicas=(1, 3))], {}, "broker 1 leads already"),
         (FORCE, UNCLEAN, [payments(leader=3)], {}, "broker 3 leads already"),

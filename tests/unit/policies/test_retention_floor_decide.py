@@ -402,7 +402,7 @@ CLOCK_AND_DRIFT: Iterable[Any] = [
 TWO = consumed_by("console-1", "console-2")
 NO_CONSUMER = f"no consumer is known: {GUARDS_NOBODY}"
 EXCEPTED = f"exceptGroups names all 2 known consumers: {GUARDS_NOBODY}"
-IGNORED = '1 known consumer may be behind: "consumers: ignore" guards nobody here'
+IGNORED = '1 known consumer holds nothing back: "consumers: ignore" guards nobody here'
 NOT_KNOWN = f"whether any consumer guards it is not known: {LOST.reason}"
 TRANSACTIONS = topic("__transaction_state", internal=True)
 GUARDS: Iterable[Any] = [

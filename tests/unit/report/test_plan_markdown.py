@@ -59,3 +59,21 @@ def test_a_limit_that_is_too_small_is_refused() -> None:
     """The comment would have no digest."""
     with pytest.raises(ValueError, match=r"limit_chars is 600\b.*\d{3}"):
         report.markdown(plan(), limit_chars=600)
+
+
+def test_the_consumers_that_skip_most_stand_above_the_folds() -> None:
+    """Before, who would skip records stood only below its topic, and of 40 topics fifteen are in a fold."""
+    topics = [f"topic-{number:02}" for number in range(40)]
+    skips = [("audit", 97_213), *((f"reader-{number}", 98_000) for number in range(3))]
+    text = report.markdown(
+        plan(
+            *(purge(topic, policy="all", skips=skips) for topic in topics[:-1]),
+            purge(topics[-1], policy="all", skips=[("late", 1_000)]),
+        )
+    )
+    top = text.partition("####")[0]
+    (behind,) = [line for line in top.splitlines() if "**Behind**" in line]
+    assert '`"late"` would skip at most **97,213 records** on 1 partition' in behind
+    assert '`"audit"` would skip at most **39,000 records** on 39 partitions' in behind
+    assert "and others, as listed below" in behind
+    assert "late" in text.partition("<details>")[2]
