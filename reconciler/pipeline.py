@@ -50,7 +50,7 @@ from reconciler.run import Run
 from reconciler.scan.engine_choice import Engine, EngineName, check_packages
 from reconciler.scan.select import select_groups
 from reconciler.text.escape import display_name
-from reconciler.text.formatting import count
+from reconciler.text.formatting import count, format_instant
 from reconciler.text.suggest import suggestion
 
 D = TypeVar("D", Plan, recheck.Recheck)
@@ -139,7 +139,7 @@ def apply(
     Other actions are left to another run of the same plan. `release`: release the manifests to later
     runs before the first request. `needs_stamps`: as in `ApplyContext`. Raises WrongCluster, and
     PlanUnusable for a plan of another time, also where it expires before its release, and for a release
-    of manifests that the plan was not calculated from.
+    of manifests that the plan was not calculated from, or that others have been released after.
     """
     cluster, own = run.manifests.cluster, tuple(operations)
     check_usable(planned, wall_clock_ms(), {f"{cluster.address} is": cluster.spec.cluster_id})
@@ -147,12 +147,15 @@ def apply(
         _check_release(planned, run)
     run.journal.set_commit(planned.source.commit)
     # Before the recheck: an old journal takes time, and the first request follows the recheck.
-    interrupted = _interrupted_actions(planned, run, own)
+    interrupted, removed = _interrupted_actions(planned, run, own), _removed_groups(planned, run)
     clock = steady_clock()
     checked_at_ms = clock()
     checked, snapshot = _decide_again(_rechecked_part(planned, own), run, checked_at_ms)
-    remaining = [action for action in checked.remaining if isinstance(action, own)]
-    ended = (outcome for outcome in checked.outcomes if isinstance(outcome.action, own))
+    remaining = [action for action in checked.remaining if isinstance(action, own) and action.address not in removed]
+    again = (
+        _removed_before(action, removed[action.address]) for action in checked.remaining if action.address in removed
+    )
+    ended = (outcome for outcome in (*checked.outcomes, *again) if isinstance(outcome.action, own))
     unsent = [journal.annotate_interrupted(outcome, interrupted) for outcome in ended]
     others = (action for action in planned.actions if not isinstance(action, own))
     deferred = [Outcome(action=action, status=Status.DEFERRED, detail="left to another run") for action in others]
@@ -177,6 +180,7 @@ def apply(
     context.note_effects(checked.done)
     if release and not run.stop():
         check_usable(planned, wall_clock_ms(), {})  # the scan took time, and no request checks this one
+        _check_release(planned, run)
         run.journal.record_release(manifests_hash(run.manifests.files), run_id=run.run_id, at_ms=wall_clock_ms())
     # What an interrupted run began has ended: its intents would stay open for ever.
     closed = [outcome for outcome in unsent if outcome.action.address in interrupted]
@@ -216,11 +220,22 @@ def _check_release(planned: Plan, run: Run) -> None:
             "--release: the plan is of --target only, so nobody has seen what the other manifests do, and its approval does "
             "not release them: nothing was done; apply it without --release, or plan without --target"
         )
-    if manifests_hash(run.manifests.files) != manifests_hash(planned.source.manifests):
+    loaded, now_ms = manifests_hash(run.manifests.files), wall_clock_ms()
+    if loaded != manifests_hash(planned.source.manifests):
         raise PlanUnusable(
             f"--release: the manifests of {run.manifests.cluster.address} are not those that the plan was calculated "
             "from, so its approval does not release them: nothing was done; plan these manifests (in a workflow of "
             "`init`, re-run all its jobs), and have that plan approved"
+        )
+    newest = run.journal.find_release(now_ms)
+    if newest is None or newest.manifests == loaded:
+        return
+    # A time later than now says nothing: a clock was wrong.
+    if planned.observed_at_ms < newest.released_at_ms <= now_ms:
+        raise PlanUnusable(
+            f"--release: other manifests of {run.manifests.cluster.address} were released at "
+            f"{format_instant(newest.released_at_ms)}, after the scan of this plan ({format_instant(planned.observed_at_ms)}), "
+            "so its approval does not replace them: nothing was done; plan the manifests of now, and have that plan approved"
         )
 
 
@@ -234,6 +249,21 @@ def _interrupted_actions(
     if intents:
         run.progress(journal.progress_message(intents))
     return intents
+
+
+def _removed_groups(planned: Plan, run: Run) -> Mapping[Address, str]:
+    """Return the groups that were gone after an earlier run of the plan; none where the journal cannot be read."""
+    with suppress(JournalUnavailable):
+        return run.journal.removed_groups(plan_file.digest(planned), since_ms=planned.observed_at_ms)
+    return {}
+
+
+def _removed_before(action: Action, run_id: str) -> Outcome:
+    """Return the end of an action that was done: one removal was reviewed, and the group of this name is another one."""
+    detail = (
+        f"run {run_id} of this plan has left no such group, and it was restored or created again since{NEXT}plan again"
+    )
+    return Outcome(action=action, status=Status.STALE, detail=detail)
 
 
 def _decide_again(needed: Plan, run: Run, now_ms: int) -> tuple[recheck.Recheck, ClusterSnapshot]:

@@ -184,7 +184,13 @@ class ApplyContext(RunContext):
             if facts.listed is not False:
                 may_read = known[group].may_read or None
                 groups[group] = replace(known[group], consumption_unread=_NOT_LISTED, may_read=may_read)
-        return replace(read, groups=groups, subscriptions=subscriptions)
+        commits = {topic: dict(of_topic) for topic, of_topic in read.commits.items()}
+        for group, facts in groups.items():
+            # Its members need not have a partition of what they subscribe to (KIP-429, KIP-848).
+            if facts.type in (GroupType.CLASSIC, GroupType.CONSUMER) and facts.state not in _MEMBERLESS:
+                for topic in commits.keys() & (facts.may_read or subscriptions.get(group) or ()):
+                    commits[topic].setdefault(group, {})
+        return replace(read, groups=groups, commits=commits, subscriptions=subscriptions)
 
     def may_send(self) -> bool:
         """Whether a request may go out now; an old recheck and an expired plan or waiver stop the run."""

@@ -124,14 +124,14 @@ def lines(outcomes: Iterable[Outcome], header: ResultsHeader, earlier: Iterable[
     return document(_HEADER.fields(header) | {"summary": summary, "outcomes": map(_ROW.encode, written)})
 
 
-def _evidence(entry: ResultRow) -> tuple[bool, bool]:
-    """Return whether it has the offsets of a group that is gone, and whether anything was written.
+def _evidence(entry: ResultRow) -> tuple[bool, bool, bool]:
+    """Return whether it has the offsets of a group that is gone, whether anything was written, and whether its run tried.
 
     A client that repeats a request is told that there is no such group: *satisfied*, with offsets.
     """
     has_written = may_have_written(entry)
     is_gone = has_written or entry.status is Status.SATISFIED
-    return is_gone and entry.removed_offsets is not None, has_written
+    return is_gone and entry.removed_offsets is not None, has_written, entry.status is not Status.DEFERRED
 
 
 def read_earlier(path: Path, plan_digest: str) -> list[ResultRow]:

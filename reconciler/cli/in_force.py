@@ -91,14 +91,18 @@ class ManifestsInForce:
             return (
                 f"git calls {display_name(conflict)} unmerged: the checkout is of two versions; resolve and commit it"
             )
+        if stale := git.find_stale_submodule([*self.paths, *(Path(file.path) for file in present.files)]):
+            self.seen = None
+            return f"the submodule {display_name(str(stale))} is not at the commit that the checkout names; run git submodule update --init, or commit it"
         is_first, now_s = self.in_force is None, time.monotonic()
         if self.seen is None or self.seen[0] != present_hash:
             # About the first reading of all, the second one decides, after the scan.
             self.seen = present_hash, -math.inf if is_first and self.seen is None else now_s
-        source = git.git_source(present.files, self.paths)
-        by_time = is_first or source.commit is None
-        settled = source.commit is not None and not source.dirty
-        settled = settled or (by_time and now_s - self.seen[1] >= SETTLED_S)
+        sources = git.git_sources(present.files, self.paths)
+        is_unchanged = not any(source.dirty for source in sources)
+        is_commit = is_unchanged and len(sources) == 1 and sources[0].commit is not None
+        by_time = is_first or is_unchanged
+        settled = is_commit or (by_time and now_s - self.seen[1] >= SETTLED_S)
         with suppress(JournalUnavailable):  # such a journal releases nothing
             settled = settled or self._is_released(present, signals)
         if settled:

@@ -55,7 +55,7 @@ def restore_group(
     cluster = manifests.cluster.metadata.name
     with common.open_run(settings, manifests) as run:
         planned = pipeline.plan_restore(run, removal)
-    plan_tree = restore_report(removal, planned.unwritten, cluster, is_planned=True)
+    plan_tree = restore_report(removal, planned.unwritten, cluster, manifests.policies, is_planned=True)
     console.emit(settings, Document(kind=RESTORE, trees=lambda _view: [plan_tree]))
     if not planned.writable:
         return exit_code(planned.unwritten.values())

@@ -139,7 +139,7 @@ class ActionJournal:
 
         Its time is later than that of every release before it, also where clocks differ.
         """
-        last = self._find_release(at_ms)
+        last = self.find_release(at_ms)
         released_at_ms = at_ms if last is None else max(at_ms, last.released_at_ms + 1)
         self._store(
             [Release(manifests=manifests, run_id=run_id, at_ms=at_ms, released_at_ms=released_at_ms, **self._author)]
@@ -151,7 +151,7 @@ class ActionJournal:
         An old record is stored again, so that the retention of a topic never removes the last one.
         Whoever stores it reads on: a release that came in between is newer, and is kept as well.
         """
-        newest, kept_ms = self._find_release(now_ms), -1
+        newest, kept_ms = self.find_release(now_ms), -1
         while (
             newest is not None
             and newest.released_at_ms != kept_ms
@@ -162,8 +162,8 @@ class ActionJournal:
             newest = self._last_release(since_ms=min(newest.at_ms, now_ms) - RELEASE_RECENT_MS)
         return newest
 
-    def _find_release(self, now_ms: int) -> Release | None:
-        """Return the newest release. Most runs read one day."""
+    def find_release(self, now_ms: int) -> Release | None:
+        """Return the newest release as `newest_release` does, and store nothing. Most runs read one day."""
         return self._last_release(since_ms=now_ms - RELEASE_RECENT_MS) or self._last_release(since_ms=0)
 
     def _last_release(self, *, since_ms: int) -> Release | None:
@@ -196,6 +196,21 @@ class ActionJournal:
             if entry.event is Event.INTENT:
                 by_run[entry.run_id] = entry
         return {address: list(by_run.values())[-1] for address, by_run in intents.items() if by_run}
+
+    def removed_groups(self, plan_digest: str, *, since_ms: int = 0) -> Mapping[Address, str]:
+        """Return the groups that were gone at the end of a run of the plan, each with the last such run.
+
+        `since_ms`: when the plan was made; one that is made again may have the same digest.
+        """
+        lines = self.store.lines(since_ms=since_ms, containing=plan_digest.encode())
+        return {
+            entry.address: entry.run_id
+            for entry in self._records(lines, JournalEntry)
+            if entry.plan_digest == plan_digest
+            and entry.status in (Status.APPLIED, Status.SATISFIED)
+            and entry.address.is_of_group
+            and entry.at_ms >= since_ms
+        }
 
     def other_claims(self, plan_digest: str, run_id: str, *, since_ms: int = 0) -> Mapping[Address, _Claims]:
         """Return the other runs of the plan that may have removed records, by address, and what they asked for.

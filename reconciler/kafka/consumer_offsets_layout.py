@@ -5,7 +5,7 @@ GroupMetadata*, and Consumer-, Share-, StreamsGroup*), and ConsumerProtocol*.
 """
 
 import base64
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from io import BytesIO
 from typing import Any, NamedTuple
@@ -95,12 +95,20 @@ def decode_commit(data: bytes) -> CommitValue:
     return CommitValue(offset, commit_ms, topic_id, metadata)
 
 
-_TOPIC, _TEXT, _NULLABLE_TEXT, _REFUSED = "topic", "text", "nullable text", "refused"
+_TOPIC, _TEXT, _NULLABLE_TEXT, _REFUSED, _NO_PATTERN = "topic", "text", "nullable text", "refused", "no pattern"
 _Layout = Sequence[Any]
 """The fields of a value in their order: one of these texts, so many bytes, or a list: an array of such fields.
 
-_REFUSED: what is there does not tell all topics.
+_REFUSED: what is there does not tell all topics. _NO_PATTERN: a nullable text, refused unless it is empty.
 """
+
+_CONSUMER_MEMBER: _Layout = [
+    *(_NULLABLE_TEXT, _NULLABLE_TEXT, _TEXT, _TEXT),  # instance id, rack, client id, host
+    [_TOPIC],
+    _NO_PATTERN,
+    *(4, _NULLABLE_TEXT),  # rebalance timeout, assignor
+]
+_CLASSIC_MEMBER_TAG = 0
 
 _SHARE_MEMBER: _Layout = [_NULLABLE_TEXT, _TEXT, _TEXT, [_TOPIC]]  # rack, client id, host, subscribed topics
 # Initializing, initialized and deleting: topic id, name, partitions.
@@ -118,13 +126,13 @@ _SUBTOPOLOGY: _Layout = [
 _TOPOLOGY: _Layout = [4, _SUBTOPOLOGY]  # epoch, subtopologies
 
 
-def _decode_topics(layout: _Layout, data: bytes) -> set[str]:
-    """Decode the topics in a value of version 0 with this layout."""
+def _decode_topics(layout: _Layout, data: bytes, *, tags: Collection[int] = ()) -> set[str]:
+    """Decode the topics in a value of version 0 with this layout. `tags`: of tagged fields that tell no topic."""
     fields = _Fields(data, compact_from=0)
     if fields.version != 0:
         raise ValueError(f"version {fields.version} of a value")
     topics = set(fields.topics(layout))
-    fields.no_tags()
+    fields.no_tags(tags)
     fields.end()
     return topics
 
@@ -160,6 +168,7 @@ def _decode_generation(data: bytes) -> set[str]:
 
 SUBSCRIPTIONS: Mapping[int, Callable[[bytes], set[str]]] = {
     2: _decode_generation,
+    5: partial(_decode_topics, _CONSUMER_MEMBER, tags=(_CLASSIC_MEMBER_TAG,)),
     9: partial(_decode_topics, _EARLY_SHARE_STATE),
     10: partial(_decode_topics, _SHARE_MEMBER),
     15: partial(_decode_topics, _SHARE_STATE),
@@ -167,7 +176,7 @@ SUBSCRIPTIONS: Mapping[int, Callable[[bytes], set[str]]] = {
 }
 """Key types that say what a group reads, and what decodes the topics in their values.
 
-10: what a member of a share group subscribes to; 15: on what the group has a position, gets one or loses
+5 and 10: what a member of a consumer or share group subscribes to; 15: on what the group has a position, gets one or loses
 one; no release after 4.0 writes 9. 23: the source and repartition topics of a Streams group.
 """
 
@@ -243,8 +252,10 @@ class _Fields(BytesIO):
                 self.take(part)
             elif part == _TEXT:
                 self.string()
-            elif part == _NULLABLE_TEXT:
-                self.take(max(0, self.varint() - 1 if self.compact else self.integer(2)))
+            elif part in (_NULLABLE_TEXT, _NO_PATTERN):
+                text = self.take(max(0, self.varint() - 1 if self.compact else self.integer(2)))
+                if text and part == _NO_PATTERN:
+                    raise ValueError("a consumer that reads topics by a pattern")
             elif part == _TOPIC:
                 yield self.string().decode()
             elif part == _REFUSED:
@@ -255,10 +266,12 @@ class _Fields(BytesIO):
                     if len(part) > 1:
                         self.no_tags()
 
-    def no_tags(self) -> None:
-        """Raise ValueError for tagged fields, which may change what the others mean."""
-        if self.compact and self.varint():
-            raise ValueError("unknown tagged fields")
+    def no_tags(self, known: Collection[int] = ()) -> None:
+        """Raise ValueError for other tagged fields than `known`, which may change what the others mean."""
+        for _ in range(self.varint() if self.compact else 0):
+            if self.varint() not in known:
+                raise ValueError("unknown tagged fields")
+            self.take(self.varint())
 
     def end(self) -> None:
         if self.read():

@@ -284,8 +284,11 @@ def _parse_members(future: Future[Any]) -> Members:
     """Return what a description says. A group that does not exist is DEAD, as brokers say it, and has no members."""
     if failed_with(future, {KafkaError.GROUP_ID_NOT_FOUND}):
         return GroupState.DEAD, frozenset(), True
+    # From Kafka 4.0 on: who may not describe each topic of its members is told nothing of a group of KIP-848.
+    is_of_topics = failed_with(future, {KafkaError.TOPIC_AUTHORIZATION_FAILED})
+    right = f"DESCRIBE on {'all topics of its members' if is_of_topics else 'the group'}"
     state, topics = (
-        failure_of(future, right="DESCRIBE on the group", prefix=f"{what}: ")
+        failure_of(future, right=right, prefix=f"{what}: ")
         for what in ("the group could not be described", "the group's members could not be read")
     )
     if state is not None and topics is not None:

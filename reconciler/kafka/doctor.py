@@ -73,6 +73,7 @@ def run_checks(session: KafkaSession, required: RequiredAccess) -> DoctorReport:
     group_names = tuple(sorted(name for name, group in groups.groups.items() if group.listed is True))
     described = describe_topics(session, replace(listing, incomplete=None), [CONSUMER_OFFSETS_TOPIC])
     consumer_offsets = described.partitions.get(CONSUMER_OFFSETS_TOPIC, ())
+    risks = () if journal is None else check_topic(session, journal)
     silent = silent_brokers(session, session.addresses)
     rights, beyond = permissions.check(session, required, topics=names, groups=group_names, with_unanswered=not silent)
     return DoctorReport(
@@ -98,8 +99,8 @@ def run_checks(session: KafkaSession, required: RequiredAccess) -> DoctorReport:
             ),
             *_undecidable(required, groups, described),
         ),
-        journal_missing=journal is not None and journal not in listing.topics,
-        journal_risks=() if journal is None else check_topic(session, journal),
+        journal_missing=risks is None,
+        journal_risks=() if risks is None else risks,
     )
 
 

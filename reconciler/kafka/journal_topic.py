@@ -195,16 +195,14 @@ def create_topic(session: KafkaSession, topic: str) -> bool:
     return error is None
 
 
-def check_topic(session: KafkaSession, topic: str) -> Sequence[str] | Unknown:
+def check_topic(session: KafkaSession, topic: str) -> Sequence[str] | Unknown | None:
     """Return a sentence for each way in which the topic may lose entries, or their time.
 
-    Nothing for a topic that does not exist. Rights: DESCRIBE and DESCRIBE_CONFIGS on the topic.
+    None: there is no such topic. Rights: DESCRIBE and DESCRIBE_CONFIGS on the topic.
     """
     described = describe(session, [topic])[topic]
     configs = read_configs(session, [topic])[topic]
-    if described is None:
-        return ()
-    if isinstance(described, Unknown):
+    if not isinstance(described, tuple):
         return described
     if isinstance(configs, Unknown):
         return configs

@@ -8,13 +8,14 @@ it; any other pattern becomes its current matches, because ACLs have no patterns
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from typing import Any, NamedTuple
 
+from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 
 from reconciler.errors import ClusterUnreachable, ProgramFailed
@@ -154,7 +155,8 @@ def requirements(required: RequiredAccess) -> list[Permission]:
     journal = _exactly(required.journal_topic) if required.journal_topic else []
     of_elections = journal if any(change.purpose is elections for change in required.changes) else []
     with_observations = request.without_consumer_offsets and any(part.idle_for_ms for part in request.groups)
-    every_topic = [EVERY] if request.cluster_records or with_observations else []
+    # Brokers leave commits on other topics out of the answer for a group.
+    every_topic = [EVERY] if request.cluster_records or request.groups else []
     needs_log = request.consumer_offsets and not request.without_consumer_offsets
     syncs = (reader.at for reader in request.external if reader.kind is PositionKind.MIRROR_MAKER_SYNCS)
     # A policy with `every` reads the journal, and so does one that rests on observations.
@@ -284,13 +286,17 @@ def _groups_in_worker(
         )
         return answers
 
-    return _operations(session.read(names, send, per_call=_PER_CALL, deadline=deadline), untold)
+    # A group on whose topics a right is missing need not lack one itself.
+    denied = DENIED - {KafkaError.TOPIC_AUTHORIZATION_FAILED}
+    return _operations(session.read(names, send, per_call=_PER_CALL, deadline=deadline), untold, denied)
 
 
-def _operations(answers: Mapping[str, Future[Any]], untold: Unknown | None) -> Operations:
+def _operations(
+    answers: Mapping[str, Future[Any]], untold: Unknown | None, denied: Collection[int] = DENIED
+) -> Operations:
     """The caller's operations on each resource, without topics and groups that do not exist.
 
-    `untold`: why an answer without operations does not mean that there are none.
+    `untold`: why an answer without operations does not mean that there are none. `denied`: errors that mean it.
     """
     operations: dict[str, frozenset[str] | Unknown] = {}
     for name, answer in answers.items():
@@ -302,7 +308,7 @@ def _operations(answers: Mapping[str, Future[Any]], untold: Unknown | None) -> O
             if not authorized and untold is not None:
                 operations[name] = untold
         elif not failed_with(answer, GONE):
-            operations[name] = frozenset() if failed_with(answer, DENIED) else failure
+            operations[name] = frozenset() if failed_with(answer, denied) else failure
     return operations
 
 

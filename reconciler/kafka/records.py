@@ -33,7 +33,8 @@ _STEPS_BACK = (1, 10, 100, 1_000, 10_000)
 
 _SETTINGS: Settings = {
     "fetch.wait.max.ms": 100,
-    # The library requires one. No client joins or commits under it, so the group never exists.
+    # The library requires one. No client joins or commits under it, so the group never exists. But the library asks for
+    # its coordinator, and brokers that have had no group then create `__consumer_offsets` (AutoTopicCreationManager).
     "group.id": "kafka-reconciler-reader",
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
@@ -41,6 +42,8 @@ _SETTINGS: Settings = {
     # A follower would answer a client of its rack, and it may be behind the leader.
     "client.rack": "",
     "enable.partition.eof": True,
+    # Without it a flipped bit is another group, another offset or another time, and no error.
+    "check.crcs": True,
 }
 _ALL: Settings = {
     **_SETTINGS,

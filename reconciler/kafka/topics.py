@@ -23,7 +23,8 @@ from reconciler.text.escape import quoted
 from reconciler.text.formatting import first_few
 
 CONSUMER_OFFSETS_TOPIC = "__consumer_offsets"
-INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
+TRANSACTIONS_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"})
 """The broker's internal topics: a listing does not say which topics are internal."""
 
 _PER_CALL = 1_000

@@ -4,6 +4,7 @@ import logging
 import os
 import re
 import subprocess
+from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
@@ -53,6 +54,21 @@ def _ask_git(folder: Path, *arguments: str | Path) -> tuple[str | None, str]:
     return (result.stdout.strip(), "") if result.returncode == 0 else (None, result.stderr.strip().partition("\n")[0])
 
 
+def git_sources(manifests: Iterable[ManifestFile], roots: Iterable[Path]) -> list[Source]:
+    """Return the source of each checkout that files or roots are in, such as of a submodule; what no git has is one."""
+    by_checkout = defaultdict[Path | None, tuple[list[ManifestFile], list[Path]]](lambda: ([], []))
+    for file in manifests:
+        by_checkout[_checkout_of(Path(file.path))][0].append(file)
+    for root in roots:
+        by_checkout[_checkout_of(root)][1].append(root)
+    return [git_source(tuple(files), of_checkout) for files, of_checkout in by_checkout.values()]
+
+
+def _checkout_of(path: Path) -> Path | None:
+    folder = _git_folder(path.absolute())
+    return None if folder is None else folder.resolve()
+
+
 def git_source(manifests: tuple[ManifestFile, ...], roots: Iterable[Path] = ()) -> Source:
     """Return the files and the commit of their checkout; dirty unless git confirms that it has them.
 
@@ -60,12 +76,13 @@ def git_source(manifests: tuple[ManifestFile, ...], roots: Iterable[Path] = ()) 
     """
     paths = [Path(file.path).absolute() for file in manifests]
     folders = list(dict.fromkeys([*(path.parent for path in paths), *(root.resolve() for root in roots)]))
+    folders.sort(key=lambda folder: len(folder.parts))  # the commit is of the checkout around its submodules
     git = partial(run_git, folders[0])
     # Quiet: a repository without a commit is not a failure.
     commit, failure = _ask_git(folders[0], "rev-parse", "--verify", "--quiet", "HEAD")
     top = git("rev-parse", "--show-toplevel")
     if commit is None or top is None:
-        if failure and _git_folder(paths[0]) is not None:
+        if failure and _git_folder(folders[0]) is not None:
             _LOG.warning("no commit of %s is known, because git refuses: %s", folders[0], display_name(failure))
         return Source(manifests=manifests)
     # A removed manifest is not among the files, so the status covers the YAML files beside and below them.
@@ -97,10 +114,27 @@ def find_lock(paths: Iterable[Path]) -> Path | None:
 
 
 def find_unmerged(files: Iterable[Path]) -> str | None:
-    """Return what a merge, a pick or a stash left in conflict in the checkout around a file; None: nothing."""
+    """Return what a merge, a pick or a stash left in conflict in the checkout around a file.
+
+    None: nothing, or git cannot be asked. Then time decides, as about a folder without git.
+    """
     folders = dict.fromkeys(place.parent for file in files for place in (file.absolute(), file.resolve()))
     found = (run_git(folder, "ls-files", "--unmerged", "--full-name", "-z", "--", ":/") for folder in folders)
     return next((entries.split("\0")[0].partition("\t")[2] for entries in found if entries), None)
+
+
+def find_stale_submodule(paths: Iterable[Path]) -> Path | None:
+    """Return a submodule below one of these paths that is not at the commit that the checkout names; None: there is none.
+
+    A pull leaves it so until `git submodule update`, and git calls the checkout clean if the submodule is new.
+    """
+    for folder in dict.fromkeys(path if path.is_dir() else path.parent for path in paths):
+        for entry in (run_git(folder, "ls-files", "--stage", "-z") or "").split("\0"):
+            kind, _, name = entry.partition("\t")
+            # Where it is absent, git answers for the checkout around it.
+            if kind.startswith("160000 ") and run_git(folder / name, "rev-parse", "HEAD") != kind.split()[1]:
+                return folder / name
+    return None
 
 
 def _may_exist(path: Path) -> bool:

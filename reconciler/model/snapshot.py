@@ -363,6 +363,7 @@ class ClusterSnapshot:
     call know (`listed=False`). `partitions`: those that a TopicRequest selects.
     `consumer_offsets_ends`: up to where each partition of `__consumer_offsets` was read, if it was requested.
     `consumer_offsets_hidden`: the server hides it, and the manifests say that plans do without it.
+    `transactions_hidden`: `__transaction_state` is not listed, and the server does not say that there is none.
     `readers_incomplete`: a group's commits could not be read, so it is not known which groups would
     miss records. `silent_brokers`: those of `brokers` that did not answer, where facts were missed.
     """
@@ -375,6 +376,7 @@ class ClusterSnapshot:
     partitions: Mapping[TopicPartition, PartitionFacts]
     consumer_offsets_ends: Mapping[int, int] = field(default_factory=dict)
     consumer_offsets_hidden: bool = False
+    transactions_hidden: bool = False
     external: ExternalPositions = field(default_factory=dict)
     topics_incomplete: Unknown | None = None
     groups_incomplete: Unknown | None = None

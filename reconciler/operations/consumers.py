@@ -52,9 +52,11 @@ _REBALANCING = "a group that is rebalancing"
 _NEW_STREAMS = "a Streams group without a commit"
 _BY_SUBSCRIPTION: Mapping[tuple[GroupType | Unknown, Unknown | None], str] = {
     (GroupType.CLASSIC, REBALANCING): _REBALANCING,
+    (GroupType.CONSUMER, REBALANCING): _REBALANCING,
     (GroupType.STREAMS, NO_COMMIT_YET): _NEW_STREAMS,
 }
 _NOT_LISTED = "a group that is not listed, though the cluster holds something of it"
+_CUT = "a group whose name has a null character, where the client library cuts it"
 _PASSING = frozenset({_REBALANCING, _NEW_STREAMS})
 """What a later reading may tell, so a request is tried again."""
 _NEXT_STEPS = {
@@ -64,6 +66,7 @@ _NEXT_STEPS = {
     _HIDDEN: "ask its owner what it reads; brokers from Kafka 3.8 on tell types once all of them have that version",
     _NOT_LISTED: "plan again: it was created during the scan, or the broker that lists it was lost and another takes over; "
     f"if it stays, its removal was not stored: {STORE_REMOVAL}",
+    _CUT: "remove it with another client, or name it in exceptGroups if it may miss these records",
 }
 
 # Names that MirrorMaker 2 and Kafka Connect give to their topics, unless told otherwise.
@@ -139,6 +142,8 @@ def unreadable_kind(group: GroupFacts) -> str | None:
     What a rebalancing group reads besides its commits is what its last generation subscribed to: a topic
     that only a member who joins now would read is as free as that of a group which starts a moment later.
     """
+    if "\0" in group.group:
+        return _CUT
     by_subscription = _BY_SUBSCRIPTION.get((group.type, group.consumption_unread))
     if by_subscription is not None and group.may_read is not None:
         return by_subscription

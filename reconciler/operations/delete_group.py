@@ -244,11 +244,13 @@ class DeleteGroup(Operation):
             )
         if reviewed.seen.fingerprint != self.seen.fingerprint:
             return beyond_review("the group has other commits than the reviewed plan saw")
-        if reviewed.seen.newest_record not in (None, self.seen.newest_record):
-            return beyond_review("__consumer_offsets holds a newer record of the group than the reviewed plan saw")
         if self.idle_for_ms < reviewed.idle_for_ms:
             idle_for, before = format_duration(self.idle_for_ms), format_duration(reviewed.idle_for_ms)
             return beyond_review(f"idleFor is {idle_for}, it was {before} in the reviewed plan")
+        if reviewed.seen.newest_record not in (None, self.seen.newest_record):
+            if self.seen.newest_record is None:
+                return beyond_review("__consumer_offsets is hidden now, and the reviewed plan read it")
+            return beyond_review("__consumer_offsets holds a newer record of the group than the reviewed plan saw")
         return self
 
     # --- recheck

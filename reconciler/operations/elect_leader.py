@@ -206,10 +206,16 @@ class ElectLeader(Operation):
     def restrict_to(self, reviewed: Action | None) -> Self | BlockReason:
         if not isinstance(reviewed, ElectLeader) or reviewed.partition != self.partition:
             return beyond_review("new: the reviewed plan does not elect its leader")
-        if (reviewed.election, reviewed.leader_wanted) != (self.election, self.leader_wanted):
+        before, now = reviewed.seen, self.seen
+        if reviewed.election is not self.election:
             return beyond_review(f"the reviewed election is {reviewed.election}, this one is {self.election}")
-        if (reviewed.seen.topic_id, reviewed.seen.replicas) != (self.seen.topic_id, self.seen.replicas):
-            return beyond_review("the replicas are not those of the reviewed plan")
+        if before.topic_id != now.topic_id:
+            return beyond_review(
+                f"the reviewed plan is about topic id {before.topic_id}, the topic is {now.topic_id} now"
+            )
+        if before.replicas != now.replicas:  # the first one is the leader of a preferred election
+            replicas = f"{broker_ids(now.replicas)}, they were {broker_ids(before.replicas)}"
+            return beyond_review(f"the replicas are {replicas} in the reviewed plan")
         return self
 
     # --- recheck

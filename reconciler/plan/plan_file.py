@@ -165,7 +165,7 @@ class Totals:
 
     `summary`: how many decisions there are of each sort; `irreversible`, `records_removed_max` and
     `unbounded` (how many may remove any number of records) are of the actions. `digest`: sha256 over a
-    line of JSON for format and cluster, one for the contents of the manifests, one for each rule that
+    line of JSON for format, cluster and targets, one for the contents of the manifests, one for each rule that
     later runs carry out without a review, one for each change of a rule, and one for what each action
     binds. An approval is of this plan, made from these manifests.
     """
@@ -174,7 +174,7 @@ class Totals:
         acting = [operation.OPERATION for operation in reversed(operations.OPERATIONS)]
         names = [*acting, *SECTIONS[1:], "irreversible", "records_removed_max", "unbounded"]
         self.summary: dict[str, int] = dict.fromkeys(names, 0)
-        self._hash = hashlib.sha256(_digest_line([FORMAT_MAJOR, plan.cluster_id]))
+        self._hash = hashlib.sha256(_digest_line([FORMAT_MAJOR, plan.cluster_id, *plan.targets]))
         self._bind(content_hashes(plan.source.manifests))
         for rule in plan.continuous:
             if rule.change is not Change.REMOVED:

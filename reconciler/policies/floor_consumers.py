@@ -96,8 +96,6 @@ class FloorConsumers:
         """Return the block of groups behind the floor, the last one first. `next_record`: the first it would skip."""
         last, more_groups = lagging[0], len(lagging) - 1
         at = "has no position here, but reads the topic," if last.without_commit else f"is at {last.committed}"
-        if last.foreign_commit is not None:
-            at = f"has committed {last.foreign_commit}, which is not an offset of this log, so it counts from {last.committed}"
         words, next_step = self.advice(lagging)
         kind = "more group" if all(reader.written_at_ms is None for reader in lagging) else "more consumer"
         more = f"; {count(more_groups, kind)} {'is' if more_groups == 1 else 'are'} behind" if more_groups else ""
@@ -112,21 +110,25 @@ class FloorConsumers:
         purpose: neither is proposed for removal.
         """
         clamp = "" if self.guard.consumers is LagPolicy.CLAMP else "say consumers: clamp, "
+        words, catch_up = "", "let it catch up"
+        if (foreign := lagging[0].foreign_commit) is not None:  # Kafka resets such a consumer
+            words = f"; its position {foreign} is not an offset of this log, so it counts from the log start"
+            catch_up = "reset its offsets" if lagging[0].written_at_ms is None else "correct its position"
         if (written_at_ms := lagging[0].written_at_ms) is not None:
-            since = f"; it {consumers.describe_move(written_at_ms, self.snapshot.observed_at_ms)}"
-            return since, f"let it catch up, {clamp}or remove its manifest if it is gone"
+            since = f"{words}; it {consumers.describe_move(written_at_ms, self.snapshot.observed_at_ms)}"
+            return since, f"{catch_up}, {clamp}or remove its manifest if it is gone"
         if transaction := consumers.describe_pending(lagging[0]):
             return transaction, END_TRANSACTION
         groups, topics = self.snapshot.groups, self.streams
         facts = {reader.group: groups.get(reader.group) for reader in lagging}
         kept = {group: state_elsewhere(group, of_group, topics.get(group)) for group, of_group in facts.items()}
         if (elsewhere := kept[lagging[0].group]) is not None:
-            return f"; {elsewhere[0]}", f"{elsewhere[1]}, {clamp}or name it in exceptGroups"
+            return f"{words}; {elsewhere[0]}", f"{elsewhere[1]}, {clamp}or name it in exceptGroups"
         are_groups = all(reader.written_at_ms is None for reader in lagging)
         are_idle = are_groups and all(of is not None and of.state is GroupState.EMPTY for of in facts.values())
         if are_idle and not any(kept.values()):
-            return "", f"let it catch up, {clamp}name it in exceptGroups, or remove it if nothing uses it"
-        return "", f"let it catch up, {clamp}or name it in exceptGroups"
+            return words, f"{catch_up}, {clamp}name it in exceptGroups, or remove it if nothing uses it"
+        return words, f"{catch_up}, {clamp}or name it in exceptGroups"
 
     def _absence(self, group: str) -> str:
         """Return why a group has no position: its type, or the cluster has none of that name, with the nearest one.

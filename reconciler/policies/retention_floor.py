@@ -298,7 +298,8 @@ class FloorEvaluator:
         self.keep = spec.keep
         self.snapshot = snapshot
         self.unknown_with_excluded = unknown_consumers(snapshot, lambda _group: False)
-        self.has_transactions = TRANSACTIONS in snapshot.topics or snapshot.topics_incomplete is not None
+        is_unseen = snapshot.transactions_hidden or snapshot.topics_incomplete is not None
+        self.has_transactions = TRANSACTIONS in snapshot.topics or is_unseen
         self.guard = Preconditions(
             consumers=spec.consumers,
             named=tuple(sorted(spec.keep.unread_by or ())),

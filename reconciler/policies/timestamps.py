@@ -98,9 +98,9 @@ def check_ages(
     for rule in rules:
         if last.timestamp_ms >= rule.instant_ms:
             raise _contradicts(last, rule, before_offset)
+    records = f"the records below {before_offset} are not all known to be old"
     for rule, young in zip(unbounded, passed, strict=False):
         if newest is None:  # brokers look among local segments only (KIP-405)
-            records = f"the records below {before_offset} are not all known to be old"
             raise _unproven(
                 f"{records}: the brokers tell no newest timestamp, as where all of them are in remote storage"
             )
@@ -111,6 +111,10 @@ def check_ages(
             )
         if newest.timestamp_ms < rule.instant_ms:
             continue
+        if newest.offset < seen.log_start:  # a segment keeps the largest timestamp of what DeleteRecords took from it
+            raise _unproven(
+                f"{records}: the newest timestamp that the brokers tell is of offset {newest.offset}, deleted"
+            )
         if young is None or min(young.offset, newest.offset) < seen.last_stable_offset:
             raise _contradicts(newest, rule, before_offset)
 

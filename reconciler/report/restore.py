@@ -1,12 +1,14 @@
 """Builds the reports of a restored group: what would be written, and what became of it."""
 
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from reconciler.apply.restore import Removal, note_metadata
+from reconciler.model.action import Mode
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset
+from reconciler.policies import Policy
 from reconciler.report.tree import Item, Report, Section, Severity, group_equal
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import count
@@ -14,10 +16,16 @@ from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
 
 
 def restore_report(
-    removal: Removal, outcomes: Mapping[TopicPartition, Outcome], cluster: str, *, is_planned: bool = False
+    removal: Removal,
+    outcomes: Mapping[TopicPartition, Outcome],
+    cluster: str,
+    policies: Iterable[Policy] = (),
+    *,
+    is_planned: bool = False,
 ) -> Report:
     """The report of what became of each offset; what is not written comes first.
 
+    `policies`: of the cluster; those that `converge` carries out may remove the group again.
     `is_planned`: of which offsets would be written; `outcomes` are why not the others.
     """
 
@@ -38,8 +46,30 @@ def restore_report(
     return Report(
         title="restore-group",
         opening=("Group ", group, " on ", escaped_name(cluster), ", from ", sentence(removal.source)),
-        sections=(Section(items=tuple(_item(same, outcomes.get(same[0].at), is_planned) for same in groups)),),
+        sections=(
+            Section(
+                items=(
+                    *(_removed_again(removal.group, policy) for policy in policies if _removes(policy, removal.group)),
+                    *(_item(same, outcomes.get(same[0].at), is_planned) for same in groups),
+                )
+            ),
+        ),
         summary=(strong(f"{len(written):,}"), f"{total}{' Deleted records cannot be restored.' * is_planned}"),
+    )
+
+
+def _removes(policy: Policy, group: str) -> bool:
+    selects = policy.SUBJECTS == "groups" and group in policy.select_among({group})
+    return selects and policy.mode is Mode.CONTINUOUS
+
+
+def _removed_again(group: str, policy: Policy) -> Item:
+    next_step = "`converge` removes it again, without a review; name it in exceptGroups first"
+    return Item(
+        label="Selected",
+        subject=(escaped_name(quoted(group)),),
+        text=(f"by {policy.address} ({policy.declared_at}), which is continuous: {next_step}",),
+        severity=Severity.WARNING,
     )
 
 

@@ -124,9 +124,11 @@ def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str,
     activity = {row["group"]: row for row in _rows(answers, "activity")}
     for group, of_log in activity.items():
         for topic in partitions.keys() & (of_log["may_read"] or ()) if of_log["live"] else ():
-            if of_log["seems"] != GroupType.STREAMS:
+            if of_log["seems"] == GroupType.SHARE:
                 consumers[topic].add(group)
-            elif of_log["members"]:  # no call describes them
+            # While a member gives a partition up in a cooperative rebalance (KIP-429), nobody has it, and its group is
+            # STABLE. A topology stays without members.
+            elif of_log["seems"] != GroupType.STREAMS or of_log["members"]:
                 add_without_commit(topic, group)
     read = {row["group"]: row for row in _rows(answers, "groups")}
     groups, commits_read = _groups(read, activity, request), sum(row["commits"] or 0 for row in read.values())

@@ -18,8 +18,10 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.silence import silent_brokers
 from reconciler.kafka.topics import (
     CONSUMER_OFFSETS_TOPIC,
+    TRANSACTIONS_TOPIC,
     RetentionFacts,
     TopicListing,
+    describe,
     describe_topics,
     list_topics,
     retention_facts,
@@ -56,6 +58,7 @@ class Listings:
     log: ConsumerOffsetsLog
     external: ExternalPositions
     reads_log: bool
+    transactions_hidden: bool
 
 
 def scan(
@@ -107,6 +110,9 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
     log = futures.submit(
         lambda: describe_log(session, listed) if with_groups else ConsumerOffsetsLog(missing=NOT_ASKED)
     )
+    # Brokers tell only who may describe it that there is none.
+    sought = [TRANSACTIONS_TOPIC] if request.offsets and TRANSACTIONS_TOPIC not in listed.topics else []
+    transactions = futures.submit(lambda: describe(session, sought))
     topics = describe_topics(session, listed, select.topics_to_describe(request, listed.topics))
     selected = select.select_topics(request, topics.topics)
     counted = select.topics_to_count(request, selected, topics)
@@ -125,6 +131,9 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
         external=external.result(),
         # Without types, only the log shows that all groups are classic.
         reads_log=request.consumer_offsets or group_listing.without_types,
+        # A server that hides one of the two may hide the other.
+        transactions_hidden=bool(sought)
+        and (consumer_offsets.hidden or transactions.result() != {TRANSACTIONS_TOPIC: None}),
     )
 
 
@@ -239,6 +248,7 @@ def _snapshot(
         partitions=refresh_watermarks(session, partitions),
         consumer_offsets_ends=log.ends,
         consumer_offsets_hidden=listings.log.hidden,
+        transactions_hidden=listings.transactions_hidden,
         external=listings.external,
         topics_incomplete=listings.topics.incomplete,
         groups_incomplete=listings.groups.incomplete,

@@ -249,7 +249,7 @@ def group_facts(
             facts = replace(facts, type=GroupType(seems))
         topics = row.get("may_read")
         # Of a group that no call lists, nobody reads the commits, which may be on more topics.
-        is_read = listed is not None and facts.type in (GroupType.CLASSIC, GroupType.STREAMS)
+        is_read = listed is not None and facts.type in (*LISTED_TYPES, GroupType.STREAMS)
         if (topics and is_read) or (facts.type is GroupType.SHARE and topics is not None):
             facts = replace(facts, may_read=frozenset(topics))
         elif row.get("pending_only"):

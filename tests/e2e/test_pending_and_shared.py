@@ -5,11 +5,11 @@ it still needed. One share group anywhere blocked every floor of the cluster.
 """
 
 from collections.abc import Iterator
-from contextlib import closing, nullcontext
+from contextlib import ExitStack, closing, nullcontext
 from itertools import count
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, ConsumerGroupState
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.tools import kafka_version
@@ -138,19 +138,64 @@ def test_a_commit_that_becomes_pending_after_the_recheck_stops_the_request(
 # --- groups that rebalance
 
 
-def test_a_rebalancing_group_blocks_the_topics_of_its_last_generation_only(space: Workspace, topic: str) -> None:
-    """A consumer that does not poll rejoins after max.poll.interval.ms. It blocked every floor until then."""
-    read = create_topic(space)
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_rebalancing_group_blocks_the_topics_that_it_subscribes_to_only(
+    space: Workspace, topic: str, protocol: str
+) -> None:
+    """A consumer that does not poll rejoins, or gives a partition up, after max.poll.interval.ms.
+
+    It blocked every floor until then: in the new protocol (KIP-848) while another member had no partition to get.
+    """
+    if protocol == "consumer" and kafka_version(space.cluster) < (4, 0):
+        pytest.skip("brokers before Kafka 4.0 have the new protocol switched off")
+    read = space.create_topic(partitions=2)
     properties = {"bootstrap.servers": space.servers, "group.id": f"slow-{read}", "auto.offset.reset": "earliest"}
-    with closing(Consumer(properties)) as slow, closing(Consumer(properties)) as joining:
+    properties["group.protocol"] = protocol
+    members = [Consumer(properties) for _ in range(3)]
+    with ExitStack() as stack:
+        slow, *joining = (stack.enter_context(closing(member)) for member in members)
         slow.subscribe([read])
         assert slow.poll(30) is not None
-        joining.subscribe([read])
-        assert joining.poll(2) is None
+        client.wait_until(lambda: len(slow.assignment()) == 2, 30, "both partitions")
+        for member in joining:
+            member.subscribe([read])
+            assert member.poll(2) is None
         assert target(space, read, BLOCK, code=1) == "B211"
         assert target(space, topic, BLOCK) == 90
         space.apply()
         assert space.log_start(topic) == 90
+
+
+def test_a_partition_that_changes_hands_keeps_its_reader(space: Workspace, topic: str) -> None:
+    """In a cooperative rebalance (KIP-429) a member gives a partition up before another one gets it.
+
+    Meanwhile nobody has it, and the group is STABLE. Its first consumer has not committed: what it had read, and
+    what it had not, was to be deleted for as long as it did not poll.
+    """
+    moving = [topic, create_topic(space)]
+    properties = {
+        "bootstrap.servers": space.servers,
+        "group.id": f"moving-{topic}",
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "partition.assignment.strategy": "cooperative-sticky",
+    }
+    admin = client.admin_client(space.servers)
+
+    def has_two_members_and_one_partition() -> bool:
+        group = admin.describe_consumer_groups([properties["group.id"]])[properties["group.id"]].result()
+        partitions = [len(member.assignment.topic_partitions) for member in group.members]
+        return group.state is ConsumerGroupState.STABLE and sorted(partitions) == [0, 1]
+
+    with closing(Consumer(properties)) as giving, closing(Consumer(properties)) as getting:
+        giving.subscribe(moving)
+        client.wait_until(lambda: giving.poll(0.1) is None and len(giving.assignment()) == 2, 60, "both partitions")
+        getting.subscribe(moving)
+        client.wait_until(has_two_members_and_one_partition, 60, "one partition to be given up")
+        plan = space.plan(floor(", ".join(moving), BLOCK))
+        assert has_two_members_and_one_partition()
+        assert plan["actions"] == []
+        assert {row["code"] for row in blocks(plan).values()} == {"B204"}
 
 
 # --- Streams groups

@@ -16,6 +16,7 @@ from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, admin_client
 from reconciler.companions.sandbox.cluster import CLUSTER_ID
 from tests import kafka_client
+from tests.build import policy
 from tests.command import command, environment, reconciler
 from tests.e2e.workspace import Workspace, removal
 from tests.toolbox import committed_offsets
@@ -92,6 +93,36 @@ def test_a_second_apply_of_the_plan_keeps_the_offsets(removed: RemovedGroup, opt
     assert "Applied: 1 group removed" in removed.space.run("show", "results.json")
     removed.restore()
     assert removed.commits() == [4, 0, 6]
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_the_same_plan_does_not_remove_a_restored_group(removed: RemovedGroup, *, killed: bool) -> None:
+    """With `idleFor: 0s` and the same offsets it looks like the group that was reviewed: a job that ran again removed it.
+
+    Of a run that was killed, the journal has the intent only, and the next run finds the group gone.
+    """
+    if killed:
+        journal = removed.folder / "manifests" / ".reconciler" / "local.jsonl"
+        intent, _outcome = journal.read_text().splitlines(keepends=True)
+        journal.write_text(intent)
+        removed.space.apply()
+    removed.restore()
+    text = removed.space.apply("--results", "results.json", code=4)
+    assert "of this plan has left no such group, and it was restored or created again since" in text
+    assert removed.commits() == [4, 0, 6]
+    removed.space.plan()
+    removed.space.apply()
+    assert not removed.exists()
+
+
+def test_what_a_loop_removes_again_is_said_before_the_offsets_are_written(removed: RemovedGroup) -> None:
+    """The group came back, and the next round of a loop removed it again without a word."""
+    removed.space.write(policy("GroupRemoval", "dead", f"groups: [{removed.group}], idleFor: 1d", mode="continuous"))
+    text = removed.space.run("restore-group", "results.json", removed.group, "--dry-run")
+    assert "by GroupRemoval/dead (manifests/all.yaml:" in text
+    assert "name it in exceptGroups first" in text
+    removed.space.write(removal(removed.group))
+    assert "exceptGroups" not in removed.restore()
 
 
 def test_another_plan_does_not_take_the_offsets_away(removed: RemovedGroup) -> None:

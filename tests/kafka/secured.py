@@ -21,7 +21,10 @@ SUPER_USER = "doctor"
 """The user who has every right; the others have those that a test grants."""
 USERS = {
     SUPER_USER: "c0rrecthorsebattery",
-    **{f"ci-{purpose}": f"s3cret{purpose}" for purpose in ("plan", "apply", "elections", "none", "earlier", "hidden")},
+    **{
+        f"ci-{purpose}": f"s3cret{purpose}"
+        for purpose in ("plan", "apply", "elections", "none", "earlier", "hidden", "removals", "topics")
+    },
     "reader": "r3ader",
     "powerless": "p0werless",
 }

@@ -11,6 +11,7 @@ that create (16) in tests/spark/test_scan.py.
 import struct
 import threading
 import time
+from contextlib import closing
 from dataclasses import replace
 from uuid import uuid4
 
@@ -179,3 +180,27 @@ def test_a_quota_that_holds_a_reading_back_is_named(cluster: SandboxCluster, con
     assert "no data for 3 s; a quota of 127.0.0.1:" in reasons[0]
     run_tool(cluster, "kafka-configs", *quota, "--delete-config", "consumer_byte_rate")
     session.close()
+
+
+def test_a_record_batch_that_is_not_what_was_written_is_not_read(
+    cluster: SandboxCluster, connection: Connection
+) -> None:
+    """A bit that a disk or a network flipped: nothing from its batch on counts, and the reason says so.
+
+    Brokers check a batch when it is written, and the library not at all by default: of `__consumer_offsets` a
+    flipped bit made one group vanish and another one live, and of a time it made a group idle.
+    """
+    name = f"flipped-{uuid4().hex[:8]}"
+    client.create_topics(cluster.bootstrap_servers, [Topic(name)])
+    for value in (b"first", b"second", b"third"):  # a batch each
+        client.produce(cluster.bootstrap_servers, name, {0: [Record(value)]})
+    for log in cluster.dir.rglob(f"{name}-0/*.log"):
+        log.write_bytes(log.read_bytes().replace(b"second", b"sEcond"))
+    read: list[bytes | None] = []
+    with closing(KafkaSession(connection)) as session:
+        errors = read_records(
+            session, name, {0: Watermarks(0, 3)}, lambda _partition, messages: read.extend(m.value() for m in messages)
+        )
+    assert read == [b"first"]
+    assert "CRC" in errors[0].reason
+    assert not errors[0].unanswered

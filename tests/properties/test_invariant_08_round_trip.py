@@ -111,6 +111,13 @@ def test_the_digest_binds_the_contents_of_the_manifests(plan: Plan, other: Sourc
 
 
 @given(strategies.plans(max_size=1))
+def test_the_digest_binds_the_targets(plan: Plan) -> None:
+    """The approval of a part releases nothing: without its targets the file once passed for the whole plan."""
+    part = dataclasses.replace(plan, targets=("RetentionFloor/orders/orders[3]",))
+    assert plan_file.digest(part) != plan_file.digest(dataclasses.replace(plan, targets=()))
+
+
+@given(strategies.plans(max_size=1))
 def test_the_digest_binds_the_changes_of_rules(plan: Plan) -> None:
     """A change of a limit or a protection that a reviewer saw cannot be cut out."""
     rule = Rule(

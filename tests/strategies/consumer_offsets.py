@@ -150,6 +150,19 @@ def topology_value(subtopologies: list[tuple[list[str], list[str]]], pattern: st
     return encoded + b"\0"
 
 
+def consumer_member_value(
+    topics: list[str], *, instance: str | None = None, pattern: str | None = "", tags: dict[int, bytes] | None = None
+) -> bytes:
+    """Encode a value of key type 5: the member of a consumer group (KIP-848), and what it subscribes to.
+
+    `tags`: brokers write field 0, what a member of the classic protocol supports, or a null.
+    """
+    encoded = struct.pack(">h", 0) + (b"\0" if instance is None else encode_compact(instance)) + b"\0"
+    encoded += encode_compact("client") + encode_compact("/127.0.0.1") + encode_varint(len(topics) + 1)
+    encoded += b"".join(map(encode_compact, topics)) + (b"\0" if pattern is None else encode_compact(pattern))
+    return encoded + struct.pack(">i", 300_000) + b"\0" + encode_tagged({0: b"\0"} if tags is None else tags)
+
+
 def share_member_value(topics: list[str], *, rack: str | None = None, tags: dict[int, bytes] | None = None) -> bytes:
     """Encode a value of key type 10: the member of a share group, and the topics that it subscribes to."""
     encoded = struct.pack(">h", 0) + (b"\0" if rack is None else encode_compact(rack))

@@ -182,7 +182,7 @@ def sealed(text: str) -> str:
 
 def digest_by_hand(document: dict[str, Any]) -> str:
     """The digest of a plan file by the recipe of docs/plan.md, with only a JSON library and sha256."""
-    rows: list[object] = [[3, document["cluster_id"]]]
+    rows: list[object] = [[3, document["cluster_id"], *document["targets"]]]
     rows.append(sorted(file["sha256"] for file in document["source"]["manifests"]))
     for rule in document["continuous"]:
         if rule["change"] != "removed":

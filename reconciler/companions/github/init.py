@@ -141,7 +141,7 @@ def _create_journal(connection: Connection, topic: str) -> None:
         # Only a topic that existed is checked: brokers learn the settings of a new one later.
         is_new = journal_topic.create_topic(session, topic)
         risks = () if is_new else journal_topic.check_topic(session, topic)
-    for sentence in [risks.reason] if isinstance(risks, Unknown) else risks:
+    for sentence in [risks.reason] if isinstance(risks, Unknown) else risks or ():
         console.print_stderr(f"warning: {sentence}")
 
 

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
+import pyspark
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
@@ -66,11 +67,14 @@ Row = dict[str, Any]
 def register(session: SparkSession) -> None:
     """Register the formats with a session, and put our code on its workers' path.
 
-    Filters reach the sources only if the session has spark.sql.python.filterPushdown.enabled now:
-    without it, Spark 4.1 and later refuse a source that takes filters.
+    Filters reach the sources only if the session has spark.sql.python.filterPushdown.enabled now: without
+    it, Spark 4.1 and later refuse a source that takes filters. And only where a frame's filter is its own:
+    up to Spark 4.3, all frames of one `load` read what the newest filter of any of them leaves (SPARK-58551),
+    so that a union of two has the rows of one.
     """
     code_archive.add_to(session)
-    pushes = str(session.conf.get(_PUSHDOWN, "false")).lower() == "true"
+    keeps_apart = hasattr(DataSourceReader, "pushLimit") and session.version == pyspark.__version__
+    pushes = keeps_apart and str(session.conf.get(_PUSHDOWN, "false")).lower() == "true"
     for source in (KafkaPartitions, KafkaGroupCommits, KafkaConsumerOffsets, KafkaCommitLog):
         session.dataSource.register(taking_filters(source) if pushes else source)
 
@@ -287,7 +291,7 @@ class KafkaPartitions(KafkaSource):
 
 
 class KafkaGroupCommits(KafkaSource):
-    """One row per committed offset of a group that the caller may list, and one per group.
+    """One row per committed offset of a group of any type that the caller may list, and one per group.
 
     The row of a group has no topic: it has counts and fingerprint of all its commits, or an error.
     """
@@ -301,8 +305,10 @@ class KafkaGroupCommits(KafkaSource):
     def chunks(self, session: KafkaSession, request: ScanRequest, listing: TopicListing) -> list[Chunk]:
         # No broker lists the groups of a partition of the log without a leader, and none says so.
         log, hidden = describe_log(session, listing), request.without_consumer_offsets
-        _log, groups = log.judge(list_groups(session, hidden=False), hidden=hidden)
+        # Groups of Kafka Streams commit, too, and only the old list call shows them.
+        _log, groups = log.judge(list_groups(session, hidden=True), hidden=hidden)
         _complete(groups)
+        _complete(replace(groups, incomplete=groups.hidden_unread))
         (of_groups,) = request.groups
         return commit_chunks(select.select_groups([replace(of_groups, only=self.left.get("group"))], groups.groups))
 
@@ -324,27 +330,42 @@ class KafkaGroupCommits(KafkaSource):
 
 
 class KafkaConsumerOffsets(KafkaSource):
-    """The rows of `read_consumer_offsets`; none where `__consumer_offsets` does not exist."""
+    """The rows of `read_consumer_offsets`; none where `__consumer_offsets` does not exist.
+
+    `groups` are names: which groups there are is what it tells.
+    """
 
     NAME = "kafka_consumer_offsets"
+    OPTIONS = ("groups",)
     SCHEMA = columns(
         "cluster_id! observed_at_ms! group topic partition committed topic_id last_activity_ms log_partition log_offset "
         "seems live commit_keys records skipped garbled error"
     )
 
-    def chunks(self, session: KafkaSession, request: ScanRequest, listing: TopicListing) -> list[Chunk]:  # noqa: ARG002
+    def chunks(
+        self, session: KafkaSession, request: ScanRequest, listing: TopicListing
+    ) -> list[tuple[Chunk, frozenset[str] | None]]:
+        groups = self.left.get("group")
+        if (selectors := request.groups[0].groups) != _ALL:
+            if any(selector.is_pattern for selector in selectors):
+                raise UsageError(f"groups: {self.NAME} takes names, and no patterns")
+            named = frozenset(selector.text for selector in selectors)
+            groups = named if groups is None else named & groups
         log = describe_log(session, _complete(listing))
         if log.missing is not None:
             raise ScanFailed(f"{CONSUMER_OFFSETS_TOPIC} could not be read: {log.missing.reason}")
         # The reader of a leaderless partition says so in the partition's row.
         sizes = dict.fromkeys(range(log.partitions), 0) | dict(log.sizes)
-        if sizes and "group" in self.left:
-            numbers = {log_partition(group, log.partitions) for group in self.left["group"]}
+        if sizes and groups is not None:
+            numbers = {log_partition(group, log.partitions) for group in groups}
             sizes = {number: sizes[number] for number in sorted(numbers)}
-        return log_chunks(sizes, log.leaders)
+        return [(chunk, groups) for chunk in log_chunks(sizes, log.leaders)]
 
-    def rows(self, session: KafkaSession, chunk: Chunk) -> Iterator[list[Row]]:
-        yield from read_consumer_offsets(session, chunk.log).values()
+    def rows(self, session: KafkaSession, chunk: tuple[Chunk, frozenset[str] | None]) -> Iterator[list[Row]]:
+        part, groups = chunk
+        for rows in read_consumer_offsets(session, part.log).values():
+            # A row without a group says what was read of its partition.
+            yield [row for row in rows if groups is None or row.get("group") in groups | {None}]
 
 
 class KafkaCommitLog(KafkaConsumerOffsets):

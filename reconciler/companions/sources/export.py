@@ -203,9 +203,17 @@ def _scan(snapshot: ClusterSnapshot) -> dict[str, Any]:
         "groups": len(snapshot.groups),
         "partitions": len(partitions),
         "commits": sum(len(facts.readers) for facts in partitions if not isinstance(facts.readers, Unknown)),
-        "cluster_records": snapshot.cluster_records,
+        "cluster_records": _cluster_records(snapshot),
         "incomplete": {name: fact.reason for name, fact in incomplete.items() if fact is not None},
     }
+
+
+def _cluster_records(snapshot: ClusterSnapshot) -> int | Unknown:
+    """Return the records of the cluster: for a limit, what was not read counts as none, which no table may say."""
+    facts: list[object] = [snapshot.cluster_records, snapshot.topics_incomplete]
+    for topic in snapshot.topics.values():
+        facts += () if topic.is_system else (topic.records, topic.cleanup_policy)
+    return next((fact for fact in facts if isinstance(fact, Unknown)), snapshot.cluster_records)
 
 
 def describe_run(snapshot: ClusterSnapshot) -> dict[str, Any]:

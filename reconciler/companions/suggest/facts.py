@@ -10,7 +10,14 @@ from typing import Any
 from reconciler.model.block_reason import BlockReason, known
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ExternalReaderRequest
-from reconciler.model.snapshot import ClusterSnapshot, ConsumerPosition, GroupState, PartitionFacts, Unknown
+from reconciler.model.snapshot import (
+    ClusterSnapshot,
+    ConsumerPosition,
+    GroupState,
+    KeptForever,
+    PartitionFacts,
+    Unknown,
+)
 from reconciler.operations import consumers
 from reconciler.operations.idle_groups import state_elsewhere, topics_of_streams
 from reconciler.operations.touchable import check_records_deletable
@@ -159,6 +166,19 @@ class ClusterFacts:
                     records = min(least, facts.last_stable_offset) - max(reader.committed, facts.log_start)
                     held[reader.group][partition.topic] += max(0, records)
         return {group: Counter({t: n for t, n in by_topic.items() if n}) for group, by_topic in held.items()}
+
+    def is_kept(self, topic: str) -> bool:
+        """Whether its own configuration keeps a topic for ever, or may: a draft names it exactly, which overrules that.
+
+        Kafka Streams keeps repartition topics so, and purges them itself.
+        """
+        by_broker_or_not = (None, KeptForever.BROKER)
+        return self.snapshot.topics[topic].kept_forever not in by_broker_or_not and not is_repartition(topic)
+
+    def is_elsewhere(self, group: str, topic: str) -> bool:
+        """Whether a position of the group on the topic is of another log, so that it counts from the log start."""
+        positions = (of for partition, of in self.positions.items() if partition.topic == topic)
+        return any(of.foreign_commit is not None for of_all in positions for of in of_all if of.group == group)
 
     def held_by(self, reader: ExternalReaderRequest) -> Mapping[str, Sequence[Held] | Unknown]:
         """Return what a declared reader has not read of each purgeable topic, the most on a partition first.

@@ -744,6 +744,27 @@ def test_a_rebalancing_group_counts_on_the_topics_of_its_last_generation(
     assert run(cluster, [purge(cluster, AT, 60)], tmp_path, known_groups=facts).only.sends == sends
 
 
+@pytest.mark.parametrize(
+    ("known", "news", "sends"),
+    [({"shipments"}, set(), 1), ({"orders"}, set(), 0), (None, {"orders"}, 0), (set(), {"orders"}, 0)],
+    ids=["of another topic", "here", "new", "of members since the recheck"],
+)
+@pytest.mark.parametrize("kind", [GroupType.CLASSIC, GroupType.CONSUMER])
+def test_a_stable_group_counts_where_its_members_subscribe(
+    cluster: FakeCluster, tmp_path: Path, kind: GroupType, known: set[str] | None, news: set[str], sends: int
+) -> None:
+    """In a cooperative rebalance nobody has a partition that a member gives up, and the group is STABLE (KIP-429)."""
+    cluster.join("moving", "shipments")
+    cluster.groups["moving"].type = kind
+    cluster.record_activity("moving")
+    facts = cluster.read_groups(["moving"])["moving"]
+    recheck = {} if known is None else {"moving": replace(facts, may_read=frozenset(known))}
+    cluster.subscriptions[cluster.newest_record("moving")] = frozenset(news)
+    outcome = run(cluster, [purge(cluster, AT, 60)], tmp_path, known_groups=recheck).only
+    assert outcome.sends == sends
+    assert sends or mentions(outcome.detail, '"moving"', "is at 0")
+
+
 def test_a_streams_group_is_removed_by_what_the_consumer_offsets_says(cluster: FakeCluster, tmp_path: Path) -> None:
     """No call tells its type and state: the plan read both from the log, and the log has no newer record."""
     action = STREAMS(cluster)

@@ -56,7 +56,7 @@ HELD = replace(WAITING, held=True)
 FAILED, REFUSED = outcomes_of(Status.FAILED), outcomes_of(Status.FAILED, sends=1)
 UNKNOWN = outcomes_of(Status.FAILED, sends=1, removed_max=60)
 UNREAD = outcomes_of(Status.FAILED, sends=3, read_back=None)
-LEFT = outcomes_of(Status.NOT_ATTEMPTED)
+LEFT, DEFERRED = outcomes_of(Status.NOT_ATTEMPTED), outcomes_of(Status.DEFERRED)
 MADE_AGAIN = outcomes_of(Status.FAILED, sends=1, possible=True)
 
 
@@ -231,6 +231,9 @@ IN_USE = removal_of(Status.STALE, 7, possible=False)
         ([REMOVED, REMOVED_AGAIN, GONE], REMOVED_AGAIN),
         ([REMOVED, REMOVED_UNREAD], REMOVED),
         ([STALE, BLOCKED], BLOCKED),
+        # The other half of the plan, with other --operations, once hid why the first one ended so.
+        ([BLOCKED, DEFERRED], BLOCKED),
+        ([DEFERRED, SATISFIED, DEFERRED], SATISFIED),
     ],
 )
 def test_runs_of_one_plan_keep_what_it_did(tmp_path: Path, runs: list[Outcome], kept: Outcome) -> None:

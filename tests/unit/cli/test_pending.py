@@ -162,6 +162,35 @@ def test_nothing_is_followed_while_git_holds_its_lock(
     assert mentions(done.stderr, "prod: the changed manifests are not in force yet", str(lock))
 
 
+@pytest.mark.parametrize("submodule", [False, True])
+def test_time_decides_about_clean_checkouts_that_no_commit_has_in_common(
+    submodule: bool, checkout: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such manifests once never came into force: git called them changed, and there was nothing to commit.
+
+    Uncommitted changes in any of them are not followed.
+    """
+    other = folder / "team" if submodule else tmp_path / "team"
+    other.mkdir()
+    git(other, "init", "-q")
+    write("more", FLOOR % ("more", "more"))(other)
+    commit(other)
+    if submodule:
+        commit(checkout)
+    words = ["converge", str(folder), *([] if submodule else [str(other)])]
+
+    def add() -> None:
+        ADD(other)
+        commit(other)
+        if submodule:
+            commit(checkout)
+
+    changes = (add, *[nothing] * 4, lambda: remove("audit")(other), *[nothing] * 5)
+    _done, rounds = loop(words, monkeypatch, *changes, seconds=9)
+    quiet, added, removed = "clicks+more | ", "clicks+more | audit (changed)", "clicks+more | audit"
+    assert list(map(policies_of, rounds)) == [quiet, *[added] * 4, "audit+clicks+more | ", *[removed] * 6]
+
+
 def test_without_git_the_lock_of_a_checkout_counts_too(
     checkout: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,6 +289,38 @@ def test_the_first_set_is_not_taken_from_a_merge_with_conflicts(
     done = reconciler(checkout, "converge", "manifests")
     assert done.returncode == ExitCode.PLAN_UNUSABLE
     assert mentions(done.stderr, "nothing was done")
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_pull_is_not_followed_before_the_update_of_its_submodule(
+    is_first: bool, checkout: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It moved a guard into a submodule. Git called the checkout clean, and a loop removed the guarded group."""
+    write("guard", GUARD)(folder)
+    commit(checkout)
+    team, here = tmp_path / "team", tmp_path / "here"
+    team.mkdir()
+    git(team, "init", "-q")
+    write("guard", GUARD)(team)
+    commit(team)
+    git(tmp_path, "clone", "-q", str(checkout), "here")
+    remove("guard")(folder)
+    allow = ("-c", "protocol.file.allow=always")
+    git(checkout, *allow, "submodule", "add", "-q", str(team), "manifests/team")
+    commit(checkout)
+
+    def pull() -> None:
+        git(here, "pull", "-q")
+
+    def update() -> None:
+        git(here, *allow, "submodule", "update", "-q", "--init")
+
+    if is_first:
+        pull()
+    changes = (nothing if is_first else pull, *[nothing] * 4, update, *[nothing] * 4)
+    done, rounds = loop(["converge", str(here / "manifests")], monkeypatch, *changes, seconds=9)
+    assert list(map(policies_of, rounds)) == ["clicks | guard"] * (5 if is_first else 11)
+    assert mentions(done.stderr, "prod", "manifests/team", "git submodule update --init")
 
 
 def test_a_loop_takes_several_clusters(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,7 @@ from tests.strategies.examples import blocked, election, plan, plan_text, purge,
 from tests.unit.cli.loops import CLUSTER, LEADERS, loop, policies_of
 
 UNREACHABLE = ("--timeout", "1")
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 
 
 @pytest.fixture
@@ -168,6 +169,32 @@ def test_the_approval_of_a_plan_releases_no_other_manifests(folder: Path, differ
     moved = apply(cluster_file, dataclasses.replace(policy_file, path="elsewhere.yaml"))
     assert moved.returncode == ExitCode.ERROR
     assert "127.0.0.1:1" in moved.stderr
+
+
+@pytest.mark.parametrize(
+    ("later_ms", "code"),
+    [(1, ExitCode.PLAN_UNUSABLE), (-1, ExitCode.ERROR), (2 * 365 * DAY_MS, ExitCode.ERROR)],
+    ids=["later", "earlier", "by a wrong clock"],
+)
+def test_a_plan_from_before_a_release_does_not_replace_it(
+    folder: Path, later_ms: int, code: int, tmp_path: Path
+) -> None:
+    """A protection was merged and released; a stale checkout then released the manifests before it again."""
+    now_ms, manifests = pipeline.wall_clock_ms(), files.load([folder], now_ms=0).for_cluster("prod").files
+    saved = plan(
+        cluster_id="id-of-prod-000000000",
+        observed_at_ms=now_ms - HOUR_MS,
+        expires_at_ms=now_ms + HOUR_MS,
+        source=Source(manifests=manifests),
+    )
+    (tmp_path / "plan.json").write_text(plan_text(saved))
+    journal = run_on(folder).journal
+    journal.record_release("sha256:" + "0" * 64, run_id="run-2", at_ms=saved.observed_at_ms + later_ms)
+    released = reconciler(tmp_path, "apply", "plan.json", str(folder), "--release", *UNREACHABLE)
+    assert (released.returncode, "nothing was done" in released.stderr) == (code, code == ExitCode.PLAN_UNUSABLE)
+    release(folder)  # of the same manifests: an approved plan may be applied again
+    again = reconciler(tmp_path, "apply", "plan.json", str(folder), "--release", *UNREACHABLE)
+    assert again.returncode == ExitCode.ERROR
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,12 @@ from reconciler.companions.sources.data_sources import (
     KafkaConsumerOffsets,
     KafkaGroupCommits,
     KafkaPartitions,
+    KafkaSource,
     parse_options,
 )
 from reconciler.companions.sources.target import Folder
 from reconciler.errors import UsageError
+from reconciler.model.snapshot import Unknown
 from tests.strategies.facts import partition, reader, snapshot
 from tests.unit.docs.fresh import assert_fresh
 
@@ -50,6 +52,16 @@ def test_columns_are_those_of_the_files(name: str) -> None:
     columns = [[f"`{field.name}`", column_type(field.type)] for field in export.SCHEMAS[name]]
     assert [row[:2] for row in rows(f"### {name}")] == columns[2:-1]
     assert [row[:2] for row in rows("### All tables")] == [*columns[:2], columns[-1]]
+
+
+@pytest.mark.parametrize("source", [KafkaPartitions, KafkaGroupCommits, KafkaConsumerOffsets])
+def test_columns_of_the_sources_are_on_the_page(source: type[KafkaSource]) -> None:
+    """Each is one of the files, or explained beside the sources; seven were nowhere."""
+    of_files = {name for schema in export.SCHEMAS.values() for name in schema.names}
+    table = rows("- Other columns than those of the [files](#columns):")
+    explained = {name for row in table if source.NAME in row[1] for name in re.findall(r"`(\w+)`", row[0])}
+    assert set(source.SCHEMA.names) - of_files - explained == {"error"}  # in the text above
+    assert explained <= set(source.SCHEMA.names)
 
 
 def test_options_are_those_of_the_sources() -> None:
@@ -103,16 +115,28 @@ def test_estimates_follow_the_measured_figures() -> None:
 def test_code_that_reads_the_files_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The Python code of the page runs on files that the scan wrote."""
+    """The Python code of the page runs on files that the scan wrote, and a lag that is not known is no number.
+
+    Of a group without a commit it was once all records, and without a log start all after the commit.
+    """
     (code,) = [
         block
         for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
         if "facts/partitions" in block
     ]
-    facts = snapshot(partition(end=20, readers=(reader("billing", 7),)))
+    new = reader("new", 0, without_commit=True)
+    facts = snapshot(
+        partition(end=20, readers=(reader("billing", 7), new)),
+        partition(1, end=20, log_start=Unknown("silent"), readers=(reader("billing", 7),)),
+    )
     export.write(facts, Folder(tmp_path / "facts"))
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     exec(compile(ast.parse(code), "tables.md", "exec"), names)  # the page's own code
     assert "orders" in capsys.readouterr().out
-    assert names["lag"][["group", "topic", "lag"]].values.tolist() == [["billing", "orders", 13]]
+    rows = names["lag"][["group", "partition", "lag"]].values.tolist()
+    assert [[None if value != value else value for value in row] for row in rows] == [
+        ["billing", 0, 13],
+        ["new", 0, None],
+        ["billing", 1, None],
+    ]

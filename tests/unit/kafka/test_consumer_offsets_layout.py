@@ -1,7 +1,9 @@
 """The decoder of __consumer_offsets against an independent encoder and arbitrary bytes; the partition of a group."""
 
 import base64
+import struct
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -25,6 +27,7 @@ from tests.strategies.consumer_offsets import (
     commit_key,
     commit_value,
     commits,
+    consumer_member_value,
     generation_value,
     group_key,
     group_value,
@@ -40,8 +43,8 @@ TYPES = {
     **dict.fromkeys(range(17, 24), GroupType.STREAMS),
     2: None,
 }
-decode_generation, decode_share_member, decode_share_state, decode_topology = (
-    SUBSCRIPTIONS[key] for key in (2, 10, 15, 23)
+decode_generation, decode_consumer_member, decode_share_member, decode_share_state, decode_topology = (
+    SUBSCRIPTIONS[key] for key in (2, 5, 10, 15, 23)
 )
 PLAIN = Commit("g", "t", 0, 5, -1, b"", 1_000, b"\x01" * 16)
 
@@ -106,7 +109,7 @@ def test_decoder_survives_any_bytes(data: bytes) -> None:
     for decode in (decode_key, decode_commit, decode_protocol_type):
         with suppress(ValueError):
             decode(data)
-    for decode_share in (decode_share_member, decode_share_state, decode_topology):
+    for decode_share in (decode_consumer_member, decode_share_member, decode_share_state, decode_topology):
         with suppress(ValueError):
             decode_share(b"\0\0" + data)
     for version in range(5):
@@ -139,6 +142,26 @@ def test_a_generation_without_consumers_says_nothing_of_topics(value: bytes) -> 
     """The members that join an EMPTY group may read any topic."""
     with pytest.raises(ValueError, match=r"no member|no generation"):
         decode_generation(value)
+
+
+@given(st.lists(names, max_size=4), st.none() | names, st.sampled_from([None, ""]), st.booleans())
+@example(["orders"], None, "", True).via("as Kafka 4.3 writes it")
+def test_decoder_reads_the_topics_of_a_consumer_member(
+    topics: list[str], instance: str | None, pattern: str | None, is_classic: bool
+) -> None:
+    """Key type 5 has the topics that a member of the new protocol subscribes to, also one that still speaks the old."""
+    protocols = b"\1" + struct.pack(">i", 45_000) + b"\1" + b"\0"
+    value = consumer_member_value(topics, instance=instance, pattern=pattern, tags={0: protocols} if is_classic else {})
+    assert decode_consumer_member(value) == set(topics)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"), [({"pattern": "clicks.*"}, "pattern"), ({"tags": {7: b"x"}}, "unknown tagged fields")]
+)
+def test_decoder_refuses_a_consumer_member_that_may_read_more(changes: dict[str, Any], words: str) -> None:
+    """The pattern may match a topic to come."""
+    with pytest.raises(ValueError, match=words):
+        decode_consumer_member(consumer_member_value(["orders"], **changes))
 
 
 @given(st.binary(min_size=16, max_size=16).filter(any))

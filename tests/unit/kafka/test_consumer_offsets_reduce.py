@@ -16,6 +16,7 @@ from tests.strategies.consumer_offsets import (
     commit_key,
     commit_value,
     commits,
+    consumer_member_value,
     generation_value,
     group_key,
     group_value,
@@ -332,6 +333,7 @@ def test_the_live_keys_say_what_a_share_group_reads(
 
 def test_a_group_with_keys_of_commits_only_reads_no_other_topic() -> None:
     """If its commits are aborted or pending, nothing else says that it reads more. A member may."""
-    member = (group_key(5, "g", b"\0\1m"), b"\0\0", 1_000)
+    member = (group_key(5, "g", b"\0\1m"), consumer_member_value(["v"]), 1_000)
     assert only_activity(reduce(committed(3), committed(4, topic="u")))["may_read"] == []
-    assert "may_read" not in only_activity(reduce(committed(3), member))
+    assert only_activity(reduce(committed(3), member))["may_read"] == ["v"]
+    assert "may_read" not in only_activity(reduce(committed(3), (group_key(3, "g"), b"\0\0", 1_000)))

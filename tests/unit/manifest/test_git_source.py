@@ -220,6 +220,18 @@ def test_a_removed_folder_of_manifests_is_a_change(checkout: Path) -> None:
     assert source_of(checkout / "manifests") == (git(checkout, "rev-parse", "HEAD"), True)
 
 
+def test_the_commit_is_of_the_checkout_around_a_submodule(checkout: Path, tmp_path: Path) -> None:
+    """The first file by name was in the submodule, and plans named its commit."""
+    team = tmp_path / "team"
+    team.mkdir()
+    git(team, "init", "-q")
+    (team / "floor.yaml").write_text(OTHER)
+    commit(team)
+    git(checkout, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(team), "manifests/a-team")
+    commit(checkout)
+    assert source_of(checkout / "manifests")[0] == git(checkout, "rev-parse", "HEAD")
+
+
 def test_the_last_manifest_of_a_root_is_a_change(checkout: Path) -> None:
     """No file of the folder is left to tell where it was."""
     aside = checkout / "more"

@@ -55,7 +55,9 @@ ADDRESS, PLACE = Address("RetentionFloor", "gdpr", "orders", 0), SourceLocation(
 def decide_partition(keep: Mapping[str, Any], *facts: Any, **spec: Any) -> Decision:
     """Return the decision on orders[0]."""
     changes = {
-        key: spec.pop(key) for key in ("groups_incomplete", "readers_incomplete", "topics_incomplete") if key in spec
+        key: spec.pop(key)
+        for key in ("groups_incomplete", "readers_incomplete", "topics_incomplete", "transactions_hidden")
+        if key in spec
     }
     (decision,) = planned(floor(keep=keep, **spec), snapshot(*facts, **changes)).decisions
     return decision
@@ -314,6 +316,11 @@ QUIET: Iterable[dict[str, Any]] = (
 UNLISTED: Iterable[Any] = [
     *(case(LAST, old(), unlisted(**facts), gives=40) for facts in QUIET),
     *(case(LAST, read(carts=20), unlisted(**facts), gives="B204", says=('"carts"', "20")) for facts in QUIET),
+    # It stays unlisted, whatever one waits for: the next step said to plan again.
+    *(
+        case(LAST, old(), unlisted("a\0b", type=kind), gives="B211", says=(r'"a\u0000b"', "null character"))
+        for kind in (GroupType.STREAMS, GroupType.OTHER, GroupType.CLASSIC)
+    ),
 ]
 NAMED_GROUPS: Iterable[Any] = [
     # Records that all named groups have read may go; the interval is 30 s by default.
@@ -414,6 +421,7 @@ GUARDS: Iterable[Any] = [
     case(LAST, old(), topic("orders"), TRANSACTIONS, gives=has(40, may_have_gaps=True)),
     case(LAST, old(), COMPACTED, gives=has(40, may_have_gaps=True)),
     case(LAST, old(), topic("orders"), gives=has(40, may_have_gaps=True), topics_incomplete=LOST),
+    case(LAST, old(), topic("orders"), gives=has(40, may_have_gaps=True), transactions_hidden=True),
 ]
 
 
@@ -824,6 +832,19 @@ def test_a_group_with_members_is_never_proposed_for_removal(state: GroupState | 
         assert next_step == "let it catch up, say consumers: clamp, or name it in exceptGroups"
 
 
+@pytest.mark.parametrize("state", [GroupState.STABLE, GroupState.EMPTY])
+@pytest.mark.parametrize("changes", [{"committed": 101}, {"topic_id": OTHER_ID}])
+def test_a_group_at_an_offset_of_another_log_has_to_be_reset(changes: dict[str, Any], state: GroupState) -> None:
+    """The plan said to let it catch up, which it never does: Kafka resets it once it comes back."""
+    position = replace(reader("billing", 50), **changes)
+    facts = old(readers=(position,)), group("billing", state=state)
+    decision = blocked(LAST, *facts)
+    assert mentions(decision.reason, '"billing"', "is at 0", str(position.committed), "not an offset of this log")
+    assert decision.next_step.startswith("reset its offsets, say consumers: clamp, ")
+    clamped = decide_partition(LAST, *facts, consumers="clamp")
+    assert mentions(clamped.reason, "still needs everything from 0", str(position.committed), "not an offset")
+
+
 def test_explain_says_why_a_partition_is_in_sync() -> None:
     """A plan of named subjects has the rule's reason; a plan of all would grow by a third."""
     facts = snapshot(partition(at={7 * DAY: 30, 8 * DAY: 30}, log_start=30), topic())
@@ -856,7 +877,9 @@ NEW_STREAMS = {"type": GroupType.STREAMS, "consumption_unread": NO_COMMIT_YET}
         ({"may_read": frozenset({"clicks"})}, None),
         ({"may_read": frozenset({"orders"})}, "B211"),
         ({}, "B212"),
-        ({"may_read": frozenset({"clicks"}), "type": GroupType.CONSUMER}, "B212"),
+        ({"may_read": frozenset({"clicks"}), "type": GroupType.CONSUMER}, None),
+        ({"may_read": frozenset({"orders"}), "type": GroupType.CONSUMER}, "B211"),
+        ({"type": GroupType.CONSUMER}, "B212"),
         ({"may_read": frozenset({"clicks"}), "consumption_unread": Unknown("no right")}, "B212"),
         ({"may_read": frozenset({"clicks"}), **NEW_STREAMS}, None),
         ({"may_read": frozenset({"orders"}), **NEW_STREAMS}, "B211"),
@@ -866,7 +889,9 @@ NEW_STREAMS = {"type": GroupType.STREAMS, "consumption_unread": NO_COMMIT_YET}
         "of another topic",
         "of this topic",
         "without a generation",
-        "of KIP-848",
+        "of KIP-848 on another topic",
+        "of KIP-848 on this topic",
+        "of KIP-848 with a pattern",
         "unread for another reason",
         "Streams that reads another topic",
         "Streams that reads this topic",
@@ -878,7 +903,8 @@ def test_a_group_without_described_members_blocks_the_topics_that_it_subscribes_
 ) -> None:
     """One consumer that was slow to rejoin blocked every floor of the cluster, for max.poll.interval.ms.
 
-    So did an application of Streams whose topics were empty.
+    So did an application of Streams whose topics were empty, and a group of the new protocol one of whose
+    members has no partition to get.
     """
     slow = group("slow", **{"type": GroupType.CLASSIC, "consumption_unread": REBALANCING, **changes})
     decision = decide_partition(LAST, old(), slow)

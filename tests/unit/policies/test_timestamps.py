@@ -20,6 +20,7 @@ from reconciler.model.snapshot import (
 )
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.text.formatting import format_instant
+from tests.golden.wording import mentions
 from tests.strategies.facts import (
     DAY,
     LONG_AGO_MS,
@@ -117,6 +118,13 @@ def test_a_young_record_above_the_end_proves_nothing_alone(found: RecordStamp | 
     decision = decide(partition(at=NONE, lookups=OldRecords(lookups)))
     assert isinstance(decision, DeleteRecords) == may_go
     assert may_go or decision.code == "B216"
+
+
+def test_the_newest_timestamp_may_be_of_a_deleted_record() -> None:
+    """Its segment keeps it, and the brokers' search ends there. The reason called it a record below the floor."""
+    decision = decide(partition(at=NONE, log_start=10, lookups=OldRecords({NEWEST: RecordStamp(3, NOW_MS)})))
+    assert decision.code == "B216"
+    assert mentions(decision.reason, "below 100", "not all known to be old", "offset 3", "deleted")
 
 
 def test_what_is_not_looked_up_is_asked_once_and_blocks_until_then() -> None:

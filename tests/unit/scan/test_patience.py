@@ -33,6 +33,7 @@ def listings(log: ConsumerOffsetsLog, *names: str, partitions: int = 1, requeste
         log=log,
         reads_log=True,
         external={},
+        transactions_hidden=False,
     )
 
 

@@ -520,6 +520,7 @@ def test_rows_keep_every_column_of_the_facts() -> None:
     commits = {name: group_row()[name] for name in ("commits", "commit_topics", "fingerprint")}
     share = {**activity, "live": True, "seems": "share", "commit_keys": 3, "may_read": ["a", "b"]}
     app = {**activity, "live": True, "seems": "streams", "members": 1, "may_read": ["t"]}
+    waiting = {**activity, "live": True, "seems": "consumer", "may_read": ["t"]}
     answers = [
         answer(
             partitions=[
@@ -548,14 +549,17 @@ def test_rows_keep_every_column_of_the_facts() -> None:
                 {"group": "stopped", **app, "members": 0},
                 {"group": "gone", **app, "live": False},
                 {"group": "unlisted", **activity, "live": True, "may_read": ["t"]},
+                {"group": "waiting", **waiting},
             ],
             origins=[{"topic": "t", "partition": 0, "group": "g", "committed": 7, "topic_id": "id"}],
             runs=[run_row(0, error="lost") | {"unanswered": True}],
         ),
     ]
     rows = combine(answers, everything, {"t": frozenset({"g"})})
-    assert rows.consumers == {"a": {"s"}, "t": {"app", "unlisted"}}, "of topics that the request asks for"
-    assert [rows.readers["t", number][-1] for number in (0, 1)] == [Position("app", None)] * 2
+    assert rows.consumers == {"a": {"s"}, "t": {"app", "unlisted", "waiting"}}, "of topics that the request asks for"
+    for number in (0, 1):
+        positions = [Position(group, None) for group in ("app", "unlisted", "waiting")]
+        assert rows.readers["t", number][-3:] == positions, "with a member that subscribes and has no partition yet"
 
     result = snapshot_builder.group_facts(everything, groups("e", "f", "g", "h"), rows, READ)
     assert result["g"] == group_facts(group_row())

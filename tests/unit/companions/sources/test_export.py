@@ -13,7 +13,7 @@ from reconciler.companions.sources import export
 from reconciler.companions.sources.target import Folder, open_target
 from reconciler.errors import UsageError
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, ConsumerPosition, Unknown
-from tests.strategies.facts import group, partition, snapshot
+from tests.strategies.facts import group, partition, snapshot, topic
 
 
 def export_row(facts: ClusterSnapshot, out: Path, table: str = "partitions") -> dict[str, Any]:
@@ -107,6 +107,30 @@ def test_an_unknown_newest_record_has_a_reason(tmp_path: Path) -> None:
     exported = export_row(snapshot(group(newest_record=Unknown("the log has no leader"))), tmp_path, "groups")
     assert (exported["log_partition"], exported["log_offset"]) == (None, None)
     assert exported["unread"] == dict.fromkeys(("log_partition", "log_offset"), "the log has no leader")
+
+
+@pytest.mark.parametrize(
+    ("changes", "of_cluster", "reason"),
+    [
+        ({"records": Unknown("1 of 2 partitions")}, {}, "1 of 2 partitions"),
+        ({"cleanup_policy": Unknown("denied")}, {}, "denied"),
+        ({}, {"topics_incomplete": Unknown("a part of the listing")}, "a part of the listing"),
+        ({}, {}, None),
+    ],
+)
+def test_records_of_a_cluster_that_were_not_all_read_are_no_number(
+    changes: dict[str, Any], of_cluster: dict[str, Any], reason: str | None, tmp_path: Path
+) -> None:
+    """With a silent broker the table once said the records of the others, and nothing was incomplete.
+
+    Kafka's own topics do not count.
+    """
+    own = topic("__own", records=Unknown("not asked"))
+    facts = snapshot(topic(**changes), own, cluster_records=198, **of_cluster)
+    exported = export_row(facts, tmp_path, "scans")
+    assert exported["cluster_records"] == (198 if reason is None else None)
+    assert exported["unread"].get("cluster_records") == reason
+    assert json.loads((tmp_path / "run.json").read_text())["cluster_records"] == exported["cluster_records"]
 
 
 @pytest.mark.parametrize("broken", export.SCHEMAS)

@@ -14,6 +14,7 @@ from reconciler.model.snapshot import (
     ExternalPosition,
     GroupState,
     GroupType,
+    KeptForever,
     PartitionFacts,
     Unknown,
 )
@@ -141,15 +142,34 @@ def test_a_share_group_leaves_no_finding_about_the_topics_that_it_may_read() -> 
     assert any("workers" in line for line in suggestions.of(FindingKind.READ_RECORDS).unknown)
 
 
-def test_a_group_that_holds_purges_back_is_a_question() -> None:
+@pytest.mark.parametrize(("at", "records", "todo"), [(40, 60, "let it catch up"), (5_000, 100, "reset its offsets")])
+def test_a_group_that_holds_purges_back_is_a_question(at: int, records: int, todo: str) -> None:
+    """One whose position is above the end was told to catch up, too."""
     snap = snapshot(
         topic("orders", records=100),
-        partition("orders", readers=(reader("audit", 40), reader("billing", 100))),
+        partition("orders", readers=(reader("audit", at), reader("billing", 100))),
         group("audit", idle=HOUR),
         group("billing", idle=HOUR, state=GroupState.STABLE),
     )
     finding = found(suggest(snap), FindingKind.LAGGING_GROUP)["audit"]
-    assert (finding.records, finding.manifest, finding.id) == (60, None, "lagging-group/audit/orders")
+    assert (finding.records, finding.manifest, finding.id) == (records, None, "lagging-group/audit/orders")
+    assert finding.title.startswith(todo)
+
+
+@pytest.mark.parametrize(
+    ("name", "kept", "is_drafted"),
+    [
+        ("orders", KeptForever.TOPIC, False),
+        ("orders", Unknown("no right"), False),
+        ("orders", KeptForever.BROKER, True),
+        ("app-by-key-repartition", KeptForever.TOPIC, True),
+    ],
+)
+def test_no_draft_deletes_what_a_topic_keeps_for_ever(name: str, kept: KeptForever | Unknown, is_drafted: bool) -> None:
+    """A draft names its topics exactly, so that B215 does not stop it: one was for a topic with retention.ms=-1."""
+    facts = topic(name, records=100, kept_forever=kept), partition(name, readers=(reader("billing", 90),))
+    suggestions = suggest(snapshot(*facts, group("billing", idle=HOUR, state=GroupState.STABLE)))
+    assert (name in found(suggestions, FindingKind.READ_RECORDS)) == is_drafted
 
 
 def test_a_topic_that_no_group_reads_is_a_question() -> None:
