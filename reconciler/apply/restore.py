@@ -83,6 +83,12 @@ def find_removal(text: str, group: str, *, name: str) -> Removal:
 
     `name`: of the file, for messages. Raises PlanUnusable.
     """
+    if not text.strip():
+        raise PlanUnusable(
+            f"{name} is empty: the journal that the manifests name now has no entry; pass that of the removal, which may be "
+            "another topic of spec.journal, or .reconciler/NAME.jsonl with the name that the Cluster had, or the file of "
+            "`apply --results`"
+        )
     try:
         removals = list(_of_journal(text) if text.lstrip().startswith('{"v":') else _of_results(text))
     except ValueError as error:

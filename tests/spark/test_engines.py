@@ -266,7 +266,6 @@ from pyspark.sql import SparkSession
 from reconciler.spark import register
 address, servers, topic = sys.argv[1:]
 session = SparkSession.builder.remote(address).create()
-session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
 register(session)
 for name in ("kafka_partitions", "kafka_group_commits", "kafka_consumer_offsets"):
     frame = session.read.format(name).option("kafka.bootstrap.servers", servers).load()

@@ -13,20 +13,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
-import pyspark
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
-    EqualTo,
-    Filter,
-    In,
     InputPartition,
 )
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -56,7 +51,6 @@ from reconciler.text.suggest import suggestion
 
 _CLIENT = "kafka."
 _SECRET = re.compile("password|passphrase|secret|token|key|jaas|oauth")
-_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _METADATA = ("topic_id", "leader", "replicas", "in_sync")
 _TOPICS = ("topics", "subscribe", "subscribePattern")
 _ALL = (Selector("*"),)
@@ -65,23 +59,10 @@ Row = dict[str, Any]
 
 
 def register(session: SparkSession) -> None:
-    """Register the formats with a session, and put our code on its workers' path.
-
-    Filters reach the sources only if the session has spark.sql.python.filterPushdown.enabled now: without
-    it, Spark 4.1 and later refuse a source that takes filters. And only where a frame's filter is its own:
-    up to Spark 4.3, all frames of one `load` read what the newest filter of any of them leaves (SPARK-58551),
-    so that a union of two has the rows of one.
-    """
+    """Register the formats with a session, and put our code on its workers' path."""
     code_archive.add_to(session)
-    keeps_apart = hasattr(DataSourceReader, "pushLimit") and session.version == pyspark.__version__
-    pushes = keeps_apart and str(session.conf.get(_PUSHDOWN, "false")).lower() == "true"
     for source in (KafkaPartitions, KafkaGroupCommits, KafkaConsumerOffsets, KafkaCommitLog):
-        session.dataSource.register(taking_filters(source) if pushes else source)
-
-
-def taking_filters(source: "type[KafkaSource]") -> Any:
-    """Return the source as one that takes filters, which a session that does not push them refuses."""
-    return type(source.__name__, (_TakesFilters, source), {})
+        session.dataSource.register(source)
 
 
 def parse_options(options: Mapping[str, str], known: Iterable[str]) -> tuple[Connection, ScanRequest]:
@@ -159,8 +140,6 @@ class KafkaSource(_FindsItsCode, DataSource, DataSourceReader):
     NAME: ClassVar[str]
     SCHEMA: ClassVar[pa.Schema]
     OPTIONS: ClassVar[Sequence[str]] = ()
-    left: Mapping[str, frozenset[Any]] = MappingProxyType({})
-    """What filters leave of a column; without an entry everything."""
 
     @classmethod
     def name(cls) -> str:
@@ -208,25 +187,11 @@ class KafkaSource(_FindsItsCode, DataSource, DataSourceReader):
 
     def row_topics(self, request: ScanRequest, listing: TopicListing) -> frozenset[str] | None:  # noqa: ARG002
         """In the driver: the topics of the rows; None: any."""
-        return self.left.get("topic")
+        return None
 
     @abstractmethod
     def rows(self, session: KafkaSession, chunk: Any) -> Iterator[list[Row]]:
         """In a task: the rows of one chunk."""
-
-
-class _TakesFilters:
-    """A source that reads less where a filter says so. Spark applies all filters again."""
-
-    def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802 - Spark's name
-        left: dict[str, frozenset[Any]] = {}
-        for condition in filters:
-            if isinstance(condition, EqualTo | In) and len(condition.attribute) == 1:
-                (column,), value = condition.attribute, condition.value
-                values = frozenset(value if isinstance(condition, In) else (value,)) - {None}
-                left[column] = values & left.get(column, values)
-        self.left = left
-        return filters
 
 
 class KafkaStream(_FindsItsCode, DataSourceStreamReader):
@@ -266,16 +231,8 @@ class KafkaPartitions(KafkaSource):
         self, session: KafkaSession, request: ScanRequest, listing: TopicListing
     ) -> Iterator[tuple[Chunk, list[Row]]]:
         listing = _complete(listing)
-        (of_topics,) = request.topics
-        of_topics = replace(
-            of_topics,
-            only=None if "topic" not in self.left else dict.fromkeys(self.left["topic"]),
-            partitions=self.left.get("partition"),
-        )
-        wanted = replace(request, topics=(of_topics,))
-        names = select.select_topics(wanted, listing.topics)
-        listing = _complete(describe_topics(session, listing, names))
-        selected = tuple(select.partition_requests(select.select_topics(wanted, listing.topics), listing))
+        listing = _complete(describe_topics(session, listing, select.select_topics(request, listing.topics)))
+        selected = tuple(select.partition_requests(select.select_topics(request, listing.topics), listing))
         metadata = {facts.partition: _metadata(facts) for part in selected for facts in part.partitions}
         for chunk in partition_chunks(selected, (), listing):
             keys = (TopicPartition(part.topic, number) for part in chunk.requests for number in part.partitions)
@@ -309,15 +266,11 @@ class KafkaGroupCommits(KafkaSource):
         _log, groups = log.judge(list_groups(session, hidden=True), hidden=hidden)
         _complete(groups)
         _complete(replace(groups, incomplete=groups.hidden_unread))
-        (of_groups,) = request.groups
-        return commit_chunks(select.select_groups([replace(of_groups, only=self.left.get("group"))], groups.groups))
+        return commit_chunks(select.select_groups(request.groups, groups.groups))
 
     def row_topics(self, request: ScanRequest, listing: TopicListing) -> frozenset[str] | None:
-        left = super().row_topics(request, listing)
-        if request.topics[0].topics == _ALL:  # commits on topics that are gone count, too
-            return left
-        selected = select.topics_to_describe(request, listing.topics)
-        return selected if left is None else selected & left
+        # Commits on topics that are gone count, too.
+        return None if request.topics[0].topics == _ALL else select.topics_to_describe(request, listing.topics)
 
     def rows(self, session: KafkaSession, chunk: Chunk) -> Iterator[list[Row]]:
         for part in read_consumption(session, chunk.groups, with_members=()):
@@ -345,12 +298,11 @@ class KafkaConsumerOffsets(KafkaSource):
     def chunks(
         self, session: KafkaSession, request: ScanRequest, listing: TopicListing
     ) -> list[tuple[Chunk, frozenset[str] | None]]:
-        groups = self.left.get("group")
-        if (selectors := request.groups[0].groups) != _ALL:
+        groups, selectors = None, request.groups[0].groups
+        if selectors != _ALL:
             if any(selector.is_pattern for selector in selectors):
                 raise UsageError(f"groups: {self.NAME} takes names, and no patterns")
-            named = frozenset(selector.text for selector in selectors)
-            groups = named if groups is None else named & groups
+            groups = frozenset(selector.text for selector in selectors)
         log = describe_log(session, _complete(listing))
         if log.missing is not None:
             raise ScanFailed(f"{CONSUMER_OFFSETS_TOPIC} could not be read: {log.missing.reason}")

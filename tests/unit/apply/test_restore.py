@@ -414,7 +414,7 @@ def test_journals_that_were_joined_in_the_wrong_order_are_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "neither a results file"),
+        ("\n", "is empty: the journal that the manifests name now has no entry"),
         ("[]", "not a JSON object of kind Results"),
         ('{"kind": "Plan"}', "not a JSON object of kind Results"),
         ('{"kind": "Results", "format_version": "3.0"}', "this program reads 2.x"),
