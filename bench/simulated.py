@@ -117,6 +117,9 @@ class SimulatedCluster:
             in_sync=replicas,
         )
 
+    def describe(self, _session: object, names: Sequence[str]) -> dict[str, None]:
+        return dict.fromkeys(names)  # no transactions
+
     def describe_topics(self, _session: object, listing: TopicListing, _names: object) -> TopicListing:
         return listing
 
@@ -255,6 +258,7 @@ def measure(partitions: int, groups: int, commits: int) -> dict[str, Any]:
         manifests.write_text(MANIFESTS % {"cluster_id": CLUSTER_ID, "servers": "127.0.0.1:9"}, encoding="utf-8")
         for name in (
             "list_topics",
+            "describe",
             "describe_topics",
             "list_groups",
             "retention_facts",

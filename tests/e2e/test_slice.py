@@ -70,6 +70,6 @@ def test_elections_move_leaders_back(space: Workspace) -> None:
     space.write(leaders(topic), limits="")
     plan = reconciler_process(space.folder, "plan", "--out", "plan.json", PATH=str(Path("/usr/bin")))
     assert plan.returncode == 0, plan.stderr
-    assert f"{topic}[0] (leaders): from 1 to 2" in plan.stdout
+    assert f"{topic}[0] (leaders): from broker 1 to 2" in plan.stdout
     space.apply()
     await_leader(space.cluster, topic, 0, 2)

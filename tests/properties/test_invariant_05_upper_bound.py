@@ -32,7 +32,7 @@ BY_ORIGIN = {
 def test_every_action_of_a_saved_plan_has_one_result(days: tuple[PlannerInput, PlannerInput]) -> None:
     """It remains, or has one outcome without a request; both are in the order of the plan.
 
-    What the planner blocks now ends by its code, with its reason: nothing else decides about facts.
+    What the planner blocks now ends by its code, with its reason, and what was not read with its next step: nothing else decides about facts.
     """
     first_day, later_day = days
     plan = first_day.plan()
@@ -51,7 +51,10 @@ def test_every_action_of_a_saved_plan_has_one_result(days: tuple[PlannerInput, P
         if isinstance(decision, Blocked | Skipped) and outcome not in checked.done:
             is_unread = isinstance(decision, Blocked) and decision.unread
             status = Status.NOT_ATTEMPTED if is_unread else BY_ORIGIN[origin_of(decision.code)]
-            assert (outcome.status, outcome.detail) == (status, f"{decision.reason} ({decision.code})")
+            text = f"{decision.reason} ({decision.code})"
+            if isinstance(decision, Blocked) and status is Status.NOT_ATTEMPTED:  # the saved plan goes on after it
+                text += f". Next: {decision.next_step.removesuffix(', then plan again')}"
+            assert (outcome.status, outcome.detail) == (status, text)
 
 
 @OFTEN
