@@ -151,11 +151,9 @@ def apply(
     clock = steady_clock()
     checked_at_ms = clock()
     checked, snapshot = _decide_again(_rechecked_part(planned, own), run, checked_at_ms)
-    remaining = [action for action in checked.remaining if isinstance(action, own) and action.address not in removed]
-    again = (
-        _removed_before(action, removed[action.address]) for action in checked.remaining if action.address in removed
-    )
-    ended = (outcome for outcome in (*checked.outcomes, *again) if isinstance(outcome.action, own))
+    checked = _without_removed(checked, removed)
+    remaining = [action for action in checked.remaining if isinstance(action, own)]
+    ended = (outcome for outcome in checked.outcomes if isinstance(outcome.action, own))
     unsent = [journal.annotate_interrupted(outcome, interrupted) for outcome in ended]
     others = (action for action in planned.actions if not isinstance(action, own))
     deferred = [Outcome(action=action, status=Status.DEFERRED, detail="left to another run") for action in others]
@@ -258,12 +256,19 @@ def _removed_groups(planned: Plan, run: Run) -> Mapping[Address, str]:
     return {}
 
 
-def _removed_before(action: Action, run_id: str) -> Outcome:
-    """Return the end of an action that was done: one removal was reviewed, and the group of this name is another one."""
-    detail = (
-        f"run {run_id} of this plan has left no such group, and it was restored or created again since{NEXT}plan again"
+def _without_removed(checked: recheck.Recheck, removed: Mapping[Address, str]) -> recheck.Recheck:
+    """Return the recheck with an outcome for each group that its plan has removed before, by address and run.
+
+    One removal was reviewed, and a group of this name is another one now.
+    """
+    end = "of this plan has left no such group, and it was restored or created again since"
+    again = (
+        Outcome(action=action, status=Status.STALE, detail=f"run {removed[action.address]} {end}{NEXT}plan again")
+        for action in checked.remaining
+        if action.address in removed
     )
-    return Outcome(action=action, status=Status.STALE, detail=detail)
+    remaining = tuple(action for action in checked.remaining if action.address not in removed)
+    return replace(checked, remaining=remaining, outcomes=(*checked.outcomes, *again))
 
 
 def _decide_again(needed: Plan, run: Run, now_ms: int) -> tuple[recheck.Recheck, ClusterSnapshot]:
