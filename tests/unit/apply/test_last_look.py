@@ -765,6 +765,18 @@ def test_a_stable_group_counts_where_its_members_subscribe(
     assert sends or mentions(outcome.detail, '"moving"', "is at 0")
 
 
+@pytest.mark.parametrize("has_left", [True, False])
+def test_what_members_subscribed_to_counts_while_there_are_members(
+    cluster: FakeCluster, tmp_path: Path, has_left: bool
+) -> None:
+    """An EMPTY group without a commit on a topic reads nothing there."""
+    cluster.join("moving", "shipments")
+    facts = {"moving": replace(cluster.read_groups(["moving"])["moving"], may_read=frozenset({"orders"}))}
+    if has_left:
+        cluster.leave("moving")
+    assert run(cluster, [purge(cluster, AT, 60)], tmp_path, known_groups=facts).only.sends == has_left
+
+
 def test_a_streams_group_is_removed_by_what_the_consumer_offsets_says(cluster: FakeCluster, tmp_path: Path) -> None:
     """No call tells its type and state: the plan read both from the log, and the log has no newer record."""
     action = STREAMS(cluster)
