@@ -8,7 +8,9 @@ import pytest
 
 from reconciler.manifest import files
 from reconciler.manifest import git as manifest_git
+from reconciler.model.plan import Source
 from tests.build import cluster_manifest, commit, git, head
+from tests.golden.wording import mentions
 
 MANIFEST, OTHER = cluster_manifest("127.0.0.1:9092"), f'{head("LeaderPolicy", "leaders")}\nspec: {{topics: ["*"]}}\n'
 
@@ -256,6 +258,15 @@ def test_a_checkout_is_one_source_also_through_a_link(checkout: Path, tmp_path: 
     loaded = files.load([link / "manifests"], now_ms=0).for_cluster("local").files
     sources = manifest_git.git_sources(loaded, [checkout / "manifests"])
     assert [source.commit for source in sources] == [git(checkout, "rev-parse", "HEAD")]
+
+
+def test_a_root_without_a_manifest_is_a_source_where_git_does_not_answer(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No file tells which folder it is about."""
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert manifest_git.git_sources([], [checkout]) == [Source(manifests=())]
+    assert mentions(caplog.text, str(checkout), "git refuses")
 
 
 def test_a_file_that_a_link_leads_to_is_in_its_checkout(checkout: Path, tmp_path: Path) -> None:
