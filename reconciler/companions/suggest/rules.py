@@ -500,11 +500,8 @@ class _Analysis:
     def _add_leaders(
         self, collector: Collector, topic: str, elections: Sequence[ElectLeader], decisions: Sequence[Decision]
     ) -> str:
-        moves = Counter((election.seen.leader, election.leader_wanted) for election in elections)
-        words = [
-            f"{number} from {'none' if leader is None else f'broker {leader}'} to {wanted}"
-            for (leader, wanted), number in sorted(moves.items(), key=lambda item: (-item[1], str(item[0])))
-        ]
+        moves = Counter(election.move for election in elections)
+        words = [f"{number} {move}" for move, number in sorted(moves.items(), key=lambda item: (-item[1], item[0]))]
         facts = self.facts.snapshot.topics[topic]
         total = facts.partitions if isinstance(facts.partitions, int) else len(decisions)
         led = f"{len(elections)} of {count(total, 'partition')} not led by the first replica"
