@@ -114,7 +114,7 @@ def test_a_plan_removes_a_group_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     record(0)
     assert stale() == removals
     assert isinstance(run.journal.store, JournalFile)
-    run.journal.store.path.write_text("damaged\n")
+    run.journal.store.path.write_text(f"damaged {plan_file.digest(planned)}\n")
     assert stale() == set()
 
 
