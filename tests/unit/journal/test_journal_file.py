@@ -343,7 +343,7 @@ def test_a_run_that_removed_nothing_reads_no_journal(journal: ActionJournal) -> 
         ({"status": Status.SATISFIED}, "a"),
         ({"status": Status.STALE}, None),
         ({"at_ms": 9}, None),
-        ({"plan_digest": "sha256:other"}, None),
+        ({"plan_digest": f"{PLAN}-b"}, None),
     ],
     ids=["removed", "gone before", "kept", "before the plan", "another plan"],
 )
@@ -354,7 +354,8 @@ def test_a_plan_knows_the_groups_that_its_runs_left_gone(
     cluster.commit("other", {AT: 80})
     action, kept = removal(cluster, "billing"), removal(cluster, "other")
     changes = {"status": Status.APPLIED, "plan_digest": PLAN, "at_ms": 10} | changes
-    events = [kept, outcome(purge(cluster, AT, 60), sends=1), outcome(action, sends=1, status=changes.pop("status"))]
+    journal.record([kept], run_id="a", plan_digest=PLAN, at_ms=10)  # lines of several writers are in no order of time
+    events = [outcome(purge(cluster, AT, 60), sends=1), outcome(action, sends=1, status=changes.pop("status"))]
     journal.record(events, run_id="a", **changes)
     assert journal.removed_groups(PLAN, since_ms=10) == ({} if run_id is None else {action.address: run_id})
 
