@@ -17,13 +17,12 @@ from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, Conf
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka.futures import GONE, Deadline, failed_with, failure_of, text_of
 from reconciler.kafka.session import KafkaSession
-from reconciler.model.names import TopicPartition
+from reconciler.model.names import TRANSACTIONS_TOPIC, TopicPartition
 from reconciler.model.snapshot import NOT_ASKED, Cause, KeptForever, PartitionFacts, TopicFacts, Unknown
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import first_few
 
 CONSUMER_OFFSETS_TOPIC = "__consumer_offsets"
-TRANSACTIONS_TOPIC = "__transaction_state"
 INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"})
 """The broker's internal topics: a listing does not say which topics are internal."""
 

@@ -76,7 +76,8 @@ def git_source(manifests: tuple[ManifestFile, ...], roots: Iterable[Path] = ()) 
     """
     paths = [Path(file.path).absolute() for file in manifests]
     folders = list(dict.fromkeys([*(path.parent for path in paths), *(root.resolve() for root in roots)]))
-    folders.sort(key=lambda folder: len(folder.parts))  # the commit is of the checkout around its submodules
+    # The commit is of the checkout around its submodules, whose git folders are deeper.
+    folders.sort(key=lambda folder: len((_checkout_of(folder) or folder).parts))
     git = partial(run_git, folders[0])
     # Quiet: a repository without a commit is not a failure.
     commit, failure = _ask_git(folders[0], "rev-parse", "--verify", "--quiet", "HEAD")

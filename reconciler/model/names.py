@@ -10,6 +10,8 @@ from reconciler.text.escape import display_name, quoted
 
 TOPIC = re.compile("[a-zA-Z0-9._-]{1,249}")
 """The names that a topic can have."""
+TRANSACTIONS_TOPIC = "__transaction_state"
+"""The topic that brokers create for the first transactional producer of a cluster."""
 _PARTITION = re.compile(rf"(?P<topic>{TOPIC.pattern})\[(?P<partition>0|[1-9][0-9]*)\]")
 
 

@@ -147,7 +147,7 @@ class ElectLeader(Operation):
         because: Phrase = (", because ", sentence(self.reason)) if self.irreversible else ()
         return Description(
             subject=(escaped_name(format_subject(self.address)),),
-            change=(f"leader {self._move}{unclean} ({replicas})", *because),
+            change=(f"leader {self.move}{unclean} ({replicas})", *because),
             loss=_LOSS if self.irreversible else (),
         )
 
@@ -157,11 +157,11 @@ class ElectLeader(Operation):
         first, topics = actions[0], {action.partition.topic for action in actions}
         if len(actions) == 1:
             subject: Phrase = (escaped_name(format_subject(first.address)),)
-            change = first._move
+            change = first.move
         else:
             of_topics: Phrase = (name(first.partition.topic),) if len(topics) == 1 else (count(len(topics), "topic"),)
             subject = (f"{len(actions):,} partitions of ", *of_topics)
-            moves = sorted(Counter(action._move for action in actions).items(), key=lambda move: (-move[1], move[0]))
+            moves = sorted(Counter(action.move for action in actions).items(), key=lambda move: (-move[1], move[0]))
             shown = _MOVES_MAX if len(moves) > _MOVES_MAX + 1 else len(moves)  # one is as short as its count
             change = ", ".join(f"{number:,} {move}" for move, number in moves[:shown])
             if omitted := moves[shown:]:
@@ -181,7 +181,7 @@ class ElectLeader(Operation):
     def explain(self) -> Iterator[Fact]:
         replicas = f"replicas {broker_ids(self.seen.replicas)}, in sync {broker_ids(self.seen.in_sync)}"
         condition, undo = "the first replica is in sync", "possible: another election moves the leader back"
-        yield "Request", (f"ElectLeaders {self.partition}, {self.election}: leader {self._move}",)
+        yield "Request", (f"ElectLeaders {self.partition}, {self.election}: leader {self.move}",)
         yield "Facts", (f"{replicas}; topic id ", name(self.seen.topic_id))
         if self.irreversible:
             yield "Loss", _LOSS
@@ -190,7 +190,7 @@ class ElectLeader(Operation):
         yield "Undo", (undo,)
 
     @property
-    def _move(self) -> str:
+    def move(self) -> str:
         """`from broker 2 to 1`, `from none to any live replica`."""
         before = "none" if self.seen.leader is None else f"broker {self.seen.leader}"
         after = "any live replica" if self.leader_wanted is None else self.leader_wanted

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, ConfigDict, Field
 
 from reconciler.model.block_reason import SILENT, BlockReason, contradiction, known, unknown_fact
-from reconciler.model.names import Address, TopicPartition
+from reconciler.model.names import TRANSACTIONS_TOPIC, Address, TopicPartition
 from reconciler.model.plan import Decision, Satisfied, Waiting
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, KeptForever, PartitionFacts, Unknown
@@ -43,8 +43,6 @@ _NAMES_OF_NO_GROUP = (
 )
 """Patterns that match all names of a part are about no group in particular, as `*`, `[a-z]*` and `regex:[^_].*`."""
 
-TRANSACTIONS = "__transaction_state"
-"""The topic that brokers create for the first transactional producer of a cluster."""
 _REPARTITION = "-repartition"
 """How the names of topics end that Kafka Streams keeps for ever and purges itself."""
 _RULES = ("newerThan", "since", "last", "fromOffset", "unreadBy")
@@ -299,7 +297,7 @@ class FloorEvaluator:
         self.snapshot = snapshot
         self.unknown_with_excluded = unknown_consumers(snapshot, lambda _group: False)
         is_unseen = snapshot.transactions_hidden or snapshot.topics_incomplete is not None
-        self.has_transactions = TRANSACTIONS in snapshot.topics or is_unseen
+        self.has_transactions = TRANSACTIONS_TOPIC in snapshot.topics or is_unseen
         self.guard = Preconditions(
             consumers=spec.consumers,
             named=tuple(sorted(spec.keep.unread_by or ())),

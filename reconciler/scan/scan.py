@@ -18,7 +18,6 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.silence import silent_brokers
 from reconciler.kafka.topics import (
     CONSUMER_OFFSETS_TOPIC,
-    TRANSACTIONS_TOPIC,
     RetentionFacts,
     TopicListing,
     describe,
@@ -27,7 +26,7 @@ from reconciler.kafka.topics import (
     retention_facts,
 )
 from reconciler.model.garbage import gc_paused
-from reconciler.model.names import TopicPartition
+from reconciler.model.names import TRANSACTIONS_TOPIC, TopicPartition
 from reconciler.model.progress import Progress
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, ExternalPositions, PartitionFacts, Unknown

@@ -3,6 +3,7 @@
 No broker is needed: the facts come from a golden case, or there are none.
 """
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,8 +17,9 @@ from reconciler.kafka.connect import Connection
 from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.manifest import files
 from reconciler.manifest.files import ClusterManifests
-from reconciler.model.names import SourceLocation
-from reconciler.plan import planner
+from reconciler.model.names import Address, SourceLocation
+from reconciler.model.outcome import Outcome, Status
+from reconciler.plan import plan_file, planner
 from reconciler.policies.cluster import Cluster
 from reconciler.run import Run
 from reconciler.scan.engine_choice import Engine
@@ -84,29 +86,64 @@ def test_limits_count_what_a_reviewed_plan_leaves(monkeypatch: pytest.MonkeyPatc
     assert (bounded.actions, bounded.refused) == ((), ())
 
 
-@pytest.mark.parametrize("has_expired", [True, False])
-def test_a_plan_that_expires_during_the_scan_releases_nothing(
-    has_expired: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_plan_removes_a_group_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later group of that name is another one. Without a journal nothing is sent, so a dry run goes on."""
+    shutil.copytree(GOLDEN / "01-one-of-each-kind", tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    manifests = files.load([Path("manifests")], now_ms=codec.NOW_MS).for_cluster()
+    facts = codec.snapshot(Path("snapshot.json"), planner.scan_request(manifests.policies, codec.NOW_MS))
+    monkeypatch.setattr(pipeline, "scan", lambda *_arguments, **_options: facts)
+    monkeypatch.setattr(pipeline, "wall_clock_ms", lambda: codec.NOW_MS)
+    connect_to_nothing(monkeypatch, manifests.cluster.spec.cluster_id)
+    run = replace(run_of(manifests.cluster), manifests=manifests)
+    planned = pipeline.plan(run)
+    removals = {action.address for action in planned.actions if action.address.is_of_group}
+    removed = [Outcome(action=action, status=Status.APPLIED, detail="") for action in planned.actions]
+
+    def record(since_ms: int) -> None:
+        at_ms = planned.observed_at_ms + since_ms
+        run.journal.record(removed, run_id="run-1", plan_digest=plan_file.digest(planned), at_ms=at_ms)
+
+    def stale() -> set[Address]:
+        outcomes = pipeline.apply(planned, run, dry_run=True).outcomes
+        assert sorted(outcome.action.address for outcome in outcomes) == sorted(a.address for a in planned.actions)
+        return {outcome.action.address for outcome in outcomes if outcome.status is Status.STALE}
+
+    record(-1)  # by an earlier plan with the same digest
+    assert stale() == set()
+    record(0)
+    assert stale() == removals
+    assert isinstance(run.journal.store, JournalFile)
+    run.journal.store.path.write_text(f"damaged {plan_file.digest(planned)}\n")
+    assert stale() == set()
+
+
+@pytest.mark.parametrize("refusal", ["the plan expired", "other manifests of Cluster/prod-eu were released", ""])
+def test_what_happens_during_the_scan_counts_for_a_release(
+    refusal: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`apply --release` of such a plan released its manifests to later runs, and said that the plan had expired."""
+    """`apply --release` of an expired plan released its manifests to later runs, and said that the plan had expired."""
     declared = cluster().with_location(SourceLocation(str(tmp_path / "cluster.yaml"), 1, 1))
     planned = examples.plan(cluster_id=declared.spec.cluster_id)
-    at_start, after_scan = planned.expires_at_ms - 1, planned.expires_at_ms + (1 if has_expired else -1)
+    run = run_of(declared)
+    at_start, after_scan = planned.expires_at_ms - 1, planned.expires_at_ms + (1 if "expired" in refusal else -1)
     now_ms = at_start
 
     def scan(*_arguments: object, **_options: object) -> object:
         nonlocal now_ms
         now_ms = after_scan
+        if "released" in refusal:
+            run.journal.record_release(f"sha256:{1:064x}", run_id="run-2", at_ms=now_ms)
         return snapshot(observed_at_ms=at_start, cluster_id=planned.cluster_id)
 
     monkeypatch.setattr(pipeline, "scan", scan)
     monkeypatch.setattr(pipeline, "wall_clock_ms", lambda: now_ms)
     connect_to_nothing(monkeypatch, planned.cluster_id)
     monkeypatch.setattr(pipeline, "manifests_hash", lambda _files: f"sha256:{0:064x}")
-    run = run_of(declared)
-    if has_expired:
-        with pytest.raises(PlanUnusable, match="the plan expired"):
+    if refusal:
+        with pytest.raises(PlanUnusable, match=refusal):
             pipeline.apply(planned, run, release=True)
     else:
         pipeline.apply(planned, run, release=True)
-    assert len(list(run.journal.history())) == (0 if has_expired else 1)
+    releases = [entry.run_id for entry in run.journal.history()]
+    assert releases == {"": [run.run_id], "the plan expired": []}.get(refusal, ["run-2"])

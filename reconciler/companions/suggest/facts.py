@@ -175,7 +175,7 @@ class ClusterFacts:
         by_broker_or_not = (None, KeptForever.BROKER)
         return self.snapshot.topics[topic].kept_forever not in by_broker_or_not and not is_repartition(topic)
 
-    def is_elsewhere(self, group: str, topic: str) -> bool:
+    def has_foreign_commit(self, group: str, topic: str) -> bool:
         """Whether a position of the group on the topic is of another log, so that it counts from the log start."""
         positions = (of for partition, of in self.positions.items() if partition.topic == topic)
         return any(of.foreign_commit is not None for of_all in positions for of in of_all if of.group == group)

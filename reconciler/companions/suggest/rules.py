@@ -283,7 +283,7 @@ class _Analysis:
         facts = self.facts.snapshot.groups.get(group)
         state = "in an unknown state" if facts is None or isinstance(facts.state, Unknown) else facts.state
         outlook = "it may catch up by itself" if works else "it may be one that works once in a while"
-        todo = "reset its offsets" if self.facts.is_elsewhere(group, topic) else "let it catch up"
+        todo = "reset its offsets" if self.facts.has_foreign_commit(group, topic) else "let it catch up"
         collector.add(
             group,
             topic,
@@ -426,9 +426,9 @@ class _Analysis:
             return
         partition, last = held[0].partition, held[0].position
         assert last.written_at_ms is not None
-        todo = f"let it catch up on {display_name(topic)}"
+        todo = "let it catch up"
         if last.foreign_commit is not None:
-            todo = f"correct its position on {display_name(topic)}"
+            todo = "correct its position"
             where = f"its position {last.foreign_commit:,} on {partition} is above the end, so it counts as at {last.committed:,}"
         elif last.without_commit:
             where = f"it has no position on {partition}, so it counts as at {last.committed:,}"
@@ -441,7 +441,7 @@ class _Analysis:
         collector.add(
             reader,
             topic,
-            title=f"{todo}, or ask its owner",
+            title=f"{todo} on {display_name(topic)}, or ask its owner",
             confidence=Confidence.HIGH if is_old else Confidence.MEDIUM,
             evidence=(
                 f"{where}{more}, and {describe_move(last.written_at_ms, observed_at_ms)}",
@@ -500,11 +500,8 @@ class _Analysis:
     def _add_leaders(
         self, collector: Collector, topic: str, elections: Sequence[ElectLeader], decisions: Sequence[Decision]
     ) -> str:
-        moves = Counter((election.seen.leader, election.leader_wanted) for election in elections)
-        words = [
-            f"{number} from {'none' if leader is None else f'broker {leader}'} to {wanted}"
-            for (leader, wanted), number in sorted(moves.items(), key=lambda item: (-item[1], str(item[0])))
-        ]
+        moves = Counter(election.move for election in elections)
+        words = [f"{number} {move}" for move, number in sorted(moves.items(), key=lambda item: (-item[1], item[0]))]
         facts = self.facts.snapshot.topics[topic]
         total = facts.partitions if isinstance(facts.partitions, int) else len(decisions)
         led = f"{len(elections)} of {count(total, 'partition')} not led by the first replica"

@@ -765,6 +765,23 @@ def test_a_stable_group_counts_where_its_members_subscribe(
     assert sends or mentions(outcome.detail, '"moving"', "is at 0")
 
 
+@pytest.mark.parametrize(
+    ("kind", "has_left", "sends"),
+    [(GroupType.CLASSIC, True, 1), (GroupType.CLASSIC, False, 0), (GroupType.STREAMS, True, 1)],
+)
+def test_what_members_subscribed_to_counts_while_there_are_members(
+    cluster: FakeCluster, tmp_path: Path, kind: GroupType, has_left: bool, sends: int
+) -> None:
+    """An EMPTY group without a commit on a topic reads nothing there. Of Streams no call tells the state."""
+    cluster.join("moving", "shipments")
+    seen = cluster.read_groups(["moving"])["moving"]
+    facts = {"moving": replace(seen, type=kind, may_read=frozenset({"orders"}))}
+    cluster.groups["moving"].hidden = kind is GroupType.STREAMS
+    if has_left:
+        cluster.leave("moving")
+    assert run(cluster, [purge(cluster, AT, 60)], tmp_path, known_groups=facts).only.sends == sends
+
+
 def test_a_streams_group_is_removed_by_what_the_consumer_offsets_says(cluster: FakeCluster, tmp_path: Path) -> None:
     """No call tells its type and state: the plan read both from the log, and the log has no newer record."""
     action = STREAMS(cluster)

@@ -21,11 +21,13 @@ from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset, GroupType
 from reconciler.operations.restore_offset import RestoreOffset
+from reconciler.policies import Policy
 from reconciler.report.restore import restore_report
 from reconciler.report.terminal import write_lines
 from reconciler.report.tree import Report
 from tests.fakes.cluster import FakeCluster, FakeGroup, cluster_of_orders
 from tests.fakes.runs import HEADER, context, intercept, removal, run
+from tests.strategies import facts
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
 GROUP = "etl"
@@ -489,6 +491,25 @@ def test_the_partitions_of_a_topic_are_one_line(cluster: FakeCluster, tmp_path: 
         "Written: 2 partitions of orders — offsets 50 to 60: applied: written back",
         "Written: 30 partitions of clicks — offsets 30 to 59: applied: written back",
     ]
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_named"),
+    [
+        (facts.removal("e*", envelope={"mode": "continuous"}), True),
+        (facts.removal("e*"), False),
+        (facts.removal("other", envelope={"mode": "continuous"}), False),
+        (facts.floor("etl", keep={"last": 1}, envelope={"mode": "continuous"}), False),
+    ],
+    ids=["continuous", "merge", "of another group", "of a topic of that name"],
+)
+def test_who_removes_the_group_again_is_named(cluster: FakeCluster, policy: Policy, is_named: bool) -> None:
+    """The next round of `converge` once took the offsets that a person had just written."""
+    assert removal_of(cluster).group == "etl"
+    tree = restore_report(removal_of(cluster), {}, "prod", [policy], is_planned=True)
+    text = "\n".join(line.plain for line in write_lines(tree, width=None))
+    assert ("which is continuous" in text) is is_named
+    assert (f"{policy.address} ({policy.declared_at})" in text) is is_named
 
 
 def test_a_topic_name_of_an_edited_file_stays_on_its_line(cluster: FakeCluster, tmp_path: Path) -> None:

@@ -306,7 +306,9 @@ def test_a_pull_is_not_followed_before_the_update_of_its_submodule(
     git(tmp_path, "clone", "-q", str(checkout), "here")
     remove("guard")(folder)
     allow = ("-c", "protocol.file.allow=always")
-    git(checkout, *allow, "submodule", "add", "-q", str(team), "manifests/team")
+    # A list of all files of a folder is of those below it, too.
+    place, root = ("team", here) if is_first else ("manifests/team", here / "manifests")
+    git(checkout, *allow, "submodule", "add", "-q", str(team), place)
     commit(checkout)
 
     def pull() -> None:
@@ -318,9 +320,25 @@ def test_a_pull_is_not_followed_before_the_update_of_its_submodule(
     if is_first:
         pull()
     changes = (nothing if is_first else pull, *[nothing] * 4, update, *[nothing] * 4)
-    done, rounds = loop(["converge", str(here / "manifests")], monkeypatch, *changes, seconds=9)
+    done, rounds = loop(["converge", str(root)], monkeypatch, *changes, seconds=9)
     assert list(map(policies_of, rounds)) == ["clicks | guard"] * (5 if is_first else 11)
-    assert mentions(done.stderr, "prod", "manifests/team", "git submodule update --init")
+    assert mentions(done.stderr, "prod", str(here / place), "git submodule update --init")
+
+
+def test_the_first_set_is_not_taken_with_a_stale_submodule_of_a_submodule(checkout: Path, folder: Path) -> None:
+    """Git lists no file of a submodule for the checkout around it."""
+    inner = folder / "team" / "inner"
+    inner.mkdir(parents=True)
+    for place in (inner, inner.parent):
+        git(place, "init", "-q")
+        write(place.name, FLOOR % (place.name, place.name))(place)
+        commit(place)
+    commit(checkout)
+    ADD(inner)
+    commit(inner)
+    done = reconciler(checkout, "converge", "manifests")
+    assert done.returncode == ExitCode.PLAN_UNUSABLE
+    assert mentions(done.stderr, "manifests/team/inner", "nothing was done")
 
 
 def test_a_loop_takes_several_clusters(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 The tests start processes, because the second signal ends one.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -16,7 +17,8 @@ from reconciler.errors import ExitCode
 from tests.golden.wording import mentions
 
 ELSEWHERE = """
-import signal, sys, threading, time
+import contextlib, signal, sys, threading, time
+from reconciler.cli.log_lines import json_lines
 from reconciler.cli.signals import handle_signals
 
 def press():
@@ -24,7 +26,8 @@ def press():
         signal.pthread_kill(threading.get_ident(), signal.SIGINT)
         time.sleep(0.2)
 
-with handle_signals() as interrupts:
+lines = json_lines("apply") if sys.argv[1] == "json" else contextlib.nullcontext()
+with lines, handle_signals() as interrupts:
     if sys.argv[1] == "sent":
         interrupts.sending()
     threading.Thread(target=press, daemon=True).start()
@@ -49,6 +52,13 @@ def test_signals_that_another_thread_receives(state: str, code: int) -> None:
     )
     assert last.startswith("error: ended at once")
     assert mentions(last, *words)
+
+
+def test_the_last_line_of_json_is_an_error() -> None:
+    """Only the first signal is a warning."""
+    command = [sys.executable, "-c", ELSEWHERE, "json"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert [json.loads(line)["level"] for line in result.stderr.splitlines()] == ["WARNING", "ERROR"]
 
 
 HANG_UP = """

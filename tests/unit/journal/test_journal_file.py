@@ -336,6 +336,30 @@ def test_a_run_that_removed_nothing_reads_no_journal(journal: ActionJournal) -> 
     assert action_journal.note_other_claims([], journal, PLAN, "a", since_ms=0) == []
 
 
+@pytest.mark.parametrize(
+    ("changes", "run_id"),
+    [
+        ({}, "a"),
+        ({"status": Status.SATISFIED}, "a"),
+        ({"status": Status.STALE}, None),
+        ({"at_ms": 9}, None),
+        ({"plan_digest": f"{PLAN}-b"}, None),
+    ],
+    ids=["removed", "gone before", "kept", "before the plan", "another plan"],
+)
+def test_a_plan_knows_the_groups_that_its_runs_left_gone(
+    cluster: FakeCluster, journal: ActionJournal, changes: dict[str, Any], run_id: str | None
+) -> None:
+    """Neither a deletion of records nor an intent counts."""
+    cluster.commit("other", {AT: 80})
+    action, kept = removal(cluster, "billing"), removal(cluster, "other")
+    changes = {"status": Status.APPLIED, "plan_digest": PLAN, "at_ms": 10} | changes
+    journal.record([kept], run_id="a", plan_digest=PLAN, at_ms=10)  # lines of several writers are in no order of time
+    events = [outcome(purge(cluster, AT, 60), sends=1), outcome(action, sends=1, status=changes.pop("status"))]
+    journal.record(events, run_id="a", **changes)
+    assert journal.removed_groups(PLAN, since_ms=10) == ({} if run_id is None else {action.address: run_id})
+
+
 def test_open_intents_end_with_a_later_run_of_the_plan(
     cluster: FakeCluster, tmp_path: Path, journal: ActionJournal
 ) -> None:

@@ -126,6 +126,12 @@ def test_offset_syncs_of_a_declared_mirror_are_read() -> None:
     assert granted.keys() == {Resource("cluster"), Resource("topic", "mm2-offset-syncs.B.internal")}
 
 
+def test_a_share_of_the_cluster_needs_every_topic() -> None:
+    """A topic that is not listed would make it larger."""
+    granted = grants(RequiredAccess(needs=ScanRequest(cluster_records=True)), Role.PLAN, topics=TOPICS, groups=GROUPS)
+    assert granted[Resource("topic", "*")] == {"Describe"}
+
+
 def test_a_removal_needs_its_group_and_apply_the_journal() -> None:
     """Without readers no other group is described, and without a purge clock only apply reads the journal.
 

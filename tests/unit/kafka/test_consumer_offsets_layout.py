@@ -156,7 +156,12 @@ def test_decoder_reads_the_topics_of_a_consumer_member(
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"), [({"pattern": "clicks.*"}, "pattern"), ({"tags": {7: b"x"}}, "unknown tagged fields")]
+    ("changes", "words"),
+    [
+        ({"pattern": "clicks.*"}, "pattern"),
+        ({"tags": {7: b"x"}}, "unknown tagged fields"),
+        ({"tags": {0: b"x", 7: b"x"}}, "unknown tagged fields"),
+    ],
 )
 def test_decoder_refuses_a_consumer_member_that_may_read_more(changes: dict[str, Any], words: str) -> None:
     """The pattern may match a topic to come."""

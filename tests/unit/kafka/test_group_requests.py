@@ -345,3 +345,20 @@ def test_a_session_does_not_wait_for_the_end_of_its_clients() -> None:
     session.close()
     is_closed.set()
     assert ends.get(timeout=20)
+
+
+@pytest.mark.parametrize(
+    ("code", "right"),
+    [
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, "DESCRIBE on all topics of its members"),
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, "DESCRIBE on the group"),
+    ],
+)
+def test_a_group_that_may_not_be_described_names_the_right(code: int, right: str) -> None:
+    """From Kafka 4.0 on a group of KIP-848 needs the rights of its topics; its own was named, which was there."""
+    answer: Future[Any] = Future()
+    answer.set_exception(KafkaException(KafkaError(code)))
+    state, topics, _is_final = coordinators._parse_members(answer)
+    for unknown in (state, topics):
+        assert isinstance(unknown, Unknown)
+        assert right in unknown.reason

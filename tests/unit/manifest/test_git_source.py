@@ -8,7 +8,9 @@ import pytest
 
 from reconciler.manifest import files
 from reconciler.manifest import git as manifest_git
+from reconciler.model.plan import Source
 from tests.build import cluster_manifest, commit, git, head
+from tests.golden.wording import mentions
 
 MANIFEST, OTHER = cluster_manifest("127.0.0.1:9092"), f'{head("LeaderPolicy", "leaders")}\nspec: {{topics: ["*"]}}\n'
 
@@ -220,7 +222,8 @@ def test_a_removed_folder_of_manifests_is_a_change(checkout: Path) -> None:
     assert source_of(checkout / "manifests") == (git(checkout, "rev-parse", "HEAD"), True)
 
 
-def test_the_commit_is_of_the_checkout_around_a_submodule(checkout: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_deeper", [False, True])
+def test_the_commit_is_of_the_checkout_around_a_submodule(is_deeper: bool, checkout: Path, tmp_path: Path) -> None:
     """The first file by name was in the submodule, and plans named its commit."""
     team = tmp_path / "team"
     team.mkdir()
@@ -228,6 +231,9 @@ def test_the_commit_is_of_the_checkout_around_a_submodule(checkout: Path, tmp_pa
     (team / "floor.yaml").write_text(OTHER)
     commit(team)
     git(checkout, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(team), "manifests/a-team")
+    if is_deeper:
+        (checkout / "manifests" / "prod" / "eu").mkdir(parents=True)
+        git(checkout, "mv", "manifests/cluster.yaml", "manifests/prod/eu")
     commit(checkout)
     assert source_of(checkout / "manifests")[0] == git(checkout, "rev-parse", "HEAD")
 
@@ -242,6 +248,25 @@ def test_the_last_manifest_of_a_root_is_a_change(checkout: Path) -> None:
     loaded = files.load([checkout / "manifests"], now_ms=0).for_cluster("local").files
     assert not manifest_git.git_source(loaded).dirty
     assert manifest_git.git_source(loaded, [checkout / "manifests", aside]).dirty
+    assert [source.dirty for source in manifest_git.git_sources(loaded, [aside])] == [True]
+
+
+def test_a_checkout_is_one_source_also_through_a_link(checkout: Path, tmp_path: Path) -> None:
+    """Its commit settles what is in force; time settles what is of several checkouts."""
+    link = tmp_path / "link"
+    link.symlink_to(checkout)
+    loaded = files.load([link / "manifests"], now_ms=0).for_cluster("local").files
+    sources = manifest_git.git_sources(loaded, [checkout / "manifests"])
+    assert [source.commit for source in sources] == [git(checkout, "rev-parse", "HEAD")]
+
+
+def test_a_root_without_a_manifest_is_a_source_where_git_does_not_answer(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No file tells which folder it is about."""
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert manifest_git.git_sources([], [checkout]) == [Source(manifests=())]
+    assert mentions(caplog.text, str(checkout), "git refuses")
 
 
 def test_a_file_that_a_link_leads_to_is_in_its_checkout(checkout: Path, tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ import pytest
 from reconciler.errors import PlanUnusable, WrongCluster
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import Plan
+from reconciler.model.plan import NEXT, Plan
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.selector import Selector
-from reconciler.model.snapshot import GroupFacts, PartitionFacts, TopicFacts
+from reconciler.model.snapshot import GroupFacts, LookupKind, PartitionFacts, RecordLookup, TopicFacts, Unknown
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.observation import Observation
 from reconciler.plan import recheck
@@ -29,6 +29,7 @@ from tests.strategies.facts import (
     MINUTE,
     NOW_MS,
     OTHER_ID,
+    OldRecords,
     cluster,
     floor,
     group,
@@ -185,6 +186,10 @@ SYSTEM = examples.plan(examples.purge("__consumer_offsets", 0, policy="gdpr"))
 # A plan file may name any policy for any action; a satisfied one of that name proves nothing.
 FORGED = examples.plan(replace(PURGE.actions[0], address=Address("LeaderPolicy", "all", "orders", 0)))
 NOT_LISTED: dict[str, Any] = {"topics_incomplete": LOST, "groups_incomplete": LOST}
+UNREADABLE = orders(
+    at={DAY - MINUTE: 90, 2 * DAY - MINUTE: 90},
+    lookups=OldRecords({RecordLookup(LookupKind.FIRST, 0, 90): Unknown("no right")}),
+)
 REACHED, YOUNG = orders(log_start=90), orders(at={DAY - MINUTE: 0, 2 * DAY - MINUTE: 0})
 LOOSER, NOT_DUE, UNSELECTED = floor(keep={"last": 200}), "nothing is due any more: ", "does not select it any more"
 Row = tuple[Plan, Policy | list[Policy], list[Facts], dict[str, Any], str]
@@ -209,6 +214,7 @@ ENDINGS: dict[Status, list[Row]] = {
     Status.NOT_ATTEMPTED: [
         (PURGE, FLOOR, [orders(log_start=LOST)], {}, "could not be read"),
         (PURGE, FLOOR, [orders(leader=None)], {}, "(B203). Next: start one of its replicas"),
+        (PURGE, floor(keep={"newerThan": "1d"}), [UNREADABLE], {}, "(B216). Next: see that the principal may READ"),
         (PURGE, FLOOR, [], NOT_LISTED, "topic orders is not listed: broker 2 did not answer"),
         (PURGE, PATTERN, [], NOT_LISTED, "the list of topics is incomplete: broker 2 did not answer"),
         (REMOVE, removal("old-*"), [], NOT_LISTED, "the list of groups is incomplete"),
@@ -260,6 +266,9 @@ def test_how_an_action_ends_of_which_nothing_is_sent(status: Status, row: Row) -
     held = status is Status.WAITING and policies is not EVERY
     assert outcome == Outcome(action=plan.actions[0], status=status, detail=outcome.detail, held=held)
     assert words in outcome.detail
+    # What could not be read can be mended; the results say themselves that the same command runs again.
+    assert NEXT not in outcome.detail or status is Status.NOT_ATTEMPTED
+    assert "plan again" not in outcome.detail
     is_done = status is Status.SATISFIED and NOT_DUE not in outcome.detail
     assert (result.remaining, result.done) == ((), result.outcomes if is_done else ())
 

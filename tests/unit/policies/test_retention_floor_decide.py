@@ -832,15 +832,24 @@ def test_a_group_with_members_is_never_proposed_for_removal(state: GroupState | 
         assert next_step == "let it catch up, say consumers: clamp, or name it in exceptGroups"
 
 
-@pytest.mark.parametrize("state", [GroupState.STABLE, GroupState.EMPTY])
+@pytest.mark.parametrize(
+    ("name", "state", "next_step"),
+    [
+        ("billing", GroupState.STABLE, "reset its offsets, say consumers: clamp, "),
+        ("billing", GroupState.EMPTY, "reset its offsets, say consumers: clamp, "),
+        ("connect-lake", GroupState.EMPTY, "resume or delete the connector"),
+    ],
+)
 @pytest.mark.parametrize("changes", [{"committed": 101}, {"topic_id": OTHER_ID}])
-def test_a_group_at_an_offset_of_another_log_has_to_be_reset(changes: dict[str, Any], state: GroupState) -> None:
+def test_a_group_at_an_offset_of_another_log_has_to_be_reset(
+    changes: dict[str, Any], name: str, state: GroupState, next_step: str
+) -> None:
     """The plan said to let it catch up, which it never does: Kafka resets it once it comes back."""
-    position = replace(reader("billing", 50), **changes)
-    facts = old(readers=(position,)), group("billing", state=state)
+    position = replace(reader(name, 50), **changes)
+    facts = old(readers=(position,)), group(name, state=state)
     decision = blocked(LAST, *facts)
-    assert mentions(decision.reason, '"billing"', "is at 0", str(position.committed), "not an offset of this log")
-    assert decision.next_step.startswith("reset its offsets, say consumers: clamp, ")
+    assert mentions(decision.reason, f'"{name}"', "is at 0", str(position.committed), "not an offset of this log")
+    assert decision.next_step.startswith(next_step)
     clamped = decide_partition(LAST, *facts, consumers="clamp")
     assert mentions(clamped.reason, "still needs everything from 0", str(position.committed), "not an offset")
 

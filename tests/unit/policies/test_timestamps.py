@@ -120,11 +120,15 @@ def test_a_young_record_above_the_end_proves_nothing_alone(found: RecordStamp | 
     assert may_go or decision.code == "B216"
 
 
-def test_the_newest_timestamp_may_be_of_a_deleted_record() -> None:
+@pytest.mark.parametrize(
+    ("offset", "words"),
+    [(9, ("below 100", "not all known to be old", "offset 9", "deleted")), (10, ("offset 10 is stamped",))],
+)
+def test_the_newest_timestamp_may_be_of_a_deleted_record(offset: int, words: tuple[str, ...]) -> None:
     """Its segment keeps it, and the brokers' search ends there. The reason called it a record below the floor."""
-    decision = decide(partition(at=NONE, log_start=10, lookups=OldRecords({NEWEST: RecordStamp(3, NOW_MS)})))
+    decision = decide(partition(at=NONE, log_start=10, lookups=OldRecords({NEWEST: RecordStamp(offset, NOW_MS)})))
     assert decision.code == "B216"
-    assert mentions(decision.reason, "below 100", "not all known to be old", "offset 3", "deleted")
+    assert mentions(decision.reason, *words)
 
 
 def test_what_is_not_looked_up_is_asked_once_and_blocks_until_then() -> None:

@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
+
 from reconciler.model.names import Address
 from reconciler.plan.drift import UNREAD, DriftReport, PolicyTally, Subject
 from reconciler.report.drift import drift_report
@@ -46,6 +48,20 @@ def test_the_command_names_the_manifests() -> None:
     """It once read `manifests/`, whatever the drift was found with."""
     text = write_lines(drift_report(report_of(partitions(1)), paths=["my folder"]))
     assert [line.plain for line in text][-1].endswith(": reconciler plan --full --cluster prod-eu 'my folder'")
+
+
+@pytest.mark.parametrize(
+    ("report", "has_plan"),
+    [
+        (report_of(incomplete=("lost",), tallies=()), False),
+        (report_of(incomplete=("lost",)), True),
+        (report_of(partitions(1), tallies=()), True),
+    ],
+)
+def test_a_plan_is_no_advice_before_anything_can_be_read(report: DriftReport, has_plan: bool) -> None:
+    """It would end with the same error."""
+    last = lines_of(report)[-1]
+    assert last.startswith("For every subject" if has_plan else "Once that is mended, for every subject")
 
 
 def test_a_report_that_is_not_one_of_a_series_has_no_age() -> None:

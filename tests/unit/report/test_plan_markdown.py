@@ -77,3 +77,10 @@ def test_the_consumers_that_skip_most_stand_above_the_folds() -> None:
     assert '`"audit"` would skip at most **39,000 records** on 39 partitions' in behind
     assert "and others, as listed below" in behind
     assert "late" in text.partition("<details>")[2]
+
+
+@pytest.mark.parametrize(("consumers", "more"), [(3, False), (4, True)])
+def test_what_the_top_leaves_out_is_said(consumers: int, more: bool) -> None:
+    """It names three."""
+    text = report.markdown(plan(purge(skips=[(f"reader-{number}", 90_000) for number in range(consumers)])))
+    assert ("and others, as listed below" in text) is more

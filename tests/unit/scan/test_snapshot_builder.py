@@ -229,6 +229,7 @@ LOST_LOG = ConsumerOffsetsLog(partitions=50, unread={OWN_LOG: Unknown("lost")})
 OTHER_LOG = ConsumerOffsetsLog(partitions=50, unread={(OWN_LOG + 1) % 50: Unknown("lost")})
 NO_COMMITS = {"commits": None, "commit_topics": None, "fingerprint": None}
 HIDDEN_G, UNTYPED = groups(hidden=("g",)), replace(groups("g"), without_types=True)
+NEW_PROTOCOL = replace(HIDDEN_G, groups={"g": replace(groups("g").groups["g"], type=GroupType.CONSUMER)})
 ONE_LOG = ConsumerOffsetsLog(partitions=1)
 UNANSWERED = ConsumerOffsetsLog(partitions=50, unanswered={3: Unknown("no answer")})
 KNOWN = {"commits": 2, "commit_topics": 1, "fingerprint": "f" * 64}
@@ -266,7 +267,10 @@ def streams(members: int = 0, **columns: Any) -> Row:
             for topics, commits_only in (([], True), (None, False))
         ),
         (group_row(live=True, seems="consumer", may_read=None), {}, {"commits_only": False}),
-        (group_row(live=True, seems="classic", may_read=["t"]), {}, {"may_read": frozenset({"t"})}),
+        *(
+            (group_row(live=True, seems=kind, may_read=["t"]), {"listing": listing}, {"may_read": frozenset({"t"})})
+            for kind, listing in (("classic", groups("g")), ("consumer", NEW_PROTOCOL))
+        ),
         # Silence is not idleness: without records in the log, or without times.
         (group_row(log_offset=None), {}, {"last_activity_ms": "…no record", "newest_record": "…no record"}),
         (group_row(last_activity_ms=None), {}, {"last_activity_ms": "…carries a time", "newest_record": (3, 9)}),
@@ -564,7 +568,8 @@ def test_rows_keep_every_column_of_the_facts() -> None:
     result = snapshot_builder.group_facts(everything, groups("e", "f", "g", "h"), rows, READ)
     assert result["g"] == group_facts(group_row())
     assert (result["s"].listed, result["s"].type, result["s"].may_read) == (False, GroupType.SHARE, {"a", "b"})
-    assert result["unlisted"].may_read is None, "nobody reads its commits, which may be on more topics"
+    for name in ("unlisted", "waiting"):
+        assert result[name].may_read is None, "nobody reads its commits, which may be on more topics"
     assert "3 commits of the group" in reason(result["h"].commits)
     assert result["f"].commits == Unknown("timed out", Cause.NO_ANSWER)
     assert result["e"].commits == Unknown("no right")
