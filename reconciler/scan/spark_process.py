@@ -61,6 +61,8 @@ _SESSION_ENDED = "INVALID_HANDLE.SESSION_"
 """How a Connect server's errors begin about a session that it has closed, and does not open again."""
 LOG_FILE = "spark.log"
 _FOLDER = "kafka-reconciler-spark-"
+_REMOVE = 'kill -KILL "-$0"; for _ in 1 2 3; do rm -rf "$1" && exit; sleep 1; done'
+"""Ends a process group, and then removes its folder: until its end the JVM writes into it."""
 _READY, _RUNNING, _ANSWERS, _FAILED = "ready", "running", "answers", "failed"
 _INTERRUPT = "interrupt"
 _SPARK_VARIABLES = ("RECONCILER_ENGINE", "RECONCILER_SPARK_MASTER", "SPARK_REMOTE", "RECONCILER_PAUSED")
@@ -250,8 +252,9 @@ def main(descriptor: int) -> None:
     folder = Path(tempfile.gettempdir())  # not sent: the parent may end before its first message is read
 
     def end_group() -> None:
-        for _ in range(3 if folder.name.startswith(_FOLDER) else 0):  # the JVM may still write into it
-            shutil.rmtree(folder, ignore_errors=True)
+        if folder.name.startswith(_FOLDER):
+            with contextlib.suppress(OSError):
+                subprocess.Popen(["/bin/sh", "-c", _REMOVE, str(os.getpgrp()), folder], start_new_session=True)
         os.killpg(0, signal.SIGKILL)
 
     pipe, received = serve(descriptor, orphaned=end_group)

@@ -170,6 +170,22 @@ def test_a_killed_command_leaves_no_orphan(tmp_path: Path, unique: str, silent_s
     assert_nothing_left(tmp_path, unique)
 
 
+def test_a_killed_command_leaves_no_file_of_a_java_that_still_writes(
+    tmp_path: Path, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder was removed before the JVM ended, which sometimes wrote into it once more."""
+    java, temporary = tmp_path / "bin" / "java", tmp_path / "temporary"
+    java.parent.mkdir()
+    temporary.mkdir()
+    java.write_text('#!/bin/sh\nn=0\nwhile n=$((n + 1)); do true > "$TMPDIR/$n"; done 2>&-\n')
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with start("local[2]", mark=unique, temporary=temporary) as process:
+        wait_until(lambda: any(temporary.glob("*/100")), 60, "files of Java")
+        process.kill()
+    assert_nothing_left(temporary, unique)
+
+
 @pytest.mark.parametrize(
     ("file", "text", "cause"),
     [
