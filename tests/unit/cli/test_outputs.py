@@ -169,6 +169,16 @@ def test_drift_leaves_the_counters_of_runs_alone(folder: Path) -> None:
     assert path.read_bytes() == before
 
 
+def with_own_mounts(script: str, mounted: Path, program: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    """Run a script in a folder, with mounts of its own. $1: the mounted file, $2: Python, $3: a program."""
+    unshare = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, "sh"]
+    words = [*unshare, mounted, sys.executable, program]
+    ended = subprocess.run(words, check=False, cwd=folder, capture_output=True, text=True, timeout=60)
+    if "unshare" in ended.stderr or "permission denied" in ended.stderr:
+        pytest.skip(f"this machine gives no mounts to tests: {ended.stderr}")
+    return ended
+
+
 def test_a_file_that_is_mounted_by_itself_is_written(tmp_path: Path) -> None:
     """Containers mount single files, which nothing can be renamed to: the results of a run were lost."""
     (tmp_path / "host").write_text("before")
@@ -178,11 +188,7 @@ def test_a_file_that_is_mounted_by_itself_is_written(tmp_path: Path) -> None:
     write += "write_bytes(Path(sys.argv[1]), iter([b'af', b'ter']), mode=0o644)"
     script = 'mount --bind host "$1" && "$2" -c "$3" "$1" && mount --bind folder folder'
     script += ' && mount -o remount,bind,ro folder && mount --bind host "$1" && "$2" -c "$3" "$1"'
-    unshare = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, "sh"]
-    words = [*unshare, mounted, sys.executable, write]
-    ended = subprocess.run(words, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    if "unshare" in ended.stderr or "permission denied" in ended.stderr:
-        pytest.skip(f"this machine gives no mounts to tests: {ended.stderr}")
+    ended = with_own_mounts(script, mounted, write, tmp_path)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert (tmp_path / "host").read_text() == "after"
     assert list(mounted.parent.iterdir()) == [mounted]
@@ -196,11 +202,7 @@ def test_what_a_mounted_file_cannot_take_is_kept(tmp_path: Path) -> None:
     write += "write_bytes(Path(sys.argv[1]), [b'x' * 100_000], mode=0o644)"
     script = "mount -t tmpfs -o size=8k tmpfs small && printf before > small/host"
     script += ' && mount --bind small/host "$1" && "$2" -c "$3" "$1"'
-    unshare = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, "sh"]
-    words = [*unshare, mounted, sys.executable, write]
-    ended = subprocess.run(words, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    if "unshare" in ended.stderr or "permission denied" in ended.stderr:
-        pytest.skip(f"this machine gives no mounts to tests: {ended.stderr}")
+    ended = with_own_mounts(script, mounted, write, tmp_path)
     (draft,) = tmp_path.glob(".results.json.*.part")
     assert draft.read_bytes() == b"x" * 100_000
     assert mentions(ended.stderr, "No space left on device", f"all of it is in {draft}")
