@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
+from urllib.parse import quote
 
 from reconciler.companions.code_host import CodeHost, CodeHostUnavailable, Hidden
 from reconciler.errors import UsageError
@@ -52,6 +53,15 @@ class GitHub(CodeHost):
             raise GitHubUnavailable(
                 f"the repository {self.repository} does not exist, or this token may not see it{hint}"
             ) from error
+
+    def has_commit(self, branch: str, commit: str) -> bool:
+        """Whether a branch has a commit; False for one that the repository does not have, such as a fork's.
+
+        By the commit of the branch, because a tag can have the name of the branch.
+        """
+        tip = self.get(f"git/ref/heads/{quote(branch)}")["object"]["sha"]
+        comparison = self.find(f"compare/{commit}...{tip}")
+        return comparison is not None and comparison["status"] in ("identical", "ahead")
 
     def find_comment(self, number: str, marker: str) -> str | None:
         own = find_own(self.get_all(f"issues/{number}/comments"), marker)

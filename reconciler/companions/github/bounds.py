@@ -14,10 +14,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-from urllib.parse import quote
 
 from reconciler.companions.github.api import GitHub
-from reconciler.companions.github.workflow_run import WorkflowRun, annotate
+from reconciler.companions.github.workflow_run import WorkflowRun, annotate, attempts
 from reconciler.errors import Refused
 from reconciler.text.escape import display_name
 
@@ -60,63 +59,22 @@ def instant(text: str) -> datetime:
     return value
 
 
-def merged_pull(pulls: Sequence[Answer], *, commit: str, branch: str) -> Answer | None:
-    """Return the pull request whose merge into the branch is the commit; None: none, or not yet.
-
-    Raises Refused for several: pull requests with one head are all closed by the merge of one.
-    """
-    merged = [
-        pull
-        for pull in pulls
-        if (pull["merge_commit_sha"], pull["base"]["ref"]) == (commit, branch) and pull["merged_at"]
-    ]
-    if len(merged) > 1:
-        numbers = ", ".join(f"#{pull['number']}" for pull in merged)
-        raise Refused(
-            f"GitHub says of the pull requests {numbers} that this commit is their merge, so none of their reviews is "
-            "known to be of it. Run this workflow by hand for the cluster."
-        )
-    return merged[0] if merged else None
-
-
 def approvals(reviews: Sequence[Answer], head: str) -> list[tuple[datetime, str]]:
     """Return when people approved the commit, and their logins, the last first.
 
-    The last decision of each person counts; a comment is none. Bots and deleted accounts decide nothing.
+    The last decision of each person counts; a comment is none. Bots and deleted accounts decide nothing: logins of
+    managed users have an underscore, those of GitHub's bots have brackets.
     """
     decisions = {
         review["user"]["login"]: review
         for review in reviews
-        if review["state"] not in ("COMMENTED", "PENDING") and is_person(review["user"])
+        if review["state"] not in ("COMMENTED", "PENDING")
+        and review["user"]
+        and review["user"].get("type") == "User"
+        and re.fullmatch("[A-Za-z0-9_-]+", review["user"]["login"])
     }
     approved = [row for row in decisions.values() if (row["state"], row["commit_id"]) == ("APPROVED", head)]
     return sorted(((instant(row["submitted_at"]), row["user"]["login"]) for row in approved), reverse=True)
-
-
-def is_person(user: Answer | None) -> bool:
-    """Whether an account is a person's. Logins of managed users have an underscore; GitHub's bots have brackets."""
-    return user is not None and user.get("type") == "User" and re.fullmatch("[A-Za-z0-9_-]+", user["login"]) is not None
-
-
-def may_write(permission: Answer) -> bool:
-    """Whether a collaborator may push; GitHub reports the role `maintain` as `write`."""
-    return permission["permission"] in ("admin", "write")
-
-
-def is_run_of(
-    run: Answer, comparison: Answer, *, workflow: str, events: Collection[str], branch: str, repository: str
-) -> bool:
-    """Whether a run executed the workflow file of the branch.
-
-    `comparison`: of its commit with the branch, because a tag can have the name of the branch.
-    """
-    return (
-        run["path"] == f".github/workflows/{workflow}"
-        and run["event"] in events
-        and run["head_branch"] == branch
-        and (run["head_repository"] or {}).get("full_name") == repository
-        and comparison["status"] in ("identical", "ahead")
-    )
 
 
 def plans_of(artifacts: Sequence[Answer], *, number: int, head: str, attempt: int) -> dict[str, int]:
@@ -174,27 +132,6 @@ def bound_of(cluster: str, attempts: Sequence[RunAttempt], approved: datetime | 
     )
 
 
-def check_inputs(inputs: Mapping[str, str], *, actor: str, clusters: Collection[str], branch: str) -> None:
-    """Raise Refused for a run by hand of another cluster, of a digest that is none, or by a bot with a digest."""
-    cluster, digest = inputs.get("cluster", ""), inputs.get("digest")
-    if not re.fullmatch(_CLUSTER, cluster):
-        raise Refused(
-            "The input cluster is not a name of a Cluster: it has 1 to 63 of the characters a-z, 0-9, dot and hyphen. "
-            "Enter a name that reconciler clusters prints."
-        )
-    if cluster not in clusters:
-        raise Refused(f"There is no Cluster {cluster} in the manifests of {branch}.")
-    if digest and actor.endswith("[bot]"):
-        raise Refused(
-            f"{actor} is a bot, and the digest of a plan is an approval, which only a person gives. Run this workflow as "
-            "a person, or without a digest."
-        )
-    if digest and not re.fullmatch("sha256:[0-9a-f]{64}", digest):
-        raise Refused(
-            f"{display_name(digest)} is not a digest: sha256: and 64 hex digits, as the summary of a plan shows it."
-        )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finder:
     """Asks GitHub for what the rules need, in the run of `apply.yml`.
@@ -214,11 +151,26 @@ class Finder:
             return self._of_digest() if self.run.name == "workflow_dispatch" else self._of_merge()
 
     def _of_digest(self) -> tuple[list[Bound], str]:
-        inputs = self.run.inputs
-        check_inputs(inputs, actor=self.run.actor, clusters=self.clusters, branch=self.run.branch)
-        cluster, digest = inputs["cluster"], inputs.get("digest")
+        """Return what bounds a run by hand. A digest is an approval, which only a person gives."""
+        cluster, digest = self.run.inputs.get("cluster", ""), self.run.inputs.get("digest")
+        if not re.fullmatch(_CLUSTER, cluster):
+            raise Refused(
+                "The input cluster is not a name of a Cluster: it has 1 to 63 of the characters a-z, 0-9, dot and hyphen. "
+                "Enter a name that reconciler clusters prints."
+            )
+        if cluster not in self.clusters:
+            raise Refused(f"There is no Cluster {cluster} in the manifests of {self.run.branch}.")
         if not digest:
             return [Bound(cluster=cluster)], ""
+        if self.run.actor.endswith("[bot]"):
+            raise Refused(
+                f"{self.run.actor} is a bot, and the digest of a plan is an approval, which only a person gives. Run this "
+                "workflow as a person, or without a digest."
+            )
+        if not re.fullmatch("sha256:[0-9a-f]{64}", digest):
+            raise Refused(
+                f"{display_name(digest)} is not a digest: sha256: and 64 hex digits, as the summary of a plan shows it."
+            )
         for artifact in self._artifacts(f"apply_{cluster}_{digest.removeprefix('sha256:')}"):
             number = artifact["workflow_run"]["id"]
             if self._run_of(number, "apply.yml", "push", "workflow_dispatch"):
@@ -232,21 +184,33 @@ class Finder:
         pull = self._merged_pull()
         number, head = int(pull["number"]), str(pull["head"]["sha"])
         approved, merged = self._approved(number, head), instant(pull["merged_at"])
-        attempts = list(self._attempts(number, head))
+        planned = list(self._attempts(number, head))
 
         def bound(cluster: str) -> Bound:
             accepted = [approved, merged] if cluster in self.unreviewed else [approved]
-            return bound_of(cluster, attempts, max(filter(None, accepted), default=None))
+            return bound_of(cluster, planned, max(filter(None, accepted), default=None))
 
         return list(map(bound, self.clusters)), str(number)
 
     def _merged_pull(self) -> Answer:
-        for remaining in reversed(range(_PAUSES + 1)):
+        """Return the pull request whose merge into the branch is the commit.
+
+        Raises Refused for several: pull requests with one head are all closed by the merge of one.
+        """
+        merge = self.run.commit, self.run.branch
+        for _attempt in attempts(_PAUSES, self.pause):
             pulls = self.run.github.get_all(f"commits/{self.run.commit}/pulls")
-            if pull := merged_pull(pulls, commit=self.run.commit, branch=self.run.branch):
-                return pull
-            if remaining:
-                self.pause()
+            merged = [
+                pull for pull in pulls if (pull["merge_commit_sha"], pull["base"]["ref"]) == merge and pull["merged_at"]
+            ]
+            if len(merged) > 1:
+                numbers = ", ".join(f"#{pull['number']}" for pull in merged)
+                raise Refused(
+                    f"GitHub says of the pull requests {numbers} that this commit is their merge, so none of their reviews "
+                    "is known to be of it. Run this workflow by hand for the cluster."
+                )
+            if merged:
+                return merged[0]
         raise Refused(
             "This commit was not merged from a pull request of this repository, so there is no reviewed plan and nothing "
             "is applied. Bring the change in a pull request."
@@ -254,8 +218,9 @@ class Finder:
 
     def _approved(self, number: int, head: str) -> datetime | None:
         for submitted, login in approvals(self.run.github.get_all(f"pulls/{number}/reviews"), head):
-            permission = self.run.github.find(f"collaborators/{login}/permission")
-            if permission is not None and may_write(permission):  # None: no collaborator any more
+            # None: no collaborator any more. GitHub reports the role `maintain` as `write`.
+            collaborator = self.run.github.find(f"collaborators/{login}/permission")
+            if collaborator is not None and collaborator["permission"] in ("admin", "write"):
                 return submitted
         return None
 
@@ -279,15 +244,17 @@ class Finder:
         return self.run.github.get_all("actions/artifacts", "artifacts", name=name)
 
     def _run_of(self, number: int, workflow: str, *events: str) -> Answer | None:
-        """Return a run of the workflow file of the default branch; None, with a warning: it is another one."""
+        """Return a run that executed the workflow file of the default branch; None, with a warning: it is another one."""
         github, branch = self.run.github, self.run.branch
         run: Answer = github.get(f"actions/runs/{number}")
-        tip = github.get(f"git/ref/heads/{quote(branch)}")["object"]["sha"]
-        # The repository need not have the commit, such as a fork's.
-        comparison = github.find(f"compare/{run['head_sha']}...{tip}") or {"status": "unknown"}
-        if is_run_of(run, comparison, workflow=workflow, events=events, branch=branch, repository=github.repository):
-            return run
         repository = (run["head_repository"] or {}).get("full_name")
+        if (
+            run["path"] == f".github/workflows/{workflow}"
+            and run["event"] in events
+            and (run["head_branch"], repository) == (branch, github.repository)
+            and github.has_commit(branch, run["head_sha"])
+        ):
+            return run
         annotate(
             "warning",
             "Not trusted",

@@ -1,11 +1,10 @@
 """The pull request that a run of `plan.yml` plans, and the state of the required check for it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import quote
 
 from reconciler.companions.github.api import GitHub
-from reconciler.companions.github.workflow_run import WorkflowRun, annotate
+from reconciler.companions.github.workflow_run import WorkflowRun, annotate, attempts
 
 NOTHING_CHANGES = "no manifests change"
 _MANIFESTS = "manifests"
@@ -27,42 +26,35 @@ def find_proposal(run: WorkflowRun, pause: Callable[[], None]) -> Mapping[str, s
     name = (source or {}).get("full_name")
     label = f"{source['owner']['login']}:{checked['head_branch']}" if source else ""
     pulls = github.get_all("pulls", state="open", base=base, head=label) if label else []
-    open_pulls = [pull for pull in pulls if pull["head"]["sha"] == head and _repository(pull) == name]
+    open_pulls = [
+        pull["number"]
+        for pull in pulls
+        if (pull["head"]["sha"], (pull["head"]["repo"] or {}).get("full_name")) == (head, name)  # None: it was deleted
+    ]
     if not open_pulls:
         annotate("notice", "No plan", f"No open pull request to {base} has the head {head} of {name}.")
         return {}
-    found = {"number": str(open_pulls[0]["number"])}
-    tip = github.get(f"git/ref/heads/{quote(base)}")["object"]["sha"]
-    for remaining in reversed(range(_PAUSES + 1)):
+    found = {"number": str(open_pulls[0])}
+    for _attempt in attempts(_PAUSES, pause):
         pull = github.get(f"pulls/{found['number']}")
         if pull["mergeable"] is False:
             return {**found, "verdict": f"it conflicts with {base}: merge {base} into it"}
         if pull["mergeable"]:
             merge = pull["merge_commit_sha"]
             parents = [parent["sha"] for parent in github.get(f"git/commits/{merge}")["parents"]]
-            order = github.get(f"compare/{parents[0]}...{tip}")["status"]
-            if parents[1:] == [head] and order in ("identical", "ahead"):
+            if parents[1:] == [head] and github.has_commit(base, parents[0]):
                 break
-        if not remaining:
-            return {**found, "verdict": f"GitHub has not merged its head with {base} yet: run this workflow again"}
-        pause()
+    else:
+        return {**found, "verdict": f"GitHub has not merged its head with {base} yet: run this workflow again"}
     found["merge"] = merge
-    before, after = (_tree(github.get(f"git/trees/{commit}")["tree"]) for commit in (parents[0], merge))
+    trees = (github.get(f"git/trees/{commit}")["tree"] for commit in (parents[0], merge))
+    before, after = ([row["sha"] for row in rows if row["path"] == _MANIFESTS] for rows in trees)
     if before == after:
         return {**found, "verdict": NOTHING_CHANGES}
     if name != github.repository:
         verdict = "manifests of a fork are not planned: push its commits to a branch of this repository"
         return {**found, "verdict": verdict}
     return {**found, "plan": "yes"}
-
-
-def _repository(pull: Mapping[str, Any]) -> str | None:
-    """Return the repository of the head; None: it was deleted."""
-    return (pull["head"]["repo"] or {}).get("full_name")
-
-
-def _tree(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [row["sha"] for row in rows if row["path"] == _MANIFESTS]
 
 
 def gate(needs: Mapping[str, Any]) -> tuple[str, str]:

@@ -5,7 +5,7 @@ Names of variables and files are those that GitHub's runner sets for every step.
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -70,6 +70,14 @@ def needs() -> Mapping[str, Any]:
     """Return result and outputs of the jobs before, which the workflow passes as NEEDS. Raises UsageError."""
     jobs: Mapping[str, Any] = json.loads(variable("NEEDS"))
     return jobs
+
+
+def attempts(pauses: int, pause: Callable[[], None]) -> Iterator[None]:
+    """Yield once, and again after each pause, for a question that GitHub may need some seconds to answer."""
+    yield
+    for _ in range(pauses):
+        pause()
+        yield
 
 
 def annotate(level: Literal["error", "warning", "notice"], title: str, message: str) -> None:

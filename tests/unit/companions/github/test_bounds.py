@@ -5,6 +5,7 @@ Anyone who may push a branch may also start runs, name artifacts, and delete bot
 """
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -15,7 +16,7 @@ from reconciler.companions.code_host import CodeHostUnavailable
 from reconciler.companions.github import bounds
 from reconciler.companions.github.bounds import Bound, Finder, RunAttempt, bound_of
 from reconciler.errors import Refused
-from tests.unit.companions.github.conftest import FORBIDDEN, NOT_FOUND, FakeApi, workflow_run
+from tests.unit.companions.github.conftest import FORBIDDEN, FakeApi, workflow_run
 
 MERGE, HEAD, TIP = "c" * 40, "a" * 40, "d" * 40
 DIGEST = "b" * 64
@@ -55,27 +56,6 @@ def attempt(hour: int, *, run: int = 5, number: int = 1, lost: set[str] | None =
 # --- the rules ---
 
 
-@pytest.mark.parametrize(
-    ("changes", "found"),
-    [
-        ({}, True),
-        ({"merged_at": None}, False),
-        ({"base": {"ref": "release"}}, False),
-        ({"merge_commit_sha": "f" * 40}, False),
-    ],
-)
-def test_only_a_merge_of_this_commit_into_the_branch_is_the_pull_request(changes: dict[str, Any], found: bool) -> None:
-    assert bool(bounds.merged_pull([pull(**changes)], commit=MERGE, branch="main")) is found
-
-
-def test_two_pull_requests_with_one_merge_bound_nothing() -> None:
-    """GitHub closes each pull request whose head the merge brings in. Anyone may open a second one with
-    the same head, and its review is not the one that counted: the first of a list was taken.
-    """
-    with pytest.raises(Refused, match="#7, #9"):
-        bounds.merged_pull([pull(), pull(9)], commit=MERGE, branch="main")
-
-
 BOT = {"login": "copilot[bot]", "type": "Bot"}
 REVIEWS: dict[str, tuple[list[Any], list[str]]] = {
     "the last first": ([review("a", hour=9), review("b", hour=10)], ["b", "a"]),
@@ -95,42 +75,6 @@ REVIEWS: dict[str, tuple[list[Any], list[str]]] = {
 @pytest.mark.parametrize(("reviews", "logins"), REVIEWS.values(), ids=REVIEWS)
 def test_the_last_decision_of_each_person_on_the_head_counts(reviews: list[Any], logins: list[str]) -> None:
     assert [login for _time, login in bounds.approvals(reviews, HEAD)] == logins
-
-
-@pytest.mark.parametrize(
-    ("permission", "counts"), [("admin", True), ("write", True), ("read", False), ("none", False), ("triage", False)]
-)
-def test_only_who_may_write_approves(permission: str, counts: bool) -> None:
-    assert bounds.may_write({"permission": permission}) is counts
-
-
-@pytest.mark.parametrize(
-    ("changes", "status", "trusted"),
-    [
-        ({}, "ahead", True),
-        ({}, "identical", True),
-        ({}, "diverged", False),
-        ({}, "behind", False),
-        ({"path": ".github/workflows/forged.yml"}, "ahead", False),
-        ({"event": "push"}, "ahead", False),
-        ({"head_branch": "evil"}, "ahead", False),
-        ({"head_repository": {"full_name": "mallory/kafka"}}, "ahead", False),
-        ({"head_repository": None}, "ahead", False),
-    ],
-)
-def test_a_run_counts_for_its_file_event_branch_repository_and_commit(
-    changes: dict[str, Any], status: str, trusted: bool
-) -> None:
-    """All five, because a branch, a tag of the branch's name and a fork can have runs of the same name."""
-    found = bounds.is_run_of(
-        run_of(**changes),
-        {"status": status},
-        workflow="plan.yml",
-        events=["workflow_run"],
-        branch="main",
-        repository="acme/kafka",
-    )
-    assert found is trusted
 
 
 def test_an_artifact_is_a_plan_of_its_whole_name() -> None:
@@ -271,13 +215,43 @@ def test_the_merge_is_the_approval_of_a_cluster_that_an_operator_names(api: Fake
     assert "Planned after" in finder(api, "eu", unreviewed={"eu"}).find()[0][0].refusal
 
 
-@pytest.mark.parametrize("answer", [NOT_FOUND, {"permission": "read"}], ids=["left the repository", "a reader"])
-def test_the_approval_before_that_of_a_stranger_counts(api: FakeApi, answer: Any) -> None:
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({}, True),
+        ({"merged_at": None}, False),
+        ({"base": {"ref": "release"}}, False),
+        ({"merge_commit_sha": "f" * 40}, False),
+    ],
+)
+def test_only_a_merge_of_this_commit_into_the_branch_is_the_pull_request(
+    api: FakeApi, changes: dict[str, Any], found: bool
+) -> None:
+    api.answers |= merge_answers(eu=41) | {f"commits/{MERGE}/pulls": [pull(**changes)]}
+    with nullcontext() if found else pytest.raises(Refused, match="not merged from a pull request"):
+        assert finder(api, "eu").find()[1] == "7"
+
+
+def test_two_pull_requests_with_one_merge_bound_nothing(api: FakeApi) -> None:
+    """GitHub closes each pull request whose head the merge brings in. Anyone may open a second one with
+    the same head, and its review is not the one that counted: the first of a list was taken.
+    """
+    api.answers |= merge_answers(eu=41) | {f"commits/{MERGE}/pulls": [pull(), pull(9)]}
+    with pytest.raises(Refused, match="#7, #9"):
+        finder(api, "eu").find()
+
+
+@pytest.mark.parametrize("permission", ["admin", "write", "read", "none", "triage", "left the repository"])
+def test_only_who_may_write_approves(api: FakeApi, permission: str) -> None:
+    """The approval before that of a stranger counts."""
     api.answers |= merge_answers(eu=41)
-    api.answers["pulls/7/reviews"] = [review(hour=9), review("stranger", hour=11)]
-    api.answers["collaborators/stranger/permission"] = answer
+    api.answers["pulls/7/reviews"] = [review(hour=9), review("last", hour=11)]
+    if permission != "left the repository":
+        api.answers["collaborators/last/permission"] = {"permission": permission}
     api.answers["actions/runs/5/attempts/1"]["updated_at"] = at(10)
-    assert "the last approval is of 2026-11-23T09:00:00Z" in finder(api, "eu").find()[0][0].refusal
+    [bound] = finder(api, "eu").find()[0]
+    assert (bound.artifact == "41") is (permission in ("admin", "write"))
+    assert bound.artifact or "the last approval is of 2026-11-23T09:00:00Z" in bound.refusal
 
 
 def test_an_approver_whose_permission_cannot_be_read_is_not_passed_over(api: FakeApi) -> None:
@@ -306,16 +280,33 @@ def test_github_may_report_the_pull_request_late(api: FakeApi) -> None:
     assert finder(api, "eu", pause=pause).find()[0][0].artifact == "41"
 
 
-@pytest.mark.parametrize("changes", [{"path": "x"}, {"head_sha": "f" * 40}], ids=["another file", "an unknown commit"])
-def test_an_artifact_of_another_run_bounds_nothing(
-    api: FakeApi, changes: dict[str, Any], capfd: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("changes", "status", "trusted"),
+    [
+        ({}, "ahead", True),
+        ({}, "identical", True),
+        ({}, "diverged", False),
+        ({}, "behind", False),
+        ({"path": ".github/workflows/forged.yml"}, "ahead", False),
+        ({"event": "push"}, "ahead", False),
+        ({"head_branch": "evil"}, "ahead", False),
+        ({"head_repository": {"full_name": "mallory/kafka"}}, "ahead", False),
+        ({"head_repository": None}, "ahead", False),
+        ({"head_sha": "f" * 40}, "ahead", False),
+    ],
+)
+def test_a_run_counts_for_its_file_event_branch_repository_and_commit(
+    api: FakeApi, changes: dict[str, Any], status: str, trusted: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The warning names the run. GitHub answers 404 for the commit of a fork."""
-    api.answers |= merge_answers(eu=41)
+    """All five, because a branch, a tag of the branch's name and a fork can have runs of the same name.
+
+    GitHub answers 404 for the commit of a fork. The warning names the run.
+    """
+    api.answers |= merge_answers(eu=41) | {f"compare/{'e' * 40}...{TIP}": {"status": status}}
     api.answers["actions/runs/5"] |= changes
     [bound] = finder(api, "eu").find()[0]
-    assert "no plan for eu" in bound.refusal
-    assert "::warning title=Not trusted::Run 5 (" in capfd.readouterr().err
+    assert (bound.artifact == "41", "no plan for eu" in bound.refusal) == (trusted, not trusted)
+    assert ("::warning title=Not trusted::Run 5 (" in capfd.readouterr().err) is not trusted
 
 
 def test_a_name_of_a_run_is_no_command_of_the_runner(api: FakeApi, capfd: pytest.CaptureFixture[str]) -> None:
