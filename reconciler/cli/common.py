@@ -16,7 +16,7 @@ from reconciler.cli.settings import KeyValue, Settings, parse_key_value
 from reconciler.cli.signals import SignalState
 from reconciler.clock import wall_clock_ms
 from reconciler.codec import read_kind
-from reconciler.errors import ExitCode, ManifestsInvalid, ReconcilerError, UsageError
+from reconciler.errors import ExitCode, ManifestsInvalid, UsageError
 from reconciler.kafka import connect
 from reconciler.manifest import secrets
 from reconciler.manifest.files import DEFAULT_FOLDER, ClusterManifests, source_of, validate_sources
@@ -68,7 +68,7 @@ def open_metrics(path: Path | None) -> Metrics:
 def write_metrics(metrics: Metrics, path: Path | None, codes: set[int]) -> None:
     """Write the metrics. What was done stays done: a failure is an error line and a code in `codes`."""
     if path is not None:
-        with console.print_write_errors(f"--metrics {path}", codes):
+        with console.collect_errors(codes), console.write_errors(f"--metrics {path}"):
             metrics.write(path)
 
 
@@ -196,21 +196,6 @@ def validate_cluster(path: str, text: str) -> Cluster:
         errors = (problem for problem in error.diagnostics if problem.severity == "error")
         problems = "; ".join(f"{problem.message} {problem.context}: {problem.hint}" for problem in errors)
         raise UsageError(f"no manifest may have these values: {problems}") from None
-
-
-@contextmanager
-def collect_errors(manifests: ClusterManifests, codes: set[int]) -> Iterator[list[ReconcilerError]]:
-    """Print an error of the block and add its exit code; the other clusters still run. Yields where it is added."""
-    errors: list[ReconcilerError] = []
-    try:
-        yield errors
-    except ReconcilerError as error:
-        console.print_exception(error, manifests.cluster.metadata.name)
-        codes.add(error.exit_code)
-        errors.append(error)
-    except BrokenPipeError:
-        console.discard_stdout()
-        codes.add(ExitCode.ERROR)
 
 
 _WORST_FIRST = tuple(map(ExitCode, (5, 130, 1, 64, 4, 3, 2, 0)))

@@ -138,9 +138,8 @@ _WRITERS: Mapping[str, Callable[[Document, View], Rendered]] = {
 def emit(settings: Settings, document: Document) -> None:
     """Write a document to each `--output-file`, and to stdout in the format of `-o`.
 
-    Raises UsageError for a format that the document does not have, OutputUnwritten and BrokenPipeError.
+    Raises OutputUnwritten and BrokenPipeError.
     """
-    check_formats(settings, document.kind)
     if os.environ.get(STEP_OUTPUTS):
         step_outputs.take(document.outputs())
 
@@ -155,7 +154,8 @@ def write_step_outputs(exit_code: int) -> None:
     """Make what documents said, and the exit code, outputs of the step of a workflow on GitHub."""
     if path := os.environ.get(STEP_OUTPUTS):
         lines = (f"{name}={value}\n" for name, value in (step_outputs | {"exit_code": exit_code}).items())
-        with print_write_errors(f"{STEP_OUTPUTS} {path}", set()), Path(path).open("a", encoding="utf-8") as stream:
+        file = Path(path)
+        with collect_errors(set()), write_errors(f"{STEP_OUTPUTS} {path}"), file.open("a", encoding="utf-8") as stream:
             stream.writelines(lines)
 
 
@@ -168,13 +168,6 @@ def _render(settings: Settings, document: Document, output: Format) -> Rendered:
 
         links = pages(settings.docs_url)
     return _WRITERS[output](document, View(output == Format.TEXT, links))
-
-
-def check_formats(settings: Settings, kind: Kind) -> None:
-    """Raise UsageError for a format that documents of a kind do not have."""
-    for output in (*(file.output for file in settings.output_file or ()), settings.output):
-        if output not in kind.formats:
-            raise UsageError(f"-o {output}: {kind.name} has the formats {', '.join(kind.formats)}")
 
 
 def write_files(settings: Settings, document: Document, write_stdout: Callable[[], None] = lambda: None) -> None:
@@ -238,14 +231,21 @@ def write_errors(target: str, *others: type[OSError]) -> Iterator[None]:
 
 
 @contextmanager
-def print_write_errors(target: str, codes: set[int]) -> Iterator[None]:
-    """Print an error line for an OSError of the block, and add its exit code to `codes`: what was done stays done."""
+def collect_errors(codes: set[int], cluster: str = "") -> Iterator[list[ReconcilerError]]:
+    """Print an error of the block and add its exit code; what was done stays done, and other clusters still run.
+
+    `cluster`: which one the block is about, if there are several. Yields where the error is added.
+    """
+    errors: list[ReconcilerError] = []
     try:
-        with write_errors(target):
-            yield
-    except OutputUnwritten as error:
-        print_exception(error)
+        yield errors
+    except ReconcilerError as error:
+        print_exception(error, cluster)
         codes.add(error.exit_code)
+        errors.append(error)
+    except BrokenPipeError:
+        discard_stdout()
+        codes.add(ExitCode.ERROR)
 
 
 @contextmanager
@@ -277,11 +277,10 @@ def discard_stdout() -> None:
 
 
 def prepare(settings: Settings, kind: Kind, *files: Path | None) -> None:
-    """Check formats, output files and `files` before a command does anything. Raises UsageError.
+    """Check output files and `files` before a command does anything. Raises UsageError.
 
     It creates no folder: a command that fails later would leave it empty.
     """
-    check_formats(settings, kind)
     from reconciler.codec import read_kind  # what reads documents, which `help` does without
 
     paths = list(filter(None, (*(file.path for file in settings.output_file or ()), *files)))

@@ -120,7 +120,7 @@ def _converge(
                     codes.add(ExitCode.PARTLY if has_written else ExitCode.INTERRUPTED)
                     break
                 name, ended = cluster.known.cluster.metadata.name, set[int]()
-                with common.collect_errors(cluster.known, ended), counted.measure(command, name) as measured:
+                with console.collect_errors(ended, name), counted.measure(command, name) as measured:
                     plan = cluster.converge(reading, signals, ended, measured)
                     next_s = min(next_s, time.monotonic() + max(_LEAST_S, _due_s(plan)))
                     measured.exit_code = common.worst_exit_code(ended)

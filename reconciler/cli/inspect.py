@@ -83,10 +83,11 @@ def doctor(
     clusters = loading.load_clusters(paths, settings)
     console.prepare(settings, DOCTOR)
     for manifests in clusters:
-        with common.collect_errors(manifests, codes) as failed, common.open_run(settings, manifests) as run:
+        name = manifests.cluster.metadata.name
+        with console.collect_errors(codes, name) as failed, common.open_run(settings, manifests) as run:
             checks.append(check_cluster(run, elections_only=purpose is Role.ELECTIONS and not show_acls))
         for error in failed:
-            errors[manifests.cluster.metadata.name] = str(error)
+            errors[name] = str(error)
 
     def text() -> Iterator[str | Text]:
         if show_acls:
@@ -182,7 +183,7 @@ def drift(
         if previous_reports and all(before.cluster_id != cluster_id for before in previous_reports):
             state = f"has no report of {display_name(name)} ({display_name(cluster_id)})"
             console.print_stderr(f"warning: --previous {previous} {state}: its drift is dated from this run on")
-        with common.collect_errors(manifests, codes) as failed, common.open_run(settings, manifests) as run:
+        with console.collect_errors(codes, name) as failed, common.open_run(settings, manifests) as run:
             reports.append(drift_reports.report(pipeline.plan(run), previous=previous_reports))
         now_ms = wall_clock_ms()
         reports += [
@@ -227,7 +228,7 @@ def observe(settings: Settings, paths: Paths = None) -> int:
     codes: set[int] = set()
     for manifests in loading.load_clusters(paths, settings):
         name = display_name(manifests.cluster.metadata.name)
-        with common.collect_errors(manifests, codes):
+        with console.collect_errors(codes, manifests.cluster.metadata.name):
             with common.open_run(settings, manifests) as run:
                 seen = pipeline.observe(run)
             if seen is None:

@@ -86,7 +86,7 @@ def plan(
     codes: set[int] = set()
     target_errors: list[UsageError] = []
     for manifests in clusters:
-        with common.collect_errors(manifests, codes):
+        with console.collect_errors(codes, manifests.cluster.metadata.name):
             try:
                 connected = manifests if trusted is None else manifests.connect_as(trusted)
                 if trusted is not None and connected.base is None:

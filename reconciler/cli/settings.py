@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
@@ -79,14 +79,14 @@ def parse_docs_url(word: str) -> str:
     return word
 
 
-def parse_format(word: str, formats: Iterable[Format] = tuple(Format)) -> Format:
-    """Parse a format. Raises BadParameter, which names those of the command, as `console.check_formats` does."""
-    if word not in set(Format):
+def parse_format(word: str, formats: Collection[Format] = tuple(Format)) -> Format:
+    """Parse a format. Raises BadParameter, which names those of the command."""
+    if word not in formats:
         raise typer.BadParameter(f"{display_name(word)}: expected one of {', '.join(formats)}")
     return Format(word)
 
 
-def parse_output_file(word: str, formats: Iterable[Format] = tuple(Format)) -> OutputFile:
+def parse_output_file(word: str, formats: Collection[Format] = tuple(Format)) -> OutputFile:
     """Parse FORMAT=PATH. Raises BadParameter."""
     output, path = parse_key_value(word, form := f"FORMAT=PATH with one of {', '.join(formats)}")
     if not path:

@@ -38,7 +38,7 @@ class Format(StrEnum):
 
 
 class Kind(NamedTuple):
-    """What messages call the documents of a kind, and their formats in the order of messages."""
+    """The documents of a command, and their formats in the order of messages; many have the same formats."""
 
     name: str
     formats: tuple[Format, ...]

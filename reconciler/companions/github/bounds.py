@@ -199,7 +199,7 @@ class Finder:
         """
         merge = self.run.commit, self.run.branch
         for _attempt in attempts(_PAUSES, self.pause):
-            pulls = self.run.github.get_all(f"commits/{self.run.commit}/pulls")
+            pulls: list[Answer] = self.run.github.get_all(f"commits/{self.run.commit}/pulls")
             merged = [
                 pull for pull in pulls if (pull["merge_commit_sha"], pull["base"]["ref"]) == merge and pull["merged_at"]
             ]

@@ -304,7 +304,7 @@ UNDECIDED = "LeaderPolicy/al/orders[0]: nothing is decided about it"
         ("explain clicks[0] drift.json", 4, "drift.json is a drift report, not a plan: `reconciler show drift.json`"),
         ("show journal.json", 4, "journal.json is the JSON of `journal`, not a plan"),
         ("validate results.json", 64, "not a manifest: `reconciler show results.json` prints it"),
-        ("restore-group results.json g -o json", 64, "-o json: restore-group has the formats text, md, html"),
+        ("restore-group results.json g -o json", 64, "json: expected one of text, md, html ("),
         ("plan --out", 64, "'--out' requires an argument (see reconciler plan --help)"),
         *((f"explain {word}", 64, f"no such code: {word}") for word in ("exit-9", "B999", "M000", "9")),
         ("explain 9", 64, "the exit codes are 0, 1, 2, 3, 4, 5, 64, 130\n"),
@@ -324,7 +324,7 @@ UNDECIDED = "LeaderPolicy/al/orders[0]: nothing is decided about it"
         ("clusters two --output-file text=two", 1, "error: --output-file two could not be written: Is a directory\n"),
         # Nothing answers at the address of the cluster: a later check would end with exit code 1.
         *(
-            (f"{words} two --cluster one --timeout 1", 64, f"has the formats {formats}\n")
+            (f"{words} two --cluster one --timeout 1", 64, f"expected one of {formats} (")
             for words, formats in (
                 ("doctor -o html", "text, json"),
                 ("journal -o html", "text, json, cloudevents"),

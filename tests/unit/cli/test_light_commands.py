@@ -96,8 +96,8 @@ NO_BROKER = ("--bootstrap-server", "127.0.0.1:1", "--timeout", "1")
         ((*NO_BROKER, "--idle-for", "soon"), "not a duration"),
         ((*NO_BROKER, "--ignore", "missing.txt"), "missing.txt"),
         ((*NO_BROKER, "-o", "sarif"), "sarif"),
-        ((*NO_BROKER, "-o", "github"), "-o github: suggest has the formats text, md, html, json"),
-        ((*NO_BROKER, "--output-file", "github=new/first.txt"), "suggest has the formats text, md, html, json"),
+        ((*NO_BROKER, "-o", "github"), "github: expected one of text, md, html, json"),
+        ((*NO_BROKER, "--output-file", "github=new/first.txt"), "github: expected one of text, md, html, json"),
     ],
 )
 def test_wrong_usage_is_refused_before_anything_is_read(
