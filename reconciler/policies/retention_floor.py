@@ -20,7 +20,6 @@ from reconciler.operations import Operation
 from reconciler.operations.consumers import group_excluder, name_consumer, unknown_consumers, verified_offset
 from reconciler.operations.delete_records import DeleteRecords, LagPolicy, ObservedPartition, Preconditions
 from reconciler.operations.delete_records.deletion import observe_partition
-from reconciler.operations.delete_records.rule import purge_wait
 from reconciler.operations.offsets_without_records import count_gaps
 from reconciler.operations.touchable import check_not_kept_forever, check_records_deletable, listed_topic
 from reconciler.policies import fields
@@ -329,8 +328,14 @@ class FloorEvaluator:
         reason = "; ".join(self._reasons(rules, lowest, hold, target, partition.topic))
         if target.before_offset <= log_start:
             return self._held_back(address, rules, target, log_start, reason)
-        if wait := purge_wait(partition, facts.last_purge, self.guard.every_ms, now_ms):
-            return Waiting(address=address, declared_at=declared_at, reason=f"{reason}; {wait[0]}", until_ms=wait[1])
+        every_ms = self.guard.every_ms
+        last_ms = None if every_ms is None else known(facts.last_purge, f"when {partition} was last purged")
+        # More than `every` has to pass, as with Kafka Streams' `repartition.purge.interval.ms`.
+        if every_ms is not None and last_ms is not None and now_ms - last_ms <= every_ms:
+            apart = f"purges of a partition are at least {format_duration(every_ms)} apart"
+            reason = f"{reason}; last purged at {format_instant(last_ms)}, and {apart}"
+            until_ms = last_ms + every_ms + 1
+            return Waiting(address=address, declared_at=declared_at, reason=reason, until_ms=until_ms)
         times = [rule.time for rule in rules if rule.time is not None]
         check_ages(facts, observed, target.before_offset, times, now_ms)
         return self._deletion(address, facts, observed, rules, target, reason, hold)

@@ -23,7 +23,6 @@ from reconciler.operations.consumers import (
 from reconciler.operations.delete_group import REMOVABLE, DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.delete_records.deletion import observe_partition
-from reconciler.operations.delete_records.rule import purge_wait
 from reconciler.operations.elect_leader import ElectLeader
 from reconciler.operations.touchable import check_records_deletable
 from reconciler.plan.conflicts import ConflictIndex
@@ -94,10 +93,11 @@ def _purge_holds(action: DeleteRecords, now: PlannerInput) -> bool:
         return False
     if observed.high_watermark < action.seen.high_watermark:
         return False
-    at_ms = now.snapshot.observed_at_ms
-    return _readers_hold(action, facts, observed.log_start, observed.high_watermark, now) and not purge_wait(
-        action.partition, facts.last_purge, action.guard.every_ms, at_ms
-    )
+    if (every_ms := action.guard.every_ms) is not None:
+        last_ms = known(facts.last_purge, "the last purge")
+        if last_ms is not None and now.snapshot.observed_at_ms - last_ms <= every_ms:
+            return False
+    return _readers_hold(action, facts, observed.log_start, observed.high_watermark, now)
 
 
 def _readers_hold(

@@ -13,7 +13,7 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.snapshot import ConsumerPosition, Consumers, PartitionFacts, Unknown
 from reconciler.operations.attempt import Attempt, StepResult
-from reconciler.operations.delete_records.rule import DeletionRule
+from reconciler.operations.delete_records.deletion import Deletion
 from reconciler.operations.delete_records.texts import DeletionTexts
 from reconciler.operations.error_meanings import ErrorMeaning, ErrorTable, Response, ResponseAction, Right
 from reconciler.operations.observation import Observation, present
@@ -21,7 +21,7 @@ from reconciler.operations.sendable import Effect, RunContext
 from reconciler.text.escape import quoted
 
 
-class DeleteRecords(DeletionRule, DeletionTexts):
+class DeleteRecords(DeletionTexts):
     """Remove all records below `before_offset`, the first offset kept. Irreversible."""
 
     __slots__ = ()
@@ -65,7 +65,7 @@ class DeleteRecords(DeletionRule, DeletionTexts):
         gateway.connect_for_deletions()
 
     @classmethod
-    def observe(cls, actions: Sequence[DeletionRule], context: RunContext) -> Observation:
+    def observe(cls, actions: Sequence[Deletion], context: RunContext) -> Observation:
         read_at_ms = context.clock()
         consumers = context.consumers()
         requested: defaultdict[str, list[TopicPartition]] = defaultdict(list)
@@ -95,12 +95,12 @@ class DeleteRecords(DeletionRule, DeletionTexts):
         return replace(attempt, start=start, broker=facts.leader)
 
     @classmethod
-    def call_gateway(cls, actions: Sequence[DeletionRule], gateway: Gateway) -> Mapping[TopicPartition, ItemResult]:
+    def call_gateway(cls, actions: Sequence[Deletion], gateway: Gateway) -> Mapping[TopicPartition, ItemResult]:
         return gateway.delete_records({action.partition: action.before_offset for action in actions})
 
     @classmethod
     def observe_effect(
-        cls, actions: Sequence[DeletionRule], _responses: Mapping[TopicPartition, Response], context: RunContext
+        cls, actions: Sequence[Deletion], _responses: Mapping[TopicPartition, Response], context: RunContext
     ) -> Observation:
         partitions = context.gateway.read_partitions([action.partition for action in actions], offsets=True)
         return Observation(observed_at_ms=context.clock(), partitions=present(partitions))
