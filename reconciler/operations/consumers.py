@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 
 from reconciler.model.block_reason import BlockReason, unknown_fact
 from reconciler.model.names import TopicPartition
@@ -76,8 +76,18 @@ _CONNECT_TOPIC = re.compile(r"(.+)[._-](config|offset|status)(?:s|es)?")
 GroupExcluder = Callable[[str], bool]
 
 
-def group_excluder(selectors: Iterable[Selector]) -> GroupExcluder:
-    """Return a function that says whether a selector matches a group. It remembers its answers."""
+@lru_cache(maxsize=64)
+def group_excluder(texts: tuple[str, ...]) -> GroupExcluder:
+    """Return a function that says whether one of these selectors matches a group. Raises ValueError.
+
+    Many partitions have the selectors in common, so both the function and its answers are remembered.
+    """
+    selectors = []
+    for text in texts:
+        try:
+            selectors.append(Selector(text))
+        except ValueError as error:
+            raise ValueError(f"it excepts groups by {quoted(text)}, {error}") from None
     return cache(SelectorSet(selectors).matches)
 
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from reconciler.model.block_reason import known
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
-from reconciler.model.selector import Selector
 from reconciler.model.snapshot import ClusterSnapshot, GroupFacts, PartitionFacts, TopicFacts, Unknown
-from reconciler.operations.consumers import GroupExcluder, UnknownConsumers, group_excluder, unknown_consumers
+from reconciler.operations.consumers import GroupExcluder, UnknownConsumers, unknown_consumers
 
 
 class RecheckFailure(Exception):
@@ -42,7 +41,7 @@ class Observation(ClusterSnapshot):
     readers_incomplete: Unknown | None = None
     removed_groups: Collection[str] = ()
     positions: Mapping[tuple[str, TopicPartition], int | Unknown | None] = field(default_factory=dict)
-    _excluders: dict[tuple[str, ...], tuple[GroupExcluder, UnknownConsumers]] = field(default_factory=dict)
+    _unknown: dict[GroupExcluder, UnknownConsumers] = field(default_factory=dict)
 
     def partition(self, partition: TopicPartition, topic_id: str) -> PartitionFacts:
         """Return the facts of a partition. Raises RecheckFailure if it is not the plan's."""
@@ -55,12 +54,11 @@ class Observation(ClusterSnapshot):
             raise RecheckFailure(Status.STALE, f"the topic was deleted and created again: {change}")
         return facts
 
-    def excluder(self, selectors: tuple[str, ...]) -> tuple[GroupExcluder, UnknownConsumers]:
-        """Return what these `exceptGroups` leave out, and why not every other group is known."""
-        if selectors not in self._excluders:
-            excluded = group_excluder(map(Selector, selectors))
-            self._excluders[selectors] = (excluded, unknown_consumers(self, excluded))
-        return self._excluders[selectors]
+    def unknown_consumers(self, is_excluded: GroupExcluder) -> UnknownConsumers:
+        """Return why not every group is known that these `exceptGroups` do not leave out."""
+        if is_excluded not in self._unknown:
+            self._unknown[is_excluded] = unknown_consumers(self, is_excluded)
+        return self._unknown[is_excluded]
 
 
 def present(read: Mapping[TopicPartition, PartitionFacts | None]) -> dict[TopicPartition, PartitionFacts]:

@@ -35,11 +35,11 @@ class FloorTarget:
 class FloorConsumers:
     """The consumers that one policy must respect on one snapshot. `guard`: what the policy says of them."""
 
-    def __init__(self, guard: Preconditions, is_excluded: consumers.GroupExcluder, snapshot: ClusterSnapshot) -> None:
+    def __init__(self, guard: Preconditions, snapshot: ClusterSnapshot) -> None:
         self.guard = guard
         self.snapshot = snapshot
-        self.is_excluded = is_excluded
-        self.unknown = consumers.unknown_consumers(snapshot, is_excluded)
+        self.is_excluded = guard.is_excluded
+        self.unknown = consumers.unknown_consumers(snapshot, self.is_excluded)
         self.caveat = cache(self._caveat)
         self.absence = cache(self._absence)
 

@@ -17,7 +17,7 @@ from reconciler.model.plan import Decision, Satisfied, Waiting
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, KeptForever, PartitionFacts, Unknown
 from reconciler.operations import Operation
-from reconciler.operations.consumers import group_excluder, name_consumer, unknown_consumers, verified_offset
+from reconciler.operations.consumers import name_consumer, unknown_consumers, verified_offset
 from reconciler.operations.delete_records import DeleteRecords, LagPolicy, ObservedPartition, Preconditions
 from reconciler.operations.delete_records.deletion import observe_partition
 from reconciler.operations.offsets_without_records import count_gaps
@@ -303,7 +303,7 @@ class FloorEvaluator:
             except_groups=tuple(sorted(selector.text for selector in spec.except_groups or ())),
             every_ms=policy.every_ms,
         )
-        self.consumers = FloorConsumers(self.guard, group_excluder(spec.except_groups or ()), snapshot)
+        self.consumers = FloorConsumers(self.guard, snapshot)
 
     def decide(self, address: Address, partition: TopicPartition) -> Decision:
         """Return what the rules, the consumers and the clock say of one partition. Raises BlockReason."""

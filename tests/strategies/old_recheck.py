@@ -10,12 +10,10 @@ from reconciler.model.block_reason import BlockReason, known
 from reconciler.model.names import TopicPartition
 from reconciler.model.plan import Plan
 from reconciler.model.ports import Election
-from reconciler.model.selector import Selector
 from reconciler.model.snapshot import GroupState, PartitionFacts
 from reconciler.operations import Operation
 from reconciler.operations.consumers import (
     find_lagging,
-    group_excluder,
     unknown_consumers,
     verified_offset,
     verified_positions,
@@ -105,7 +103,7 @@ def _readers_hold(
 ) -> bool:
     """Whether below the target there are only readers that the plan accepted there."""
     guard, target, topic_id = action.guard, action.before_offset, action.seen.topic_id
-    is_excluded = group_excluder(map(Selector, guard.except_groups))
+    is_excluded = guard.is_excluded
     if unknown_consumers(now.snapshot, is_excluded).of(action.partition.topic) is not None:
         return False
     readers = known(facts.readers, "the consumers")

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import lru_cache
 from typing import ClassVar, Self
 
 from reconciler.model.action import Action
@@ -11,7 +10,6 @@ from reconciler.model.block_reason import BlockReason, contradiction, known
 from reconciler.model.bounds import OMIT_DEFAULT, Int32, NonEmpty
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
-from reconciler.model.selector import Selector
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, PartitionFacts, Unknown
 from reconciler.operations.base import Limit, LimitUsage, Operation, beyond_review
 from reconciler.operations.consumers import (
@@ -61,7 +59,12 @@ class Preconditions:
     every_ms: int | None = None
 
     def __post_init__(self) -> None:
-        _excluder(self.except_groups)
+        group_excluder(self.except_groups)
+
+    @property
+    def is_excluded(self) -> GroupExcluder:
+        """Says whether a group is one of exceptGroups."""
+        return group_excluder(self.except_groups)
 
     @property
     def conditions(self) -> tuple[object, ...]:
@@ -86,20 +89,8 @@ class Preconditions:
     @property
     def watched(self) -> tuple[AcceptedLag, ...]:
         """The accepted readers, without the groups of exceptGroups."""
-        is_excluded = _excluder(self.except_groups)
+        is_excluded = self.is_excluded
         return tuple(reader for reader in self.accepted if not is_excluded(reader.group))
-
-
-@lru_cache(maxsize=64)
-def _excluder(texts: tuple[str, ...]) -> GroupExcluder:
-    """Return the excluder of these selectors, which many partitions have in common. Raises ValueError."""
-    selectors = []
-    for text in texts:
-        try:
-            selectors.append(Selector(text))
-        except ValueError as error:
-            raise ValueError(f"it excepts groups by {quoted(text)}, {error}") from None
-    return group_excluder(selectors)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,8 +306,8 @@ class Deletion(Operation):
         self, facts: PartitionFacts, log_start: int, high_watermark: int, observation: Observation
     ) -> None:
         """Test that below the target there are only readers that the plan accepted there."""
-        is_excluded, unknown = observation.excluder(self.guard.except_groups)
-        if (blind_spot := unknown.of(self.partition.topic)) is not None:
+        is_excluded = self.guard.is_excluded
+        if (blind_spot := observation.unknown_consumers(is_excluded).of(self.partition.topic)) is not None:
             raise blind_spot.with_traceback(None)  # raised for many partitions
         readers = known(facts.readers, "the consumers of", self.partition)
         by_group = {reader.group: reader for reader in readers}

@@ -26,7 +26,7 @@ from reconciler.model.snapshot import (
     TopicFacts,
     Unknown,
 )
-from reconciler.operations.consumers import group_excluder, verified_offset, verified_positions
+from reconciler.operations.consumers import verified_offset, verified_positions
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import format_instant
@@ -942,13 +942,6 @@ def test_a_pending_commit_that_holds_nothing_back_is_not_named() -> None:
     position = replace(reader("billing", 20), pending=PendingCommit(80, 7))
     decision = blocked(LAST, old(readers=(position,)), group("billing"))
     assert "transaction" not in decision.reason
-
-
-def test_exceptions_are_matched_once_per_group() -> None:
-    """Each consumer of each partition would otherwise match all selectors again."""
-
-    excepted = group_excluder(iter([Selector("a*"), Selector("b")]))
-    assert [excepted(name) for name in ("a1", "b", "b1", "a1", "b1")] == [True, True, False, True, False]
 
 
 @pytest.mark.parametrize(
