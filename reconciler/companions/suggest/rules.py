@@ -34,7 +34,7 @@ from reconciler.operations.base import DAY_MS
 from reconciler.operations.consumers import describe_move, external_names, undeclared_syncs
 from reconciler.operations.delete_group import GROUPS, GROUPS_PERCENT, DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords, LagPolicy
-from reconciler.operations.delete_records.deletion import TOPICS
+from reconciler.operations.delete_records.rule import TOPICS
 from reconciler.operations.elect_leader import ELECTIONS, ElectLeader
 from reconciler.operations.idle_groups import standalone_doubt
 from reconciler.policies import GroupRemoval, LeaderPolicy, Policy, RetentionFloor

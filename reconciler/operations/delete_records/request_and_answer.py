@@ -13,7 +13,7 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Gateway, ItemResult
 from reconciler.model.snapshot import ConsumerPosition, Consumers, PartitionFacts, Unknown
 from reconciler.operations.attempt import Attempt, StepResult
-from reconciler.operations.delete_records.deletion import Deletion
+from reconciler.operations.delete_records.rule import Deletion
 from reconciler.operations.delete_records.texts import DeletionTexts
 from reconciler.operations.error_meanings import ErrorMeaning, ErrorTable, Response, ResponseAction, Right
 from reconciler.operations.observation import Observation, present

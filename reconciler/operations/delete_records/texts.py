@@ -8,7 +8,7 @@ from reconciler.model.action import Action
 from reconciler.model.description import Description, Fact, OffsetMove, SizeChange
 from reconciler.model.names import Address, format_subject
 from reconciler.operations.base import NO_LIMITS
-from reconciler.operations.delete_records.deletion import (
+from reconciler.operations.delete_records.rule import (
     RECORDS_PERCENT,
     RECORDS_PERCENT_PER_TOPIC,
     Deletion,
