@@ -44,7 +44,7 @@ def required_facts(action: Action, snapshot: ClusterSnapshot) -> list[Any]:
             return [facts.topic_id, facts.leader, facts.replicas, facts.in_sync, topic.partitions]
 
 
-@given(planner_inputs())
+@given(planner_inputs)
 def test_an_action_depends_only_on_known_facts(planner_input: PlannerInput) -> None:
     """The check reads the snapshot and not the action's own copy of the facts."""
     for action in planner_input.plan().actions:
@@ -86,7 +86,7 @@ def changes_of(plan: Plan) -> set[Action]:
     }
 
 
-@given(planner_inputs(), st.integers(0, 2**48))
+@given(planner_inputs, st.integers(0, 2**48))
 def test_an_unknown_fact_adds_no_action(planner_input: PlannerInput, seed: int) -> None:
     """A plan with one more unknown fact has only actions of the plan without it."""
     full_plan = planner_input.plan()
@@ -94,7 +94,7 @@ def test_an_unknown_fact_adds_no_action(planner_input: PlannerInput, seed: int) 
     assert changes_of(reduced_plan) <= changes_of(full_plan)
 
 
-@given(planner_inputs(), st.integers(0, 2**48))
+@given(planner_inputs, st.integers(0, 2**48))
 def test_an_unknown_fact_blocks_with_its_reason(planner_input: PlannerInput, seed: int) -> None:
     """An action that needs the fact becomes Blocked with the fact's reason, or its leader is
     tolerated.

@@ -2,17 +2,15 @@
 scan, and a second decision only lowers it.
 """
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.plan.review import restrict_to
+from tests.repeats import at_least
 from tests.strategies.planner_inputs import PlannerInput, floor_inputs, later_days
 
-OFTEN = settings(max_examples=max(400, settings.default.max_examples))
-"""Few pairs of days have a purge on both."""
 
-
-@given(floor_inputs())
+@given(floor_inputs)
 def test_a_target_lies_above_the_log_start_and_not_above_the_last_stable_offset(planner_input: PlannerInput) -> None:
     """The bounds come from the scan's facts, so -1 is impossible and records of open transactions
     stay.
@@ -28,8 +26,8 @@ def test_a_target_lies_above_the_log_start_and_not_above_the_last_stable_offset(
         assert action.records_max >= 1
 
 
-@OFTEN
-@given(later_days())
+@at_least(400)
+@given(later_days)
 def test_a_second_decision_only_lowers_a_target(days: tuple[PlannerInput, PlannerInput]) -> None:
     """An intersection may lower the target, but not to the log start.
 

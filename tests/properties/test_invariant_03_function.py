@@ -20,7 +20,7 @@ from tests.strategies.planner_inputs import PlannerInput, planner_inputs
 T = TypeVar("T")
 
 
-@given(planner_inputs(), st.integers(0, 2**48))
+@given(planner_inputs, st.integers(0, 2**48))
 def test_no_order_changes_a_plan(planner_input: PlannerInput, seed: int) -> None:
     """The order of policies, waivers, topics, groups and partitions is random; consumers are sorted
     by contract.
@@ -52,7 +52,7 @@ def test_no_order_changes_a_plan(planner_input: PlannerInput, seed: int) -> None
     assert plan_file.digest(second_plan) == plan_file.digest(plan)
 
 
-@given(planner_inputs())
+@given(planner_inputs)
 def test_the_same_facts_give_the_same_plan_later(planner_input: PlannerInput) -> None:
     """Time comes only from the snapshot.
 

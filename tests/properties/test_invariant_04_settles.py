@@ -33,7 +33,7 @@ def apply_effects(snapshot: ClusterSnapshot, actions: tuple[Action, ...]) -> Clu
     return replace(snapshot, partitions=partitions, groups=groups)
 
 
-@given(planner_inputs())
+@given(planner_inputs)
 def test_no_action_remains_after_an_apply(planner_input: PlannerInput) -> None:
     """After an apply of all actions the next plan has no action."""
     plan = planner_input.plan()
@@ -41,7 +41,7 @@ def test_no_action_remains_after_an_apply(planner_input: PlannerInput) -> None:
     assert next_input.plan().actions == ()
 
 
-@given(planner_inputs())
+@given(planner_inputs)
 def test_a_second_apply_finds_every_action_satisfied(planner_input: PlannerInput) -> None:
     """Each remaining action is satisfied now, unless the absence of its group is not proven."""
     plan = planner_input.plan()

@@ -2,7 +2,7 @@
 within what the manifests of now decide, whatever changed.
 """
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from reconciler.model.action import Action
 from reconciler.model.block_reason import Origin, origin_of
@@ -16,10 +16,9 @@ from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import planner
 from reconciler.plan.targets import with_parents
+from tests.repeats import at_least
 from tests.strategies.planner_inputs import PlannerInput, later_days
 
-OFTEN = settings(max_examples=max(400, settings.default.max_examples))
-"""Of few pairs of days an action remains."""
 BY_ORIGIN = {
     Origin.MANIFESTS: Status.BLOCKED,
     Origin.UNREAD: Status.NOT_ATTEMPTED,
@@ -27,8 +26,8 @@ BY_ORIGIN = {
 }
 
 
-@OFTEN
-@given(later_days())
+@at_least(400)
+@given(later_days)
 def test_every_action_of_a_saved_plan_has_one_result(days: tuple[PlannerInput, PlannerInput]) -> None:
     """It remains, or has one outcome without a request; both are in the order of the plan.
 
@@ -57,8 +56,8 @@ def test_every_action_of_a_saved_plan_has_one_result(days: tuple[PlannerInput, P
             assert (outcome.status, outcome.detail) == (status, text)
 
 
-@OFTEN
-@given(later_days())
+@at_least(400)
+@given(later_days)
 def test_what_remains_is_within_what_was_saved_and_what_is_decided_now(days: tuple[PlannerInput, PlannerInput]) -> None:
     """Each action is compared with the saved one, with that of a plan of the later day, and with the facts of that day."""
     first_day, later_day = days

@@ -24,7 +24,7 @@ from tests.strategies.facts import NOW_MS
 from tests.strategies.planner_inputs import MAX_OFFSET, PlannerInput, example, planner_inputs
 
 
-@given(planner_inputs())
+@given(planner_inputs)
 def test_only_eligible_groups_are_removed(planner_input: PlannerInput) -> None:
     by_address = {policy.address: policy for policy in planner_input.policies}
     for action in planner_input.plan().actions:
@@ -47,7 +47,7 @@ def test_only_eligible_groups_are_removed(planner_input: PlannerInput) -> None:
         assert not any(s.matches(action.group) for s in planner_input.cluster.spec.protect.groups or ())
 
 
-@given(planner_inputs())
+@given(planner_inputs)
 def test_only_eligible_topics_lose_records(planner_input: PlannerInput) -> None:
     by_address = {policy.address: policy for policy in planner_input.policies}
     for action in planner_input.plan().actions:
@@ -111,7 +111,7 @@ def forge_plan(planner_input: PlannerInput, r: Random) -> Plan:
     return replace(planner_input.plan(), decisions=sort_decisions(actions))
 
 
-@given(planner_inputs(), st.integers(0, 2**48))
+@given(planner_inputs, st.integers(0, 2**48))
 def test_no_plan_file_bypasses_these_rules(planner_input: PlannerInput, seed: int) -> None:
     """Only eligible subjects remain, whatever a user wrote into the file."""
     check_forged(planner_input, Random(seed))

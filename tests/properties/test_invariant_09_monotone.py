@@ -8,7 +8,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from reconciler.errors import PlanUnusable
@@ -21,6 +21,7 @@ from reconciler.plan.diff import ActionDiff, compare
 from reconciler.plan.plan_file import approved_fields
 from reconciler.plan.review import restrict_to
 from reconciler.plan.rules import RuleSet
+from tests.repeats import at_least
 from tests.strategies import examples, facts
 from tests.strategies.examples import unchecked
 from tests.strategies.planner_inputs import (
@@ -38,8 +39,6 @@ from tests.strategies.planner_inputs import (
 )
 
 limit_specs = seeded(limit_spec)
-OFTEN = settings(max_examples=max(400, settings.default.max_examples))
-"""Of few pairs of days an action remains."""
 
 
 def with_limits(planner_input: PlannerInput, spec: dict[str, Any]) -> PlannerInput:
@@ -54,7 +53,7 @@ def _snake_case(name: str) -> str:
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
 
 
-@given(planner_inputs())
+@given(planner_inputs)
 def test_waivers_allow_no_more_than_their_values(planner_input: PlannerInput) -> None:
     """What a plan does stays within the larger of the limit and the waivers that it rests on."""
     for verdict in planner_input.plan().limits:
@@ -92,7 +91,7 @@ def test_a_waiver_caps_the_total(limit: int, removed: list[int], waived: list[in
         assert verdict.passed
 
 
-@given(planner_inputs(), limit_specs, limit_specs)
+@given(planner_inputs, limit_specs, limit_specs)
 def test_limits_never_change_the_decisions(
     planner_input: PlannerInput, limits: dict[str, int], other_limits: dict[str, int]
 ) -> None:
@@ -102,7 +101,7 @@ def test_limits_never_change_the_decisions(
     )
 
 
-@given(planner_inputs(), limit_specs, st.integers(0, 100))
+@given(planner_inputs, limit_specs, st.integers(0, 100))
 def test_a_tighter_limit_refuses_no_less(planner_input: PlannerInput, spec: dict[str, int], difference: int) -> None:
     loose_input, tight_input = (
         with_limits(planner_input, spec),
@@ -112,7 +111,7 @@ def test_a_tighter_limit_refuses_no_less(planner_input: PlannerInput, spec: dict
     assert refused <= {verdict.id for verdict in tight_input.plan().refused}
 
 
-@given(planner_inputs())
+@given(planner_inputs)
 def test_a_removed_waiver_refuses_no_less(planner_input: PlannerInput) -> None:
     assume(planner_input.waivers)
     refused = {verdict.id for verdict in planner_input.plan().refused}
@@ -121,7 +120,7 @@ def test_a_removed_waiver_refuses_no_less(planner_input: PlannerInput) -> None:
     }
 
 
-@given(planner_inputs(), st.randoms(use_true_random=True))
+@given(planner_inputs, st.randoms(use_true_random=True))
 def test_a_removed_action_refuses_no_more(planner_input: PlannerInput, random: Random) -> None:
     """An intersection makes no limit worse; the totals of percentages stay the same."""
     actions = planner_input.plan().actions
@@ -196,7 +195,7 @@ def assert_bounded(result: Plan, plan: Plan, reviewed: Plan) -> None:
     assert [d.address for d in result.decisions] == [d.address for d in plan.decisions]
 
 
-@given(two_days())
+@given(two_days)
 def test_a_reviewed_plan_never_adds_or_enlarges(days: tuple[PlannerInput, PlannerInput]) -> None:
     """The same policies with the facts of another day."""
     plan, reviewed = (day.plan() for day in days)
@@ -204,8 +203,8 @@ def test_a_reviewed_plan_never_adds_or_enlarges(days: tuple[PlannerInput, Planne
     assert restrict_to(plan, plan) == plan
 
 
-@OFTEN
-@given(later_days())
+@at_least(400)
+@given(later_days)
 def test_a_plan_by_other_manifests_never_adds_or_enlarges(days: tuple[PlannerInput, PlannerInput]) -> None:
     """The plan of now is restricted to one of earlier facts and policies."""
     reviewed, plan = (day.plan() for day in days)
@@ -229,7 +228,7 @@ def tamper(plan: Plan, r: Random) -> Plan:
     return replace(plan, decisions=tuple(edited[address] for address in sorted(edited)), expires_at_ms=0)
 
 
-@given(two_days(), st.integers(0, 2**48), st.booleans())
+@given(two_days, st.integers(0, 2**48), st.booleans())
 def test_a_tampered_plan_never_adds_or_enlarges(days: tuple[PlannerInput, PlannerInput], seed: int, same: bool) -> None:
     """The bound holds whatever the reviewed file contains."""
     plan = days[0].plan()
@@ -237,8 +236,8 @@ def test_a_tampered_plan_never_adds_or_enlarges(days: tuple[PlannerInput, Planne
     assert_bounded(restrict_to(plan, reviewed), plan, reviewed)
 
 
-@OFTEN
-@given(later_days(), st.integers(0, 2**48))
+@at_least(400)
+@given(later_days, st.integers(0, 2**48))
 def test_deciding_a_tampered_plan_again_never_adds_or_enlarges(
     days: tuple[PlannerInput, PlannerInput], seed: int
 ) -> None:
@@ -260,7 +259,7 @@ def test_deciding_a_tampered_plan_again_never_adds_or_enlarges(
         assert not isinstance(decided, DeleteRecords) or action.before_offset <= decided.before_offset
 
 
-@given(two_days())
+@given(two_days)
 def test_a_comparison_is_empty_exactly_where_the_digests_agree(days: tuple[PlannerInput, PlannerInput]) -> None:
     """An action that is gone, or blocked now, in one direction is new in the other.
 

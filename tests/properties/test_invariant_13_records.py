@@ -7,7 +7,7 @@ holds for the check right before the request.
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.model.plan import Blocked, Satisfied
@@ -15,14 +15,14 @@ from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.observation import Observation
 from reconciler.plan import planner
 from reconciler.plan.rules import RuleSet
+from tests.repeats import at_least
 from tests.strategies.facts import NOW_MS, cluster, floor, group, reader, snapshot, topic
 from tests.strategies.logs import Log, logs
 
-OFTEN = settings(max_examples=max(200, settings.default.max_examples))
 NO_LIMITS = {"recordsPercentPerTopic": 100, "recordsPercent": 100}
 
 
-@OFTEN
+@at_least(200)
 @given(logs(), st.integers(0, 15), st.integers(1, 3), st.sampled_from(["block", "clamp"]))
 def test_a_group_is_behind_by_records_only(log: Log, position: int, last: int, consumers: str) -> None:
     position = min(position, len(log.entries))
@@ -52,7 +52,7 @@ def test_a_group_is_behind_by_records_only(log: Log, position: int, last: int, c
     assert position > decision.before_offset or failure is not None
 
 
-@OFTEN
+@at_least(200)
 @given(logs(), st.integers(1, 10))
 def test_a_share_counts_no_gap_at_either_end_of_what_stays(log: Log, last: int) -> None:
     """Aborted records behind the others hid that a floor took all of them."""

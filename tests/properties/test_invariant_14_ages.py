@@ -4,17 +4,17 @@ And a floor that anything holds back, such as an open transaction or a timestamp
 called in sync.
 """
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.model.plan import Blocked, Decision, Satisfied, Waiting
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.plan import planner
 from reconciler.plan.rules import RuleSet
+from tests.repeats import at_least
 from tests.strategies.facts import DAY, NOW_MS, cluster, floor, snapshot, topic
 from tests.strategies.logs import Log, logs
 
-OFTEN = settings(max_examples=max(200, settings.default.max_examples))
 NO_LIMITS = {"recordsPercentPerTopic": 100, "recordsPercent": 100}
 YEAR_2001_MS = 978_307_200_000
 INSTANT_MS = NOW_MS - 7 * DAY
@@ -28,7 +28,7 @@ def decide(log: Log, **spec: object) -> Decision:
     return decision
 
 
-@OFTEN
+@at_least(200)
 @given(logs())
 def test_what_goes_is_provably_old(log: Log) -> None:
     """The first record and the last one, and every record up to a young one where brokers find none."""
@@ -41,7 +41,7 @@ def test_what_goes_is_provably_old(log: Log) -> None:
     assert all(record.timestamp_ms < INSTANT_MS for record in gone)
 
 
-@OFTEN
+@at_least(200)
 @given(logs(), st.sampled_from(["1s", "1h", "60d"]))
 def test_a_floor_that_is_held_is_not_in_sync(log: Log, drift_after: str) -> None:
     """Whatever record it stops at: one of the future, or one of an open transaction before old ones."""

@@ -9,17 +9,15 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from reconciler.model.outcome import Outcome, Status
 from reconciler.operations import Operation
 from reconciler.operations.delete_records import DeleteRecords
-from tests.repeats import repeats
+from tests.repeats import at_least, repeats
 from tests.strategies import old_recheck
 from tests.strategies.planner_inputs import PlannerInput, later_day, later_days, two_days
 
-OFTEN = settings(max_examples=max(400, settings.default.max_examples))
-"""Of few pairs of days an action remains."""
 NOT_DUE, GUARD, IDLE_FOR = "nothing is due any more", "beyond review: a condition", "beyond review: idleFor"
 _CONDITIONS = tuple(f"beyond review: {field} is " for field in ("consumers", "unreadBy", "exceptGroups", "every"))
 Reason = tuple[Status, str]
@@ -99,15 +97,15 @@ def reason_of(outcome: Outcome) -> Reason:
     return outcome.status, code[1] if code else next(filter(outcome.detail.startswith, words), outcome.detail)
 
 
-@OFTEN
-@given(two_days())
+@at_least(400)
+@given(two_days)
 def test_on_other_facts_the_planner_sends_no_more_than_the_old_rules(days: tuple[PlannerInput, PlannerInput]) -> None:
     """The manifests are the same."""
     assert set(compare(*days).reasons) <= OF_FACTS
 
 
-@OFTEN
-@given(later_days())
+@at_least(400)
+@given(later_days)
 def test_by_other_manifests_the_planner_sends_no_more_than_the_old_rules(
     days: tuple[PlannerInput, PlannerInput],
 ) -> None:

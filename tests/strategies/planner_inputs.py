@@ -370,14 +370,9 @@ def example(r: Random) -> PlannerInput:
     return _planner_input(r, policies(r))
 
 
-def planner_inputs() -> st.SearchStrategy[PlannerInput]:
-    """Some policies, and facts that answer them."""
-    return seeded(example)
-
-
-def floor_inputs() -> st.SearchStrategy[PlannerInput]:
-    """One floor, without other policies."""
-    return seeded(lambda r: _planner_input(r, (floor(r),)))
+planner_inputs = seeded(example)
+floor_inputs = seeded(lambda r: _planner_input(r, (floor(r),)))
+"""One floor, without other policies."""
 
 
 def other_day(r: Random) -> tuple[PlannerInput, PlannerInput]:
@@ -386,9 +381,7 @@ def other_day(r: Random) -> tuple[PlannerInput, PlannerInput]:
     return first_day, replace(first_day, snapshot=snapshot(r, requested_instants(first_day.policies)))
 
 
-def two_days() -> st.SearchStrategy[tuple[PlannerInput, PlannerInput]]:
-    """The same Cluster and policies with the facts of two days."""
-    return seeded(other_day)
+two_days = seeded(other_day)
 
 
 # --- a later day
@@ -489,6 +482,4 @@ def later_day(r: Random) -> tuple[PlannerInput, PlannerInput]:
     return first, PlannerInput(rarely(r, first.cluster, cluster(r), one_in=8), of, first.waivers, facts_of_later)
 
 
-def later_days() -> st.SearchStrategy[tuple[PlannerInput, PlannerInput]]:
-    """A day, and a later one whose policies, protections and facts are mostly the same."""
-    return seeded(later_day)
+later_days = seeded(later_day)

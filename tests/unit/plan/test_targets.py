@@ -52,7 +52,7 @@ def request_of(policies: Sequence[Policy], targets: Sequence[str]) -> ScanReques
 
 
 @settings(deadline=None, max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-@given(planner_inputs())
+@given(planner_inputs)
 def test_a_smaller_scan_changes_no_decision(given_input: PlannerInput) -> None:
     """Whatever a target leaves out of the scan, the plan of the target stays the same."""
     facts, policies = given_input.snapshot, list(given_input.policies)
