@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from reconciler.model.action import Action
 from reconciler.model.plan import Plan, sort_decisions
 from reconciler.model.ports import Election
-from reconciler.model.snapshot import GroupState, GroupType, Unknown
+from reconciler.model.snapshot import GroupFacts, GroupState, GroupType, TopicFacts, Unknown
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
@@ -22,6 +22,31 @@ from reconciler.policies import GroupRemoval, RetentionFloor
 from tests.strategies.examples import purge, removal
 from tests.strategies.facts import NOW_MS
 from tests.strategies.planner_inputs import MAX_OFFSET, PlannerInput, example, planner_inputs
+
+
+def check_group(planner_input: PlannerInput, name: str) -> GroupFacts:
+    """Check what holds for each group that may be removed, and return its facts."""
+    group = planner_input.snapshot.groups[name]
+    assert (group.listed, group.state) == (True, GroupState.EMPTY)
+    assert group.type in (GroupType.CLASSIC, GroupType.CONSUMER)
+    assert not any(s.matches(name) for s in planner_input.cluster.spec.protect.groups or ())
+    return group
+
+
+def check_topic(planner_input: PlannerInput, name: str) -> TopicFacts:
+    """Check what holds for each topic that may lose records, and return its facts."""
+    topic = planner_input.snapshot.topics[name]
+    check_unprotected(planner_input, name)
+    assert not topic.internal
+    assert not topic.name.startswith("__")
+    assert isinstance(topic.cleanup_policy, frozenset)
+    assert "delete" in topic.cleanup_policy
+    return topic
+
+
+def check_unprotected(planner_input: PlannerInput, topic: str) -> None:
+    assert topic != planner_input.cluster.spec.journal.topic
+    assert not any(s.matches(topic) for s in planner_input.cluster.spec.protect.topics or ())
 
 
 @given(planner_inputs)
@@ -32,10 +57,8 @@ def test_only_eligible_groups_are_removed(planner_input: PlannerInput) -> None:
             continue
         policy = by_address[action.address.policy_address]
         assert isinstance(policy, GroupRemoval)
-        group = planner_input.snapshot.groups[action.group]
-        assert group.listed
+        group = check_group(planner_input, action.group)
         assert group.type in policy.spec.types
-        assert group.state is GroupState.EMPTY
         exact = any(not s.is_pattern and s.text == action.group for s in policy.spec.groups)
         if policy.spec.idle_for == 0:
             assert exact
@@ -44,27 +67,18 @@ def test_only_eligible_groups_are_removed(planner_input: PlannerInput) -> None:
             assert NOW_MS - group.last_activity_ms >= policy.spec.idle_for
             assert action.seen.last_activity_ms == group.last_activity_ms
             assert action.seen.newest_record == group.newest_record is not None
-        assert not any(s.matches(action.group) for s in planner_input.cluster.spec.protect.groups or ())
 
 
 @given(planner_inputs)
 def test_only_eligible_topics_lose_records(planner_input: PlannerInput) -> None:
     by_address = {policy.address: policy for policy in planner_input.policies}
     for action in planner_input.plan().actions:
-        if isinstance(action, ElectLeader) and action.election is Election.PREFERRED:
-            continue
-        if isinstance(action, DeleteGroup):
-            continue
-        topic = planner_input.snapshot.topics[action.partition.topic]
-        assert topic.name != planner_input.cluster.spec.journal.topic
-        assert not any(s.matches(topic.name) for s in planner_input.cluster.spec.protect.topics or ())
+        if isinstance(action, ElectLeader) and action.election is Election.UNCLEAN:
+            check_unprotected(planner_input, action.partition.topic)
         if isinstance(action, DeleteRecords):
+            topic = check_topic(planner_input, action.partition.topic)
             policy = by_address[action.address.policy_address]
             assert isinstance(policy, RetentionFloor)
-            assert not topic.internal
-            assert not topic.name.startswith("__")
-            assert isinstance(topic.cleanup_policy, frozenset)
-            assert "delete" in topic.cleanup_policy
             if topic.name.startswith("_"):
                 assert any(not s.is_pattern and s.text == topic.name for s in policy.spec.topics)
 
@@ -129,16 +143,7 @@ def check_forged(planner_input: PlannerInput, r: Random) -> int:
     for action in remaining:
         match action:
             case DeleteRecords(partition=partition):
-                topic = planner_input.snapshot.topics[partition.topic]
-                assert not topic.internal
-                assert not topic.name.startswith("__")
-                assert topic.name != planner_input.cluster.spec.journal.topic
-                assert not any(s.matches(topic.name) for s in planner_input.cluster.spec.protect.topics or ())
-                assert isinstance(topic.cleanup_policy, frozenset)
-                assert "delete" in topic.cleanup_policy
+                check_topic(planner_input, partition.topic)
             case DeleteGroup(group=name):
-                group = planner_input.snapshot.groups[name]
-                assert (group.listed, group.state) == (True, GroupState.EMPTY)
-                assert group.type in (GroupType.CLASSIC, GroupType.CONSUMER)
-                assert not any(s.matches(name) for s in planner_input.cluster.spec.protect.groups or ())
+                check_group(planner_input, name)
     return len(remaining)

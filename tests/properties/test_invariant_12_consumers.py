@@ -48,7 +48,6 @@ READERS = tuple(
     for name, topic in (("billing", TOPIC), ("lake", "clicks"))
 )
 """One of them has the name of a group, and the other one names another topic than its position."""
-NO_LIMITS = {"recordsPercentPerTopic": 100, "recordsPercent": 100}
 TYPES = (GroupType.CLASSIC, GroupType.CONSUMER, GroupType.STREAMS, GroupType.CONNECT, GroupType.OTHER, GroupType.SHARE)
 
 
@@ -161,7 +160,7 @@ class Scenario:
 
     def play(self) -> None:
         """Plan, recheck and apply, with changes in between and after each request."""
-        rules = RuleSet(cluster(limits=NO_LIMITS), [self.policy])
+        rules = RuleSet(cluster(), [self.policy])
         planned = planner.plan(rules, self.snapshot())
         self.assert_holds(_targets(planned.actions), planned.actions)
         self.change()

@@ -13,13 +13,9 @@ from hypothesis import strategies as st
 from reconciler.model.plan import Blocked, Satisfied
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.observation import Observation
-from reconciler.plan import planner
-from reconciler.plan.rules import RuleSet
 from tests.repeats import at_least
-from tests.strategies.facts import NOW_MS, cluster, floor, group, reader, snapshot, topic
+from tests.strategies.facts import NOW_MS, floor, group, planned, reader, snapshot, topic
 from tests.strategies.logs import Log, logs
-
-NO_LIMITS = {"recordsPercentPerTopic": 100, "recordsPercent": 100}
 
 
 @at_least(200)
@@ -33,8 +29,7 @@ def test_a_group_is_behind_by_records_only(log: Log, position: int, last: int, c
     if target <= log.log_start:
         return
     behind = log.records(max(position, log.log_start), target)
-    planned = planner.plan(RuleSet(cluster(limits=NO_LIMITS), [policy]), snapshot(facts, topic(), group("billing")))
-    (decision,) = planned.decisions
+    (decision,) = planned(policy, snapshot(facts, topic(), group("billing"))).decisions
     goes_on = min(max(position, log.log_start), target)
     if behind and (consumers == "block" or goes_on == log.log_start):
         assert isinstance(decision, Blocked), decision
@@ -64,12 +59,9 @@ def test_a_share_counts_no_gap_at_either_end_of_what_stays(log: Log, last: int) 
     facts = replace(facts, offsets_at=dict.fromkeys(policy.spec.instants_ms(NOW_MS)))
     of_transactions = topic("__transaction_state", internal=True)
     records = log.stable - log.log_start
-    planned = planner.plan(
-        RuleSet(cluster(limits=NO_LIMITS), [policy]),
-        snapshot(facts, topic(records=records, records_min=records), of_transactions),
-    )
+    plan = planned(policy, snapshot(facts, topic(records=records, records_min=records), of_transactions))
     kept = log.records(target, log.stable)
     counted = kept[-1].offset - kept[0].offset + 1 if kept else 0
     removed = target - log.log_start
-    observed = next(limit.observed for limit in planned.limits if limit.id == "recordsPercentPerTopic")
+    observed = next(limit.observed for limit in plan.limits if limit.id == "recordsPercentPerTopic")
     assert observed == 100 * removed / (removed + counted)

@@ -9,13 +9,10 @@ from hypothesis import strategies as st
 
 from reconciler.model.plan import Blocked, Decision, Satisfied, Waiting
 from reconciler.operations.delete_records import DeleteRecords
-from reconciler.plan import planner
-from reconciler.plan.rules import RuleSet
 from tests.repeats import at_least
-from tests.strategies.facts import DAY, NOW_MS, cluster, floor, snapshot, topic
+from tests.strategies.facts import DAY, NOW_MS, floor, planned, snapshot, topic
 from tests.strategies.logs import Log, logs
 
-NO_LIMITS = {"recordsPercentPerTopic": 100, "recordsPercent": 100}
 YEAR_2001_MS = 978_307_200_000
 INSTANT_MS = NOW_MS - 7 * DAY
 
@@ -23,8 +20,7 @@ INSTANT_MS = NOW_MS - 7 * DAY
 def decide(log: Log, **spec: object) -> Decision:
     policy = floor(keep={"newerThan": "7d"}, **spec)
     facts = snapshot(log.facts(policy.spec.instants_ms(NOW_MS)), topic())
-    planned = planner.plan(RuleSet(cluster(limits=NO_LIMITS), [policy]), facts)
-    (decision,) = planned.decisions
+    (decision,) = planned(policy, facts).decisions
     return decision
 
 
