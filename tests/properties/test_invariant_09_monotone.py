@@ -10,6 +10,7 @@ from typing import Any
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from pydantic.alias_generators import to_snake
 
 from reconciler.errors import PlanUnusable
 from reconciler.model.action import Action
@@ -21,6 +22,7 @@ from reconciler.plan.diff import ActionDiff, compare
 from reconciler.plan.plan_file import approved_fields
 from reconciler.plan.review import restrict_to
 from reconciler.plan.rules import RuleSet
+from tests.properties.test_invariant_05_upper_bound import check_is_within
 from tests.repeats import at_least
 from tests.strategies import examples, facts
 from tests.strategies.examples import unchecked
@@ -44,13 +46,14 @@ limit_specs = seeded(limit_spec)
 def with_limits(planner_input: PlannerInput, spec: dict[str, Any]) -> PlannerInput:
     """The same input with these limits."""
     cluster_spec = planner_input.cluster.spec
-    changed = cluster_spec.limits.model_copy(update={_snake_case(key): value for key, value in spec.items()})
+    changed = cluster_spec.limits.model_copy(update={to_snake(key): value for key, value in spec.items()})
     cluster = planner_input.cluster.model_copy(update={"spec": cluster_spec.model_copy(update={"limits": changed})})
     return replace(planner_input, cluster=cluster)
 
 
-def _snake_case(name: str) -> str:
-    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
+def refused_by(planner_input: PlannerInput) -> set[str]:
+    """Return the limits that refuse the plan."""
+    return {verdict.id for verdict in planner_input.plan().refused}
 
 
 @given(planner_inputs)
@@ -103,21 +106,14 @@ def test_limits_never_change_the_decisions(
 
 @given(planner_inputs, limit_specs, st.integers(0, 100))
 def test_a_tighter_limit_refuses_no_less(planner_input: PlannerInput, spec: dict[str, int], difference: int) -> None:
-    loose_input, tight_input = (
-        with_limits(planner_input, spec),
-        with_limits(planner_input, {key: max(0, value - difference) for key, value in spec.items()}),
-    )
-    refused = {verdict.id for verdict in loose_input.plan().refused}
-    assert refused <= {verdict.id for verdict in tight_input.plan().refused}
+    tight = {key: max(0, value - difference) for key, value in spec.items()}
+    assert refused_by(with_limits(planner_input, spec)) <= refused_by(with_limits(planner_input, tight))
 
 
 @given(planner_inputs)
 def test_a_removed_waiver_refuses_no_less(planner_input: PlannerInput) -> None:
     assume(planner_input.waivers)
-    refused = {verdict.id for verdict in planner_input.plan().refused}
-    assert refused <= {
-        verdict.id for verdict in replace(planner_input, waivers=planner_input.waivers[1:]).plan().refused
-    }
+    assert refused_by(planner_input) <= refused_by(replace(planner_input, waivers=planner_input.waivers[1:]))
 
 
 @given(planner_inputs, st.randoms(use_true_random=True))
@@ -133,16 +129,12 @@ def test_a_removed_action_refuses_no_more(planner_input: PlannerInput, random: R
 def with_another_rule(r: Random) -> tuple[PlannerInput, PlannerInput]:
     """A floor and the same floor with one more rule, on the same facts."""
     policy = floor(r)
-    rules = keep(r, exact=False)
-    keep_rules = policy.spec.keep
-    extra = {
-        _snake_case(key): getattr(type(keep_rules).model_validate({key: value}), _snake_case(key))
-        for key, value in rules.items()
-        if getattr(keep_rules, _snake_case(key)) is None
+    rules = policy.spec.keep
+    more = {
+        name: value for name, value in type(rules).model_validate(keep(r, exact=False)) if getattr(rules, name) is None
     }
-    stricter_policy = policy.model_copy(
-        update={"spec": policy.spec.model_copy(update={"keep": keep_rules.model_copy(update=extra)})}
-    )
+    stricter_spec = policy.spec.model_copy(update={"keep": rules.model_copy(update=more)})
+    stricter_policy = policy.model_copy(update={"spec": stricter_spec})
     facts = snapshot(r, requested_instants((policy, stricter_policy)))
     planner_input = PlannerInput(cluster(r), (policy,), (), facts)
     return planner_input, replace(planner_input, policies=(stricter_policy,))
@@ -161,37 +153,16 @@ def test_another_rule_never_raises_a_floor(inputs: tuple[PlannerInput, PlannerIn
             assert action.before_offset <= decision.before_offset
 
 
-def is_no_larger(action: Action, bound: Action) -> bool:
-    """Return whether the action has the same subject and topic id, and is not larger."""
-    if isinstance(action, DeleteRecords):
-        skips = dict(bound.skips) if isinstance(bound, DeleteRecords) else {}
-        watched = {reader.group for reader in action.guard.watched}
-        return (
-            isinstance(bound, DeleteRecords)
-            and action.partition == bound.partition
-            and action.seen.topic_id == bound.seen.topic_id
-            and action.before_offset <= bound.before_offset
-            and action.records_max <= bound.records_max
-            # Groups of exceptGroups bind nothing, and no check looks at them.
-            and all(records <= skips.get(group, 0) for group, records in action.skips if group in watched)
-        )
-    return type(action) is type(bound) and _request(action) == _request(bound)
+def by_address(plan: Plan) -> dict[Address, Action]:
+    return {action.address: action for action in plan.actions}
 
 
-def _request(action: Any) -> tuple[object, ...]:
-    if hasattr(action, "group"):
-        return (action.group, action.seen.type, action.seen.fingerprint)
-    return (action.partition, action.election, action.leader_wanted, action.seen.replicas, action.seen.topic_id)
-
-
-def assert_bounded(result: Plan, plan: Plan, reviewed: Plan) -> None:
-    """Assert that the plan and the reviewed plan bound every action of `result`."""
-    plan_actions, reviewed_actions = (
-        {action.address: action for action in compared_plan.actions} for compared_plan in (plan, reviewed)
-    )
+def check_restriction(plan: Plan, reviewed: Plan) -> None:
+    """The plan and the reviewed plan bound every action of the intersection."""
+    result = restrict_to(plan, reviewed)
     for action in result.actions:
-        assert is_no_larger(action, plan_actions[action.address])
-        assert is_no_larger(action, reviewed_actions[action.address])
+        check_is_within(action, by_address(plan)[action.address])
+        check_is_within(action, by_address(reviewed)[action.address])
     assert [d.address for d in result.decisions] == [d.address for d in plan.decisions]
 
 
@@ -199,7 +170,7 @@ def assert_bounded(result: Plan, plan: Plan, reviewed: Plan) -> None:
 def test_a_reviewed_plan_never_adds_or_enlarges(days: tuple[PlannerInput, PlannerInput]) -> None:
     """The same policies with the facts of another day."""
     plan, reviewed = (day.plan() for day in days)
-    assert_bounded(restrict_to(plan, reviewed), plan, reviewed)
+    check_restriction(plan, reviewed)
     assert restrict_to(plan, plan) == plan
 
 
@@ -208,7 +179,7 @@ def test_a_reviewed_plan_never_adds_or_enlarges(days: tuple[PlannerInput, Planne
 def test_a_plan_by_other_manifests_never_adds_or_enlarges(days: tuple[PlannerInput, PlannerInput]) -> None:
     """The plan of now is restricted to one of earlier facts and policies."""
     reviewed, plan = (day.plan() for day in days)
-    assert_bounded(restrict_to(plan, reviewed), plan, reviewed)
+    check_restriction(plan, reviewed)
 
 
 def tamper(plan: Plan, r: Random) -> Plan:
@@ -233,7 +204,7 @@ def test_a_tampered_plan_never_adds_or_enlarges(days: tuple[PlannerInput, Planne
     """The bound holds whatever the reviewed file contains."""
     plan = days[0].plan()
     reviewed = tamper(days[0 if same else 1].plan(), Random(seed))
-    assert_bounded(restrict_to(plan, reviewed), plan, reviewed)
+    check_restriction(plan, reviewed)
 
 
 @at_least(400)
@@ -250,10 +221,9 @@ def test_deciding_a_tampered_plan_again_never_adds_or_enlarges(
         subjects = [(type(action), action.address.name, action.address.partition) for action in saved.actions]
         assert len(set(subjects)) < len(subjects), "it is refused only for two actions on one subject"
         return
-    bounds = {action.address: action for action in saved.actions}
-    now = {action.address: action for action in later_day.plan().actions}
+    bounds, now = by_address(saved), by_address(later_day.plan())
     for action in remaining:
-        assert is_no_larger(action, bounds[action.address])
+        check_is_within(action, bounds[action.address])
         decided = now[action.address]
         assert type(action) is type(decided)
         assert not isinstance(decided, DeleteRecords) or action.before_offset <= decided.before_offset
