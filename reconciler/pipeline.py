@@ -1,5 +1,6 @@
 """Calls the steps in order: scan → plan → recheck → apply. Decides nothing itself."""
 
+import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -54,6 +55,7 @@ from reconciler.text.formatting import count, format_instant
 from reconciler.text.suggest import suggestion
 
 D = TypeVar("D", Plan, recheck.Recheck)
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +149,7 @@ def apply(
         _check_release(planned, run)
     run.journal.set_commit(planned.source.commit)
     # Before the recheck: an old journal takes time, and the first request follows the recheck.
-    interrupted, removed = _interrupted_actions(planned, run, own), _removed_groups(planned, run)
+    interrupted, removed = _earlier_runs(planned, run, own)
     clock = steady_clock()
     checked_at_ms = clock()
     checked, snapshot = _decide_again(_rechecked_part(planned, own), run, checked_at_ms)
@@ -237,23 +239,24 @@ def _check_release(planned: Plan, run: Run) -> None:
         )
 
 
-def _interrupted_actions(
+def _earlier_runs(
     planned: Plan, run: Run, operations: tuple[type[Operation], ...]
-) -> Mapping[Address, JournalEntry]:
-    """Return the intents without an outcome that earlier runs of the plan left, of these operations."""
-    names = {operation.OPERATION for operation in operations}
-    opened = journal.interrupted_actions(run.journal, plan_file.digest(planned), since_ms=planned.observed_at_ms)
+) -> tuple[Mapping[Address, JournalEntry], Mapping[Address, str]]:
+    """Return the intents of these operations that earlier runs of the plan left, and the run after which a group was gone.
+
+    Both are empty where the journal cannot be read.
+    """
+    digest, names = plan_file.digest(planned), {operation.OPERATION for operation in operations}
+    try:
+        opened = run.journal.open_intents(digest, since_ms=planned.observed_at_ms)
+        removed = run.journal.removed_groups(digest, since_ms=planned.observed_at_ms)
+    except JournalUnavailable as error:
+        _LOG.warning("which actions an interrupted run may have sent is unknown: %s", error)
+        return {}, {}
     intents = {address: intent for address, intent in opened.items() if intent.operation in names}
     if intents:
         run.progress(journal.progress_message(intents))
-    return intents
-
-
-def _removed_groups(planned: Plan, run: Run) -> Mapping[Address, str]:
-    """Return the groups that were gone after an earlier run of the plan; none where the journal cannot be read."""
-    with suppress(JournalUnavailable):
-        return run.journal.removed_groups(plan_file.digest(planned), since_ms=planned.observed_at_ms)
-    return {}
+    return intents, removed
 
 
 def _without_removed(checked: recheck.Recheck, removed: Mapping[Address, str]) -> recheck.Recheck:
@@ -323,16 +326,15 @@ def converge(run: Run, *, on_plan: Callable[[Plan], None], confirm: Callable[[],
     return _result(planned, run, (), refused=planned.refused)
 
 
-def newest_release(run: Run) -> str | None:
-    """Return the hash of the manifests of the newest release; None: the journal has none.
+def is_released(run: Run, manifests: ClusterManifests) -> bool:
+    """Return whether the newest release in the run's journal is of these manifests.
 
     Raises JournalUnavailable, also for a journal file that git may have delivered with the manifests.
     """
     release = run.journal.newest_release(now_ms=wall_clock_ms())
-    if release is None:
-        return None
-    _check_untracked(run.journal, "releases nothing")
-    return release.manifests
+    if release is not None:
+        _check_untracked(run.journal, "releases nothing")
+    return release is not None and release.manifests == manifests_hash(manifests.files)
 
 
 def _check_untracked(action_journal: ActionJournal, effect: str) -> None:

@@ -79,11 +79,9 @@ def apply(
     places = [*filter(None, [results]), *(path for output, path in outputs if output is Format.JSON)]
     settings = replace(settings, output_file=[file for file in outputs if file.output is not Format.JSON])
     plan, paths = common.split_plan_and_paths(words)
-    if plan is None and (obstacle := common.why_no_question(settings)):
-        raise UsageError(
-            f"apply without a saved plan asks for confirmation, and {obstacle}: save a plan with "
-            "`plan --out plan.json` and apply that file"
-        )
+    if plan is None:
+        instead = "save a plan with `plan --out plan.json` and apply that file"
+        common.check_question(settings, "apply without a saved plan", instead)
     counted = common.open_metrics(metrics)
     codes: set[int] = set()
     try:

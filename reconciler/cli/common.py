@@ -99,11 +99,15 @@ def note_missing_continuous(manifests: ClusterManifests, settings: Settings) -> 
         console.print_stderr(f"{display_name(manifests.cluster.metadata.name)}: {what}")
 
 
-def why_no_question(settings: Settings) -> str:
-    """Return why this run cannot ask for confirmation; empty: it can."""
+def check_question(settings: Settings, command: str, instead: str) -> None:
+    """Raise UsageError where a command cannot ask for confirmation. `instead`: what needs no question."""
     if settings.no_input:
-        return "--no-input, or the variable RECONCILER_NO_INPUT, forbids the question"
-    return "" if sys.stdin.isatty() else "standard input is not a terminal"
+        obstacle = "--no-input, or the variable RECONCILER_NO_INPUT, forbids the question"
+    elif not sys.stdin.isatty():
+        obstacle = "standard input is not a terminal"
+    else:
+        return
+    raise UsageError(f"{command} asks for confirmation, and {obstacle}: {instead}")
 
 
 @contextmanager

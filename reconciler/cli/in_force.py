@@ -114,7 +114,7 @@ class ManifestsInForce:
     def _is_released(self, manifests: ClusterManifests, signals: SignalState) -> bool:
         """Return whether the newest release is of these manifests, by the journal of those in force."""
         with common.open_run(self.settings, self.in_force or manifests, signals) as run:
-            return pipeline.newest_release(run) == manifests_hash(manifests.files)
+            return pipeline.is_released(run, manifests)
 
     def confirm(self, run: Run, manifests: ClusterManifests, reading: ManifestSet | ReconcilerError) -> None:
         """Bring what was selected of a reading into force, after the scan of `run`.
@@ -126,7 +126,7 @@ class ManifestsInForce:
             raise PlanUnusable(
                 "the manifests changed while the cluster was read: nothing was done; run again when they are complete"
             )
-        if self.reviewed and pipeline.newest_release(run) != manifests_hash(manifests.files):
+        if self.reviewed and not pipeline.is_released(run, manifests):
             raise _not_in_force(manifests.cluster.metadata.name, _describe_unreleased(manifests.cluster))
         if isinstance(reading, ManifestSet) and any(manifests is part for part in reading.by_cluster):
             self.in_force = self.known = manifests

@@ -45,11 +45,9 @@ def restore_group(
     console.prepare(settings, RESTORE)
     if confirm is not None and confirm != group:
         raise UsageError(f"--confirm {quoted(confirm)} is not the group {quoted(group)}: nothing was done")
-    if not dry_run and confirm is None and (obstacle := common.why_no_question(settings)):
-        raise UsageError(
-            f"restore-group asks for confirmation, and {obstacle}: repeat the name of the group with --confirm, or "
-            "look at the plan with --dry-run"
-        )
+    if not dry_run and confirm is None:
+        instead = "repeat the name of the group with --confirm, or look at the plan with --dry-run"
+        common.check_question(settings, "restore-group", instead)
     removal = restore.find_removal(_read(source), group, name=str(source))
     manifests = loading.load_cluster(paths, settings, cluster_id=removal.cluster_id)
     cluster = manifests.cluster.metadata.name

@@ -239,17 +239,6 @@ class ActionJournal:
                 yield replace(record, at_ms=line.stored_at_ms) if is_stamped else record
 
 
-def interrupted_actions(
-    journal: ActionJournal, plan_digest: str, *, since_ms: int = 0
-) -> Mapping[Address, JournalEntry]:
-    """Return the open intents of the plan, for messages only; empty: the journal cannot be read."""
-    try:
-        return journal.open_intents(plan_digest, since_ms=since_ms)
-    except JournalUnavailable as error:
-        _LOG.warning("which actions an interrupted run may have sent is unknown: %s", error)
-        return {}
-
-
 def note_other_claims(
     outcomes: Sequence[Outcome], journal: ActionJournal, plan_digest: str, run_id: str, *, since_ms: int
 ) -> Sequence[Outcome]:

@@ -103,14 +103,12 @@ def _guarded(subject: str, facts: _Facts, hidden: str = "") -> Sequence[Protecti
     with GitHub.documented_form():
         try:
             for fact in facts:
-                found.append(fact if isinstance(fact, ProtectionFinding) else _finding(subject, *fact))
+                found.append(
+                    fact if isinstance(fact, ProtectionFinding) else ProtectionFinding(fact[0], subject, *fact[1:])
+                )
         except Hidden as error:
-            found.append(_finding(hidden or subject, State.UNKNOWN, _reason(error)))
+            found.append(ProtectionFinding(State.UNKNOWN, hidden or subject, _reason(error)))
     return found
-
-
-def _finding(subject: str, state: State, text: str, command: str = "") -> ProtectionFinding:
-    return ProtectionFinding(state, subject, text, command)
 
 
 def _environment(github: GitHub, name: str, *, reviewed: bool, accepted: bool) -> _Facts:
@@ -305,7 +303,7 @@ def _owners(github: GitHub, folder: str) -> _Facts:
     try:
         listing = github.get(f"git/trees/{quote(github.default_branch, safe='')}?recursive=1")
     except Hidden as error:
-        yield _finding(f"files of {github.default_branch}", State.UNKNOWN, _reason(error))
+        yield ProtectionFinding(State.UNKNOWN, f"files of {github.default_branch}", _reason(error))
         listing = {"tree": ()}
     if listing.get("truncated"):
         shown = f"GitHub lists only {len(listing['tree']):,} entries of {github.default_branch}"
