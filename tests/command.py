@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from reconciler.cli.app import run
 
@@ -60,6 +61,12 @@ def reconciler_process(
         check=False,
     )
     return _decode(result)
+
+
+def python(program: str, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a program in a Python of its own. `options`: of `subprocess.run`, in the place of the usual ones."""
+    usual = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "timeout": 60, "env": environment()}
+    return subprocess.run([sys.executable, "-c", program, *words], text=True, check=False, **usual | options)
 
 
 @contextmanager

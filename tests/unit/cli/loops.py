@@ -30,6 +30,10 @@ def cluster_of(name: str) -> str:
     return "---\n".join([cluster, policy("LeaderPolicy", f"all, cluster: {name}", 'topics: ["*"]')])
 
 
+Loop = Callable[..., tuple[CompletedProcess[str], list[ClusterManifests]]]
+"""`loop` of one test, which needs no monkeypatch."""
+
+
 class _Clock:
     """A monotonic clock that stands still, and passes a number of seconds with each change."""
 

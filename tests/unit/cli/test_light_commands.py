@@ -1,13 +1,11 @@
 """Commands that read no cluster, or little of it: imports, observed waits, wrong usage of `suggest`."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.build import cluster_manifest, head
-from tests.command import reconciler
+from tests.command import python, reconciler
 
 EXAMPLES = Path(__file__).parents[3] / "manifests" / "examples"
 SAVED = Path(__file__).parents[2] / "golden" / "01-one-of-each-kind" / "plan.json"
@@ -54,8 +52,7 @@ def test_commands_without_a_cluster_import_neither_the_client_nor_the_scan(
     words: str, module: str, needed: set[str]
 ) -> None:
     """They once imported the Kafka client, the pipeline and the reports of plans: up to a second for nothing."""
-    done = subprocess.run([sys.executable, "-c", PROGRAM, *words.split()], capture_output=True, text=True, check=True)
-    *output, modules = done.stdout.splitlines()
+    *output, modules = python(PROGRAM, *words.split()).stdout.splitlines()
     assert output
     assert f"reconciler.cli.{module}" in modules.split()
     assert HEAVY.intersection(modules.split()) == needed

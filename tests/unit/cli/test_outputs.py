@@ -26,7 +26,7 @@ from reconciler.report.document import JOURNAL, RESULTS, Document, Format
 from reconciler.report.metrics import Metrics
 from reconciler.report.results import results_document
 from tests import rendering
-from tests.command import environment, reconciler
+from tests.command import environment, python, reconciler
 from tests.golden.wording import mentions
 from tests.strategies.examples import blocked, plan, purge, removal
 from tests.unit.apply.test_results import HEADER
@@ -38,6 +38,11 @@ def failing(failure: Exception) -> Callable[..., object]:
         raise failure
 
     return fail
+
+
+def to(path: Path, output: Format = Format.MD) -> Settings:
+    """The settings of `--output-file OUTPUT=PATH`."""
+    return Settings(output_file=[OutputFile(output, path)])
 
 
 @pytest.fixture
@@ -93,54 +98,68 @@ def test_an_output_below_a_folder_that_is_gone_is_no_bug(tmp_path: Path, monkeyp
         console.prepare(Settings(), RESULTS, Path("d.json"))
 
 
-@pytest.mark.parametrize("option", ["--out", "--output-file", "--metrics"])
-def test_an_output_never_replaces_a_manifest(option: str, folder: Path) -> None:
-    """`plan --out policy.yaml` replaced the policy, and every other file that is not a plan."""
+JOURNAL_LINE = '{"v":3,"at_ms":1,\n'
+"""How a journal begins."""
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "reason"),
+    [
+        # `plan --out policy.yaml` replaced the policy, and every other file that is not a plan.
+        *((words, "one.yaml", "one.yaml") for words in ("plan --out", "plan --output-file", "drift --metrics")),
+        ("plan --out", "notes.json", "notes.json"),
+        # The offsets of a removed group were gone with them.
+        *(
+            (words, "results.json", "it has results, with which restore-group writes offsets back")
+            for words in ("plan --out", "plan --output-file", "drift --metrics")
+        ),
+        ("converge --metrics", "results.json", "results.json is not a metrics file"),
+        # With it, the offsets of every removed group and the release were gone.
+        *(
+            (words, ".reconciler/one.jsonl", "it is a journal")
+            for words in ("plan --output-file", "drift --metrics", "validate --output-file")
+        ),
+        # They began again at 0, and `increase` over them hid what had been removed.
+        ("drift --metrics", "m.prom", "counters of apply, converge or watch"),
+    ],
+)
+def test_no_output_replaces_a_file_of_another_sort(words: str, name: str, reason: str, folder: Path) -> None:
+    """A manifest, a file of somebody, results, the journal, and counters."""
     (folder / "notes.json").write_text("mine")
-    verb = "drift" if option == "--metrics" else "plan"
-    for name in ("one.yaml", "notes.json") if option == "--out" else ("one.yaml",):
-        before = (folder / name).read_bytes()
-        value = f"md={name}" if option == "--output-file" else name
-        refused = reconciler(folder, verb, ".", "--cluster", "one", option, value)
-        assert (refused.returncode, name in refused.stderr) == (ExitCode.USAGE, True)
-        assert (folder / name).read_bytes() == before
+    results.write(folder / "results.json", [Outcome(action=removal(), status=Status.APPLIED, detail="gone")], HEADER)
+    (folder / ".reconciler").mkdir()
+    (folder / ".reconciler" / "one.jsonl").write_text(JOURNAL_LINE)
+    metrics = Metrics()
+    with metrics.measure("converge", "one"):
+        pass
+    metrics.write(folder / "m.prom")
+    before, (verb, option) = (folder / name).read_bytes(), words.split()
+    value = f"json={name}" if option == "--output-file" else name
+    refused = reconciler(folder, verb, ".", "--cluster", "one", option, value)
+    assert refused.returncode == (ExitCode.ERROR if verb == "validate" else ExitCode.USAGE)
+    assert reason in refused.stderr
+    assert ": ;" not in refused.stderr, "the error has a reason"
+    assert (folder / name).read_bytes() == before
+
+
+def test_the_errors_of_a_manifest_never_replace_it(folder: Path) -> None:
     (folder / "one.yaml").write_text("kind: broken\n")
     assert reconciler(folder, "validate", ".", "--output-file", "json=one.yaml").returncode == ExitCode.ERROR
-    assert (folder / "one.yaml").read_text() == "kind: broken\n", "the errors of a manifest replaced it"
+    assert (folder / "one.yaml").read_text() == "kind: broken\n"
 
 
-@pytest.mark.parametrize("words", ["plan --out", "plan --output-file", "drift --metrics", "converge --metrics"])
-def test_an_output_of_another_command_never_replaces_results(words: str, folder: Path) -> None:
-    """The offsets of a removed group were gone with them. The error has a reason."""
-    path = folder / "results.json"
-    results.write(path, [Outcome(action=removal(), status=Status.APPLIED, detail="gone")], HEADER)
-    before, (verb, option) = path.read_bytes(), words.split()
-    value = "json=results.json" if option == "--output-file" else "results.json"
-    refused = reconciler(folder, verb, ".", "--cluster", "one", option, value)
-    assert (refused.returncode, ": ;" in refused.stderr) == (ExitCode.USAGE, False)
-    assert path.read_bytes() == before
-
-
-@pytest.mark.parametrize("words", ["plan --output-file", "drift --metrics", "validate --output-file"])
-def test_no_output_replaces_the_journal(words: str, folder: Path) -> None:
-    """Each command once replaced it: with it, the offsets of every removed group and the release were gone."""
-    path = folder / ".reconciler" / "one.jsonl"
-    path.parent.mkdir()
-    path.write_text('{"v":3,"at_ms":1,\n')
-    verb, option = words.split()
-    value = f"json={path}" if option == "--output-file" else str(path)
-    assert reconciler(folder, verb, ".", "--cluster", "one", option, value).returncode != ExitCode.DONE
-    assert path.read_text() == '{"v":3,"at_ms":1,\n'
-    export = [OutputFile(Format.JSON, folder / "journal.jsonl")]
+def test_an_export_of_the_journal_is_replaced_by_the_next_one(tmp_path: Path) -> None:
+    """Nor does an export replace the journal itself."""
+    export, journal = tmp_path / "journal.jsonl", tmp_path / ".reconciler" / "one.jsonl"
     for text in ('{"v":2,', '{"v":2,"at_ms":1,'):
-        console.write_files(
-            Settings(output_file=export), Document(kind=JOURNAL, writers={"json": lambda text=text: text})
-        )
-    assert export[0].path.read_text() == text, "an export of the journal is replaced by the next one"
-    itself = Settings(output_file=[OutputFile(Format.JSON, path)])
+        document = Document(kind=JOURNAL, writers={"json": lambda text=text: text})
+        console.write_files(to(export, Format.JSON), document)
+    assert export.read_text() == text
+    journal.parent.mkdir()
+    journal.write_text(JOURNAL_LINE)
     with pytest.raises(OutputUnwritten, match="it is a journal"):
-        console.write_files(itself, Document(kind=JOURNAL, writers={"json": lambda: "[]"}))
-    assert path.read_text() == '{"v":3,"at_ms":1,\n', "nor does an export replace the journal itself"
+        console.write_files(to(journal, Format.JSON), document)
+    assert journal.read_text() == JOURNAL_LINE
 
 
 def test_documents_move_results_with_removed_groups_aside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,25 +167,21 @@ def test_documents_move_results_with_removed_groups_aside(tmp_path: Path, capsys
     path, offsets = tmp_path / "out.json", (CommittedOffset(topic="orders", topic_id="id", partition=0, offset=5),)
     gone = Outcome(action=removal(), status=Status.APPLIED, detail="gone", removed_offsets=offsets)
     results.write(path, [gone], HEADER)
-    before, settings = path.read_text(), Settings(output_file=[OutputFile(Format.JSON, path)])
+    before = path.read_text()
     for _round in range(2):
-        console.write_files(settings, results_document(HEADER, [], lambda: ["next"]))
+        console.write_files(to(path, Format.JSON), results_document(HEADER, [], lambda: ["next"]))
     assert path.read_text() == "next"
     assert (tmp_path / f"out-{HEADER.run_id}.json").read_text() == before
     assert f"now in {tmp_path / f'out-{HEADER.run_id}.json'}" in capsys.readouterr().err
 
 
-def test_drift_leaves_the_counters_of_runs_alone(folder: Path) -> None:
-    """They began again at 0, and `increase` over them hid what had been removed."""
-    metrics = Metrics()
-    with metrics.measure("converge", "one"):
-        pass
-    metrics.write(path := folder / "m.prom")
-    before = path.read_bytes()
-    refused = reconciler(folder, "drift", ".", "--cluster", "one", "--metrics", "m.prom")
-    assert refused.returncode == ExitCode.USAGE
-    assert "counters of apply, converge or watch" in refused.stderr
-    assert path.read_bytes() == before
+WRITE = """
+import sys
+from pathlib import Path
+from reconciler.atomic_file import write_bytes
+write_bytes(Path(sys.argv[1]), %s, mode=0o644)
+"""
+AFTER = WRITE % "iter([b'af', b'ter'])"
 
 
 def with_own_mounts(script: str, mounted: Path, program: str, folder: Path) -> "subprocess.CompletedProcess[str]":
@@ -184,11 +199,9 @@ def test_a_file_that_is_mounted_by_itself_is_written(tmp_path: Path) -> None:
     (tmp_path / "host").write_text("before")
     (tmp_path / "folder").mkdir()
     (mounted := tmp_path / "folder" / "results.json").touch()
-    write = "import sys; from pathlib import Path; from reconciler.atomic_file import write_bytes\n"
-    write += "write_bytes(Path(sys.argv[1]), iter([b'af', b'ter']), mode=0o644)"
     script = 'mount --bind host "$1" && "$2" -c "$3" "$1" && mount --bind folder folder'
     script += ' && mount -o remount,bind,ro folder && mount --bind host "$1" && "$2" -c "$3" "$1"'
-    ended = with_own_mounts(script, mounted, write, tmp_path)
+    ended = with_own_mounts(script, mounted, AFTER, tmp_path)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert (tmp_path / "host").read_text() == "after"
     assert list(mounted.parent.iterdir()) == [mounted]
@@ -198,11 +211,9 @@ def test_what_a_mounted_file_cannot_take_is_kept(tmp_path: Path) -> None:
     """The file was cut and the draft removed: the offsets of removed groups were in neither."""
     (tmp_path / "small").mkdir()
     (mounted := tmp_path / "results.json").touch()
-    write = "import sys; from pathlib import Path; from reconciler.atomic_file import write_bytes\n"
-    write += "write_bytes(Path(sys.argv[1]), [b'x' * 100_000], mode=0o644)"
     script = "mount -t tmpfs -o size=8k tmpfs small && printf before > small/host"
     script += ' && mount --bind small/host "$1" && "$2" -c "$3" "$1"'
-    ended = with_own_mounts(script, mounted, write, tmp_path)
+    ended = with_own_mounts(script, mounted, WRITE % "[b'x' * 100_000]", tmp_path)
     (draft,) = tmp_path.glob(".results.json.*.part")
     assert draft.read_bytes() == b"x" * 100_000
     assert mentions(ended.stderr, "No space left on device", f"all of it is in {draft}")
@@ -216,10 +227,8 @@ def test_a_file_in_a_folder_that_takes_no_other_is_written(tmp_path: Path) -> No
     if os.getuid() == 0:
         os.chown(path, 1, -1)
     folder.chmod(0o555)
-    write = "import sys; from pathlib import Path; from reconciler.atomic_file import write_bytes\n"
-    write += "write_bytes(Path(sys.argv[1]), iter([b'af', b'ter']), mode=0o644)"
     unshare = ["unshare", "--user"]  # not even root may write any folder then
-    ended = subprocess.run([*unshare, sys.executable, "-c", write, path], check=False, capture_output=True, text=True)
+    ended = subprocess.run([*unshare, sys.executable, "-c", AFTER, path], check=False, capture_output=True, text=True)
     folder.chmod(0o755)
     if "unshare" in ended.stderr:
         pytest.skip(f"this machine gives no users to tests: {ended.stderr}")
@@ -237,11 +246,10 @@ def test_an_output_file_is_whole_or_the_earlier_one(tmp_path: Path) -> None:
     path = tmp_path / "drift.json"
     path.write_text("before")
     path.chmod(0o640)
-    settings = Settings(output_file=[OutputFile(Format.JSON, path)])
     with pytest.raises(OutputUnwritten, match="No space left"):
-        console.write_files(settings, results_document(HEADER, [], cut))
+        console.write_files(to(path, Format.JSON), results_document(HEADER, [], cut))
     assert path.read_text() == "before"
-    console.write_files(settings, results_document(HEADER, [], lambda: ["after"]))
+    console.write_files(to(path, Format.JSON), results_document(HEADER, [], lambda: ["after"]))
     assert (path.read_text(), path.stat().st_mode & 0o777) == ("after", 0o640)
     assert list(tmp_path.iterdir()) == [path]
 
@@ -249,9 +257,8 @@ def test_an_output_file_is_whole_or_the_earlier_one(tmp_path: Path) -> None:
 def test_two_outputs_have_two_files(tmp_path: Path) -> None:
     """`--metrics` once replaced the results in the same file, which `restore-group` needs."""
     (tmp_path / "link").symlink_to(tmp_path / "out")
-    settings = Settings(output_file=[OutputFile(Format.MD, tmp_path / "link")])
     with pytest.raises(UsageError, match="is named for two outputs"):
-        console.prepare(settings, RESULTS, tmp_path / "out", None)
+        console.prepare(to(tmp_path / "link"), RESULTS, tmp_path / "out", None)
     console.prepare(Settings(), RESULTS, Path(os.devnull), Path(os.devnull))
 
 
@@ -260,14 +267,13 @@ def test_a_pipe_that_nothing_reads_is_an_error(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="No such device or address"):
         results.write(tmp_path / "pipe", [], HEADER)
-    settings = Settings(output_file=[OutputFile(Format.MD, tmp_path / "pipe")])
     unwritten: set[int] = set()
     # One whose reader goes away was taken for the reader of stdout, and the exit code was 0.
     with console.report_write_errors(unwritten), console.write_errors("results"):
         raise BrokenPipeError
     assert unwritten == {1}
     unwritten.clear()
-    show_applied(pipeline.ApplyResult(plan=plan(), outcomes=[], header=HEADER), settings, unwritten, [])
+    show_applied(pipeline.ApplyResult(plan=plan(), outcomes=[], header=HEADER), to(tmp_path / "pipe"), unwritten, [])
     assert unwritten == {1}
 
 
@@ -278,9 +284,8 @@ def test_results_that_are_not_written_have_an_exit_code(
     """What was done stays done, and a schedule must still hear that its report is missing: it ended with 0."""
     outcomes = [Outcome(action=purge(), status=Status.APPLIED, detail=DeleteRecords.APPLIED, sends=1)]
     target = tmp_path / "results.md" if is_writable else tmp_path  # a folder cannot be replaced by a file
-    settings = Settings(output_file=[OutputFile(Format.MD, target)])
     unwritten: set[int] = set()
-    show_applied(pipeline.ApplyResult(plan=plan(purge()), outcomes=outcomes, header=HEADER), settings, unwritten, [])
+    show_applied(pipeline.ApplyResult(plan=plan(purge()), outcomes=outcomes, header=HEADER), to(target), unwritten, [])
     assert unwritten == (set() if is_writable else {ExitCode.ERROR})
     assert ("reconciler journal" in capsys.readouterr().err) is not is_writable
 
@@ -483,7 +488,7 @@ program.main()
 
 def test_no_file_gets_the_number_of_a_closed_stream() -> None:
     """With stderr closed, error lines once went into the next file that was opened."""
-    assert subprocess.run([sys.executable, "-c", CLOSED], timeout=60, check=False).returncode == 3
+    assert python(CLOSED).returncode == 3
 
 
 CRASHING = """
@@ -502,7 +507,7 @@ program.main()
 
 def test_exit_handlers_of_libraries_do_not_change_the_exit_code() -> None:
     """A plan once ended with signal 11 after its error line, when OpenSSL freed what a thread used."""
-    result = subprocess.run([sys.executable, "-c", CRASHING], capture_output=True, text=True, timeout=60, check=False)
+    result = python(CRASHING)
     assert (result.returncode, result.stdout, result.stderr) == (3, "the result\n", "")
 
 
@@ -524,15 +529,7 @@ def test_exit_handlers_of_libraries_do_not_change_the_exit_code_without_a_reader
 ) -> None:
     """The library that parses words ended the process where nothing read its output, as Python ends it."""
     plan_file.write(plan(), tmp_path / "plan.json")
-    result = subprocess.run(
-        [sys.executable, "-c", WITHOUT_READER, *words],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    result = python(WITHOUT_READER, *words, cwd=tmp_path)
     assert (result.returncode, result.stderr) == (1, "")
 
 
@@ -553,9 +550,7 @@ console.write(" written")
 
 def test_output_goes_on_once_the_disk_has_room_again() -> None:
     """`watch` runs for weeks: one error once redirected its standard output to /dev/null for ever."""
-    result = subprocess.run(
-        [sys.executable, "-c", RECOVERING], env=environment(), capture_output=True, text=True, timeout=60, check=False
-    )
+    result = python(RECOVERING)
     assert result.stdout == "lost? written"
     assert result.stderr.startswith("error: standard output could not be written")
 

@@ -24,7 +24,7 @@ from tests.build import commit, git
 from tests.command import reconciler
 from tests.golden.wording import mentions
 from tests.strategies.examples import blocked, election, plan, plan_text, purge, removal
-from tests.unit.cli.loops import CLUSTER, LEADERS, loop, policies_of
+from tests.unit.cli.loops import CLUSTER, LEADERS, Loop, policies_of
 
 UNREACHABLE = ("--timeout", "1")
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
@@ -66,7 +66,7 @@ def test_manifests_that_no_apply_released_are_refused(folder: Path) -> None:
     assert "connecting" not in error
 
 
-def test_a_release_during_the_scan_counts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_release_during_the_scan_counts(folder: Path, loop: Loop) -> None:
     """The folder, such as the clone of a pod, stays as it is: it went on without the protection of the release."""
     cluster = folder / "prod" / "cluster.yaml"
     release(folder)
@@ -76,7 +76,7 @@ def test_a_release_during_the_scan_counts(folder: Path, monkeypatch: pytest.Monk
         release(folder)
         cluster.write_text(CLUSTER % "billing")
 
-    done, rounds = loop(["converge", str(folder), "--reviewed"], monkeypatch, during=during)
+    done, rounds = loop(["converge", str(folder), "--reviewed"], during=during)
     assert (done.returncode, rounds) == (ExitCode.PLAN_UNUSABLE, [])
     assert mentions(done.stderr, "not released", "nothing was done")
 
@@ -122,7 +122,7 @@ def test_what_is_not_content_of_the_cluster_does_not_matter(folder: Path, change
         assert converge(folder, "--cluster", "eu")[0] == ExitCode.PLAN_UNUSABLE
 
 
-def test_a_reviewed_loop_follows_releases_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reviewed_loop_follows_releases_only(folder: Path, loop: Loop) -> None:
     """Time and commits release nothing there, and a newer release ends that of the set in force."""
     policy = folder / "prod" / "policy.yaml"
     release(folder)
@@ -133,7 +133,7 @@ def test_a_reviewed_loop_follows_releases_only(folder: Path, monkeypatch: pytest
         policy.write_text(third)
 
     changes = (lambda: policy.write_text(second), lambda: None, overtake, lambda: policy.write_text(second))
-    done, rounds = loop(["converge", str(folder), "--reviewed", *UNREACHABLE], monkeypatch, *changes)
+    done, rounds = loop(["converge", str(folder), "--reviewed", *UNREACHABLE], *changes)
     pending = " | all+second (changed)"
     assert list(map(policies_of, rounds)) == ["all | ", pending, pending, "second | "]
     assert done.stderr.count("nothing was done") == 1

@@ -5,7 +5,6 @@ The tests start processes, because the second signal ends one.
 
 import json
 import os
-import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from reconciler.cli import app, loading
 from reconciler.errors import ExitCode
+from tests.command import python, reconciler_process
 from tests.golden.wording import mentions
 
 ELSEWHERE = """
@@ -41,9 +41,7 @@ def test_signals_that_another_thread_receives(state: str, code: int) -> None:
 
     It once ended without a word, also where requests were sent that no results name.
     """
-    result = subprocess.run(
-        [sys.executable, "-c", ELSEWHERE, state], capture_output=True, text=True, timeout=30, check=False
-    )
+    result = python(ELSEWHERE, state)
     assert result.returncode == code
     assert result.stderr.count("stopping: no new request is sent") == 1
     (last,) = result.stderr.splitlines()[1:]
@@ -56,9 +54,8 @@ def test_signals_that_another_thread_receives(state: str, code: int) -> None:
 
 def test_the_last_line_of_json_is_an_error() -> None:
     """Only the first signal is a warning."""
-    command = [sys.executable, "-c", ELSEWHERE, "json"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-    assert [json.loads(line)["level"] for line in result.stderr.splitlines()] == ["WARNING", "ERROR"]
+    lines = python(ELSEWHERE, "json").stderr.splitlines()
+    assert [json.loads(line)["level"] for line in lines] == ["WARNING", "ERROR"]
 
 
 HANG_UP = """
@@ -77,9 +74,7 @@ with handle_signals() as interrupts:
 @pytest.mark.parametrize(("before", "stops"), [("SIG_DFL", True), ("SIG_IGN", False)], ids=["terminal", "nohup"])
 def test_a_terminal_that_closes_stops_a_run_once(before: str, stops: bool) -> None:
     """A connection that broke left requests without an outcome. A shell sends the signal twice."""
-    result = subprocess.run(
-        [sys.executable, "-c", HANG_UP, before], capture_output=True, text=True, timeout=30, check=False
-    )
+    result = python(HANG_UP, before)
     assert (result.returncode, result.stdout) == (0, f"{stops}\n"), result.stderr
 
 
@@ -87,15 +82,23 @@ def test_ctrl_c_during_the_imports_prints_no_traceback(tmp_path: Path) -> None:
     """The imports take a fifth of a second, in which Ctrl-C once printed 30 lines of them."""
     module = "import signal, time\nsignal.raise_signal(signal.SIGINT)\ntime.sleep(30)\n"
     (tmp_path / "typer.py").write_text(module, encoding="utf-8")
-    result = subprocess.run(
-        [sys.executable, "-m", "reconciler", "validate"],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join((str(tmp_path), *sys.path))},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    result = reconciler_process(tmp_path, "validate", PYTHONPATH=os.pathsep.join((str(tmp_path), *sys.path)))
     assert (result.returncode, result.stderr) == (130, "error: interrupted before anything was written\n")
+
+
+STALLED = """
+import os, signal, sys, time
+from reconciler.cli.signals import handle_signals
+
+with handle_signals() as interrupts:
+    for _ in range(int(sys.argv[1])):
+        os.kill(os.getpid(), signal.SIGINT)
+        while not interrupts():
+            time.sleep(0.01)
+    if sys.argv[1] == "2":
+        time.sleep(60)
+os._exit(7)
+"""
 
 
 @pytest.mark.parametrize("signals", [1, 2])
@@ -107,18 +110,8 @@ def test_a_stalled_reader_of_stderr_delays_nothing(signals: int) -> None:
         while os.write(writing, b"x" * 4096):
             pass
     os.set_blocking(writing, True)
-    program = (
-        "import signal, sys, os, time\n"
-        "from reconciler.cli.signals import handle_signals\n"
-        "with handle_signals() as interrupts:\n"
-        f"    for _ in range({signals}):\n"
-        "        os.kill(os.getpid(), signal.SIGINT)\n"
-        "        while not interrupts(): time.sleep(0.01)\n"
-        "    if interrupts() and sys.argv[1] == '2': time.sleep(60)\n"
-        "os._exit(7)\n"
-    )
     try:
-        result = subprocess.run([sys.executable, "-c", program, str(signals)], stderr=writing, timeout=30, check=False)
+        result = python(STALLED, str(signals), stderr=writing)
     finally:
         os.close(reading)
         os.close(writing)
@@ -152,7 +145,7 @@ except KeyboardInterrupt:
 
 def test_the_previous_handlers_are_restored() -> None:
     """KeyboardInterrupt again, no thread or descriptor stays. In a process of its own."""
-    result = subprocess.run([sys.executable, "-c", RESTORED], capture_output=True, text=True, timeout=30, check=False)
+    result = python(RESTORED)
     assert (result.returncode, result.stdout) == (0, "KeyboardInterrupt\n"), result.stderr
     assert result.stderr.count("stopping") == 1
 
