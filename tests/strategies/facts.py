@@ -10,6 +10,8 @@ from typing import Any
 
 from reconciler.model.names import SourceLocation, TopicPartition
 from reconciler.model.plan import Plan
+from reconciler.model.scan_request import ExternalReaderRequest, PositionKind
+from reconciler.model.selector import Selector
 from reconciler.model.snapshot import (
     ClusterSnapshot,
     ConsumerPosition,
@@ -170,6 +172,13 @@ def group(name: str = "old-etl", *, idle: int | Unknown = 6 * DAY, **facts: Any)
         "consumption_unread": None,
     }
     return GroupFacts(group=name, **(defaults | facts))
+
+
+def external_reader(*topics: str) -> ExternalReaderRequest:
+    """The external reader `lake` of these topics, whose position is in a table."""
+    return ExternalReaderRequest(
+        name="ExternalReader/lake", topics=tuple(map(Selector, topics)), kind=PositionKind.TABLE, at="/x.csv"
+    )
 
 
 def snapshot(*facts: PartitionFacts | TopicFacts | GroupFacts, **changes: Any) -> ClusterSnapshot:

@@ -7,8 +7,6 @@ import pytest
 
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.plan import Blocked, Satisfied, Undecided, Waiting
-from reconciler.model.scan_request import ExternalReaderRequest, PositionKind
-from reconciler.model.selector import Selector
 from reconciler.model.snapshot import (
     Cause,
     ExternalPosition,
@@ -26,6 +24,7 @@ from tests.strategies.facts import (
     LONG_AGO_MS,
     NOW_MS,
     OldRecords,
+    external_reader,
     floor,
     group,
     partition,
@@ -354,10 +353,8 @@ def test_what_a_marker_may_hold_is_in_doubt_where_it_could_not_be_read(found: Un
 @pytest.mark.parametrize("is_group", [True, False], ids=["group", "external reader"])
 def test_offsets_without_a_record_stay_where_a_consumer_goes_on(consumers: str, is_group: bool) -> None:
     """A marker behind a librdkafka group went, and Kafka reset the group to the end: 100 new records were lost."""
-    request = ExternalReaderRequest(
-        name="ExternalReader/lake", topics=(Selector("orders"),), kind=PositionKind.TABLE, at="/x.csv"
-    )
-    external = {} if is_group else {request: ExternalPosition({TopicPartition("orders", 0): 50}, NOW_MS)}
+    position = ExternalPosition({TopicPartition("orders", 0): 50}, NOW_MS)
+    external = {} if is_group else {external_reader("orders"): position}
     lookups = OldRecords({RecordLookup(LookupKind.FIRST, 50, 90): None})
     facts = partition(at={DAY: None}, readers=(reader("billing", 50),) if is_group else (), lookups=lookups)
     for log_start in (0, 50):
