@@ -20,9 +20,14 @@ def outcome(
     return manifests, manifests.warnings
 
 
+def _files(text: str) -> Mapping[str, str]:
+    """Return one file, beside a valid Cluster unless it is one."""
+    return {"it.yaml": text} if "kind: Cluster\n" in text else {"cluster.yaml": CLUSTER, "it.yaml": text}
+
+
 def diagnostics_of(text: str, *, now_ms: int = NOW_MS) -> tuple[Diagnostic, ...]:
-    """Return the diagnostics of one file beside a valid Cluster, except M403 (no policies)."""
-    _, diagnostics = outcome({"cluster.yaml": CLUSTER, "it.yaml": text}, now_ms=now_ms)
+    """Return the diagnostics of one file, except M403 (no policies)."""
+    _, diagnostics = outcome(_files(text), now_ms=now_ms)
     return tuple(diagnostic for diagnostic in diagnostics if diagnostic.code != "M403")
 
 
@@ -31,7 +36,7 @@ def codes(text: str, *, now_ms: int = NOW_MS) -> list[str]:
 
 
 def accepted(text: str, *, now_ms: int = NOW_MS) -> ManifestSet:
-    """Return the set of one file beside a valid Cluster; fails with the diagnostics."""
-    manifests, diagnostics = outcome({"cluster.yaml": CLUSTER, "it.yaml": text}, now_ms=now_ms)
+    """Return the set of one file; fails with the diagnostics."""
+    manifests, diagnostics = outcome(_files(text), now_ms=now_ms)
     assert manifests is not None, diagnostics
     return manifests

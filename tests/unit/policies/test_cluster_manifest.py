@@ -5,26 +5,14 @@ from typing import Any
 
 import pytest
 
-from reconciler.manifest.diagnostics import Diagnostic
 from reconciler.policies.client_properties import REFUSED
 from reconciler.policies.cluster import Cluster
 from tests.unit.manifest.broken import cluster, manifest
-from tests.unit.manifest.checking import outcome
-
-
-def diagnostics_of(text: str) -> tuple[Diagnostic, ...]:
-    _, diagnostics = outcome({"cluster.yaml": text})
-    return tuple(diagnostic for diagnostic in diagnostics if diagnostic.code != "M403")
-
-
-def codes(text: str) -> list[str]:
-    return [diagnostic.code for diagnostic in diagnostics_of(text)]
+from tests.unit.manifest.checking import accepted, codes, diagnostics_of
 
 
 def load_cluster(text: str) -> Cluster:
-    loaded, diagnostics = outcome({"cluster.yaml": text})
-    assert loaded is not None, diagnostics
-    return loaded.for_cluster().cluster
+    return accepted(text).for_cluster().cluster
 
 
 def test_every_field_of_the_design() -> None:
@@ -192,6 +180,11 @@ UNLISTED = {
         row("M114", "limits: {topics: 1.5}"),
         *(row("M119", f"limits: {{{limit}}}") for limit in ("recordsPercent: 101", "recordsPercent: -1")),
         row("M119", "limits: {elections: -1}"),
+        # Id and servers are required, and a Cluster belongs to no other Cluster.
+        (manifest("Cluster", "prod-eu", "protect: {groups: [a]}"), ["M113", "M113"], {}),
+        (cluster(cluster_id="''"), ["M116"], {}),
+        (cluster(cluster_id="7"), ["M115"], {}),
+        (cluster().replace("{name: prod-eu}", "{name: prod-eu, cluster: prod-us}"), ["M112"], {}),
         # One spelling: another value could not mean that they are read, which is what leaving it out means.
         row("M118", "consumerOffsets: visible"),
     ],
@@ -204,50 +197,29 @@ def test_what_a_cluster_may_say(
     assert codes(text) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (manifest("Cluster", "prod-eu", "protect: {groups: [a]}"), ["M113", "M113"]),
-        (cluster(cluster_id="''"), ["M116"]),
-        (cluster(cluster_id="7"), ["M115"]),
-        # A Cluster belongs to no other Cluster.
-        (cluster().replace("{name: prod-eu}", "{name: prod-eu, cluster: prod-us}"), ["M112"]),
-    ],
-)
-def test_cluster_id_and_servers_are_required(text: str, expected: list[str]) -> None:
-    assert codes(text) == expected
+SECRETS = [
+    *("sasl.password", "ssl.key.password", "ssl.key.pem", "ssl.keystore.password", "sasl.oauthbearer.client.secret"),
+    *("sasl.oauthbearer.client.credentials.client.secret", "sasl.oauthbearer.assertion.private.key.pem"),
+    "sasl.oauthbearer.assertion.private.key.passphrase",
+]
+LITERALS = ("hunter2", "'a ${env:X}'", "'${env:X}y'", "7", "true", "'${X}'")
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("name", "value"),
     [
-        "sasl.password",
-        "ssl.key.password",
-        "ssl.key.pem",
-        "ssl.keystore.password",
-        "sasl.oauthbearer.client.secret",
-        "sasl.oauthbearer.client.credentials.client.secret",
-        "sasl.oauthbearer.assertion.private.key.pem",
-        "sasl.oauthbearer.assertion.private.key.passphrase",
+        *((name, value) for name in SECRETS for value in LITERALS),
+        # A URL may hold a password.
+        (URL, "'https://me:hunter2@idp/token'"),
     ],
 )
-@pytest.mark.parametrize("value", ["hunter2", "'a ${env:X}'", "'${env:X}y'", "7", "true", "'${X}'"])
 def test_a_literal_secret_is_refused(name: str, value: str) -> None:
     """ "a literal secret is refused", with its position, and no output shows it."""
     (only,) = diagnostics_of(cluster(f"client:\n  {name}: {value}"))
     assert only.code == "M211"
     assert (only.location.line, only.location.column) == (8, 5 + len(name) + 2)
     assert "hunter2" not in str(only)
-    assert codes(cluster(f"client: {{{name}: '${{env:X}}'}}")) == []
-
-
-def test_credentials_in_a_url_are_a_secret() -> None:
-    """A URL may contain a password."""
-    text = cluster("client: {sasl.oauthbearer.token.endpoint.url: 'https://me:hunter2@idp/token'}")
-    (only,) = diagnostics_of(text)
-    assert only.code == "M211"
-    assert "hunter2" not in str(only)
-    assert codes(text.replace("me:hunter2@", "")) == []
+    assert codes(cluster(client(f"{name}: '{'https://idp' if name == URL else '${env:X}'}'"))) == []
 
 
 @pytest.mark.parametrize(

@@ -364,33 +364,6 @@ def test_what_a_manifest_may_say(expected: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "part"),
-    [
-        (r"(a)\1", "M124", r"\1"),
-        (r"\\\\\12", "M124", r"\1"),
-        (r"(?P<x>a)(?P=x)", "M124", "(?P"),
-        (r"(?!dev-).*", "M124", "(?!"),
-        (r".*(?<=-v1)", "M124", "(?<="),
-        (r"(?>a|b)", "M124", "(?>"),
-        (r"a++", "M124", "++"),
-        (r"a\Z", "M124", r"\Z"),
-        (r"a{,3}", "M123", "{,3}"),
-        (r"[[a]", "M123", "nested set"),
-        (r"[a&&b]", "M123", "set intersection"),
-        (r"a{1001}", "M123", "{1001}"),
-        (r"((a{100}){100}){100}", "M123", "{100}"),
-        (r"(a)?(?(1)b|c)", "M124", "(?("),
-    ],
-)
-def test_regular_expressions_that_re2_lacks_or_reads_differently(text: str, code: str, part: str) -> None:
-    """What Python's `re` read in another way is an error with the rewrite, never another selection."""
-    (error,) = diagnostics_of(floor(topic_of(f"regex:{text}")))
-    assert error.code == code
-    assert part in error.message
-    assert error.hint
-
-
-@pytest.mark.parametrize(
     "text",
     [
         *(r"(a+)+$", r"(a|a)*$", r"((a*))*$", r"(a{2,})+", r".*.*.*.*.*x", "a?" * 22 + "a" * 22, r"(a?){22}a{22}"),
@@ -402,6 +375,27 @@ def test_no_name_makes_a_regular_expression_slow(text: str) -> None:
     assert not floor_of(topic_of(f"regex:{text}")).selectors[0].matches("a" * 30 + "\n" * 219)
 
 
+# What Python's `re` reads in another way than RE2 is an error with the rewrite, never another selection.
+LACKED = {
+    "M124": (
+        (r"(a)\1", r"\1"),
+        (r"\\\\\12", r"\1"),
+        (r"(?P<x>a)(?P=x)", "(?P"),
+        (r"(?!dev-).*", "(?!"),
+        (r".*(?<=-v1)", "(?<="),
+        (r"(?>a|b)", "(?>"),
+        (r"a++", "++"),
+        (r"a\Z", r"\Z"),
+        (r"(a)?(?(1)b|c)", "(?("),
+    ),
+    "M123": (
+        (r"a{,3}", "{,3}"),
+        (r"[[a]", "nested set"),
+        (r"[a&&b]", "set intersection"),
+        (r"a{1001}", "{1001}"),
+        (r"((a{100}){100}){100}", "{100}"),
+    ),
+}
 HINTS: list[tuple[str, str, str]] = [
     # A bare number has no unit; the hint has the number with one.
     *((f"groups: [old-etl]\nidleFor: {text}", "M121", "") for text in ("3w", "'3 d'", "03d", "-3d", "P3D", "''")),
@@ -429,42 +423,81 @@ HINTS: list[tuple[str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("spec", "code", "spelling"), HINTS)
-def test_the_hint_of_an_ambiguous_text_says_what_to_write(spec: str, code: str, spelling: str) -> None:
+@pytest.mark.parametrize(
+    ("spec", "code", "part", "spelling"),
+    [
+        *((group_of(f"regex:{text}"), code, part, "") for code, texts in LACKED.items() for text, part in texts),
+        *((spec, code, "", spelling) for spec, code, spelling in HINTS),
+    ],
+)
+def test_the_hint_of_a_refused_text_says_what_to_write(spec: str, code: str, part: str, spelling: str) -> None:
     (only,) = diagnostics_of(removal(spec))
     assert only.code == code
+    assert part in only.message
     assert only.hint
     assert spelling in only.hint
 
 
-@pytest.mark.parametrize(
-    ("text", "code", "context", "message", "hint"),
-    [
-        *(
-            (
-                floor(f"topics: [orders, '{pattern}']\nkeep: {{last: 5}}"),
-                *("M201", "in RetentionFloor/orders, spec.topics", pattern, ""),
-            )
-            for pattern in ("clicks-*", "click?", "clicks-[ab]", "regex:^clicks$")
-        ),
+PREFERRED, UNCLEAN = "an unclean election names exact partitions", "partitions: {orders: [3]}"
+ERRORS: list[tuple[str, dict[str, tuple[str, ...]]]] = [
+    *(
         (
-            floor(keep("since: 2026-11-21T10:00:01Z")),
-            *("M206", "in RetentionFloor/orders, spec.keep", "2026-11-21T10:00:01Z", ""),
-        ),
-        (
-            reader("sparkCheckpoint: 's3://lake:9000/x'"),
-            *("M221", "", "it has a port", "write SCHEME://BUCKET/PATH; the machine names the endpoint"),
-        ),
-        # A waiver without a policy is an error that suggests the closest policy.
-        (waived("RetentionFloor/order"), "M305", "", "", "`RetentionFloor/orders`"),
-    ],
-)
-def test_an_error_says_where_and_what(text: str, code: str, context: str, message: str, hint: str) -> None:
-    (only,) = diagnostics_of(text)
-    assert only.code == code
-    assert context in only.context
-    assert message in only.message
-    assert hint in only.hint
+            floor(f"topics: [a, '{pattern}', 'z*']\nkeep: {{last: 5}}"),
+            {"M201 5:15 spec.topics": (f"`{pattern}`", "expectAtMost")},
+        )
+        for pattern in ("clicks-*", "click?", "clicks-[ab]", "regex:^clicks$")
+    ),
+    (removal("groups: [a, 'b*']\nidleFor: 3d"), {"M201 5:15 spec.groups": ("`b*`", "expectAtMost")}),
+    (removal("groups: ['b*']\nidleFor: 0s\nexpectAtMost: 3"), {"M208 6:12 spec": ("`b*`", "`idleFor: 0s`")}),
+    # All errors of one manifest are reported together.
+    (
+        leaders("topics: ['*']\nexceptTopics: [a]\nelection: unclean"),
+        {
+            "M209 5:3 spec": ("`topics`", PREFERRED),
+            "M209 6:3 spec": ("`exceptTopics`", PREFERRED),
+            "M209 7:13 spec": ("`partitions`", UNCLEAN),
+        },
+    ),
+    (
+        leaders(UNCLEAN),
+        {"M209 4:1 spec": ("`topics`", 'topics: ["*"]'), "M209 5:3 spec": ("`partitions`", "name topics instead")},
+    ),
+    (floor("topics: [a]\nkeep: {}"), {"M214 6:3 spec.keep": ("`keep`", "newerThan", "unreadBy")}),
+    (floor(keep(f"last: 1, topicId: {TOPIC_ID}")), {"M204 6:28 spec.keep": ("`topicId`", "fromOffset")}),
+    (floor("topics: [a, __x]\nkeep: {last: 1}"), {"M205 5:15 spec.topics": ("`__x`",)}),
+    (
+        floor("topics: [a, 'b*']\nexpectAtMost: 3\nkeep: {fromOffset: {0: 1}}"),
+        {"M202 7:10 spec.keep": ("`fromOffset`", "`b*`")},
+    ),
+    (
+        floor("topics: [a]\npartitions: [0]\nkeep: {fromOffset: {0: 1}}"),
+        {"M203 6:3 spec": ("`fromOffset`", "partitions")},
+    ),
+    (
+        floor(f"topics: [a, b]\nkeep: {{fromOffset: {{0: 1}}, topicId: {TOPIC_ID}}}"),
+        {"M204 6:39 spec.keep": ("`topicId`", "2")},
+    ),
+    (floor(keep("since: 2026-11-21T10:00:01Z")), {"M206 6:17 spec.keep": ("2026-11-21T10:00:01Z",)}),
+    (
+        reader("sparkCheckpoint: 's3://lake:9000/x'"),
+        {"M221 6:31 spec.position": ("it has a port", "write SCHEME://BUCKET/PATH; the machine names the endpoint")},
+    ),
+    # A waiver without a policy is an error that suggests the closest policy.
+    (waived("RetentionFloor/order"), {"M305 25:11 spec": ("`RetentionFloor/orders`",)}),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), ERRORS)
+def test_an_error_says_where_and_what(text: str, expected: dict[str, tuple[str, ...]]) -> None:
+    """Line, column and field of the wrong value or key; its names and fields, and what to write."""
+    found = {
+        f"{error.code} {error.location.line}:{error.location.column} {error.context.rpartition(' ')[2]}": error
+        for error in diagnostics_of(text)
+    }
+    assert list(found) == list(expected)
+    for error, facts in zip(found.values(), expected.values(), strict=True):
+        assert error.hint
+        assert mentions(f"{error.message}; {error.hint}", *facts), error
 
 
 def test_a_waiver_of_a_policy_without_a_similar_one_has_no_suggestion() -> None:
