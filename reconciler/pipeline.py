@@ -194,9 +194,7 @@ def apply(
         since_ms=planned.observed_at_ms,
     )
     outcomes = [*sent, *deferred]
-    nothing_written = not any(map(results.may_have_written, outcomes))
-    code = ExitCode.INTERRUPTED if run.stop() and nothing_written else results.exit_code(outcomes)
-    return _result(planned, run, outcomes, code=code)
+    return _result(planned, run, outcomes, code=results.exit_code(outcomes, interrupted=run.stop()))
 
 
 def _context(run: Run, plan_digest: str) -> ApplyContext:

@@ -83,15 +83,18 @@ _ROW = Codec(ResultRow)
 _OF_OUTCOME = {part.name for part in fields(ResultRow)} & {part.name for part in fields(Outcome)}
 
 
-def exit_code(outcomes: Collection[Outcome]) -> int:
+def exit_code(outcomes: Collection[Outcome], *, interrupted: bool = False) -> int:
     """0: all is done, or waits for a clock. 5: something may have been written, and something was not done.
 
-    Nothing written: 1 where anything failed or was not attempted, else 3: blocked, else 4: stale, or
-    held back by a group or a broker.
+    Nothing written: 130 where a signal ended the run, else 1 where anything failed or was not attempted,
+    else 3: blocked, else 4: stale, or held back by a group or a broker.
     """
+    has_written = any(map(may_have_written, outcomes))
+    if interrupted and not has_written:
+        return ExitCode.INTERRUPTED
     statuses = {Status.STALE if outcome.held else outcome.status for outcome in outcomes}
     undone = [code for status, code in _UNDONE.items() if status in statuses]
-    if undone and any(map(may_have_written, outcomes)):
+    if undone and has_written:
         return ExitCode.PARTLY
     return undone[0] if undone else 0
 

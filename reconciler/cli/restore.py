@@ -7,7 +7,7 @@ import typer
 
 from reconciler import pipeline
 from reconciler.apply import restore
-from reconciler.apply.results import exit_code, may_have_written
+from reconciler.apply.results import exit_code
 from reconciler.cli import common, console, loading
 from reconciler.cli.loading import Paths, parse_path
 from reconciler.cli.settings import SPARK, Settings, accepts_settings
@@ -68,9 +68,7 @@ def restore_group(
         with console.report_write_errors(unwritten):
             tree = restore_report(removal, outcomes, cluster)
             console.emit(settings, Document(kind=RESTORE, trees=lambda _view: [tree]))
-        if signals() and not any(map(may_have_written, outcomes.values())):
-            return ExitCode.INTERRUPTED
-    return exit_code(outcomes.values()) or max(unwritten, default=ExitCode.DONE)
+    return exit_code(outcomes.values(), interrupted=signals()) or max(unwritten, default=ExitCode.DONE)
 
 
 def _read(source: Path) -> str:

@@ -11,9 +11,13 @@ from typing import Any
 import pytest
 
 from reconciler.cli import converge, in_force
+from reconciler.clock import wall_clock_ms
 from reconciler.errors import ClusterUnreachable
+from reconciler.journal.release import manifests_hash
+from reconciler.manifest import files
 from reconciler.manifest.files import ClusterManifests
 from reconciler.run import Run
+from reconciler.scan.engine_choice import Engine
 from tests.build import policy
 from tests.command import reconciler
 
@@ -81,8 +85,22 @@ def policies_of(manifests: ClusterManifests) -> str:
     return " | ".join("+".join(name for mode, name in names if mode == which) for which in ("continuous", "merge"))
 
 
-def protected(manifests: ClusterManifests) -> str:
-    return ",".join(selector.text for selector in manifests.cluster.spec.protect.topics or ())
+def set_in_force(manifests: ClusterManifests) -> str:
+    """Return the policies of the round, and the topics that are protected."""
+    protected = (selector.text for selector in manifests.cluster.spec.protect.topics or ())
+    return f"{policies_of(manifests)} without {','.join(protected)}"
+
+
+def run_on(folder: Path) -> Run:
+    """Return a run on the cluster `prod` of a folder's manifests."""
+    manifests = files.load([folder], now_ms=0).for_cluster("prod")
+    return Run(manifests=manifests, engine=Engine(), timeout_s=1, progress=lambda *_step: None)
+
+
+def release(folder: Path) -> None:
+    """Record a release as `apply --release` does before its first request."""
+    run = run_on(folder)
+    run.journal.record_release(manifests_hash(run.manifests.files), run_id="run-1", at_ms=wall_clock_ms())
 
 
 def nothing() -> None:

@@ -9,18 +9,13 @@ import pytest
 
 from reconciler.cli import converge
 from reconciler.cli.settings import Settings
-from reconciler.clock import wall_clock_ms
 from reconciler.errors import ClusterUnreachable, ExitCode
-from reconciler.journal.release import manifests_hash
 from reconciler.manifest import files
 from reconciler.manifest import git as manifest_git
-from reconciler.manifest.files import ClusterManifests
-from reconciler.run import Run
-from reconciler.scan.engine_choice import Engine
 from tests.build import cluster_manifest, commit, git, head
 from tests.command import reconciler
 from tests.golden.wording import mentions
-from tests.unit.cli.loops import CLUSTER, LEADERS, Loop, nothing, policies_of, protected
+from tests.unit.cli.loops import CLUSTER, LEADERS, Loop, nothing, policies_of, release, set_in_force
 
 OF_PROD = ", cluster: prod"
 FLOOR = f"{head('RetentionFloor', f'%s{OF_PROD}')}\nmode: continuous\nspec: {{topics: [%s], keep: {{last: 10}}}}\n"
@@ -47,12 +42,6 @@ def commit_all() -> None:
     commit(Path(".."))
 
 
-def release() -> None:
-    manifests = files.load([Path()], now_ms=0).for_cluster()
-    opened = Run(manifests=manifests, engine=Engine(), timeout_s=1, progress=print).journal
-    opened.record_release(manifests_hash(manifests.files), run_id="r", at_ms=wall_clock_ms())
-
-
 CLICKS = FLOOR % ("clicks", "clicks")
 ADD = write("audit", FLOOR % ("audit", "audit"))
 
@@ -73,10 +62,6 @@ def checkout(folder: Path) -> Path:
     """Return the checkout whose one commit has the manifests of `folder`."""
     commit_all()
     return folder.parent
-
-
-def in_force(manifests: ClusterManifests) -> str:
-    return f"{policies_of(manifests)} without {protected(manifests)}"
 
 
 QUIET, PENDING, BOTH = (
@@ -126,7 +111,7 @@ SERIES: dict[str, tuple[Change, list[Change], list[str]]] = {
     # In force at once. Uncommitted changes never are.
     "one commit": (commit_all, [ADD, *[nothing] * 5, commit_all], [QUIET, *[PENDING] * 6, BOTH]),
     # In force at once: its hash is of what was loaded, so neither the checkout nor time matters.
-    "a release": (commit_all, [ADD, release], [QUIET, PENDING, BOTH]),
+    "a release": (commit_all, [ADD, lambda: release(Path())], [QUIET, PENDING, BOTH]),
 }
 
 
@@ -136,7 +121,7 @@ def test_each_round_acts_on_what_is_in_force(name: str, folder: Path, loop: Loop
     start, changes, expected = SERIES[name]
     start()
     _done, rounds = loop(["converge", str(folder)], *changes, seconds=9)
-    assert list(map(in_force, rounds)) == expected
+    assert list(map(set_in_force, rounds)) == expected
 
 
 def test_readers_of_both_sets_count_while_a_change_is_pending(folder: Path, loop: Loop) -> None:
@@ -170,7 +155,7 @@ def test_nothing_is_followed_while_git_holds_its_lock(
     lock = Path(git(checkout, "rev-parse", "--path-format=absolute", "--git-path", held))
     begin, end = lambda: (lock.touch(), ADD(folder)), lambda: (lock.unlink(), commit(checkout))
     done, rounds = loop(["converge", str(folder)], begin, *[nothing] * 5, end, seconds=9)
-    assert list(map(in_force, rounds)) == [QUIET, *[PENDING] * 6, BOTH]
+    assert list(map(set_in_force, rounds)) == [QUIET, *[PENDING] * 6, BOTH]
     assert mentions(done.stderr, "prod: the changed manifests are not in force yet", str(lock))
 
 
@@ -211,7 +196,7 @@ def test_without_git_the_lock_of_a_checkout_counts_too(
     lock = checkout / ".git" / "index.lock"
     changes = (lambda: (lock.touch(), ADD(folder)), *[nothing] * 5, lock.unlink, *[nothing] * 4)
     _done, rounds = loop(["converge", str(folder)], *changes, seconds=9)
-    assert list(map(in_force, rounds)) == [QUIET, *[PENDING] * 10, BOTH]
+    assert list(map(set_in_force, rounds)) == [QUIET, *[PENDING] * 10, BOTH]
 
 
 def test_a_changed_connection_or_limit_is_not_followed_before_it_is_in_force(folder: Path, loop: Loop) -> None:
@@ -245,7 +230,7 @@ def test_a_loop_that_starts_while_a_folder_is_written_waits_as_well(folder: Path
     scans = iter([ADD])
     changes = (nothing, write("cluster", CLUSTER % "audit"), *[nothing] * 4)
     _done, rounds = loop(["watch", str(folder)], *changes, seconds=9, during=lambda: [change() for change in scans])
-    assert list(map(in_force, rounds)) == ["audit+clicks |  without audit"]
+    assert list(map(set_in_force, rounds)) == ["audit+clicks |  without audit"]
 
 
 def test_a_loop_waits_for_brokers_with_the_first_set(folder: Path, checkout: Path, loop: Loop) -> None:
@@ -388,7 +373,7 @@ def test_invalid_manifests_add_protections_only(folder: Path, loop: Loop) -> Non
         write("cluster", CLUSTER % "audit")()
 
     done, rounds = loop(["watch", str(folder)], broken, write("clicks", FLOOR % ("new", "clicks")), nothing)
-    assert list(map(in_force, rounds)) == [
+    assert list(map(set_in_force, rounds)) == [
         QUIET,
         f"{QUIET},audit",
         " | clicks+new (changed) without billing,audit",
@@ -416,7 +401,7 @@ def test_nothing_is_done_while_protections_are_not_known(
     write("clicks", LEADERS % "clicks")()  # of any name of the cluster
     gone = remove("cluster") if text is None else write("cluster", text)
     done, rounds = loop(["watch", str(folder)], gone, write("cluster", CLUSTER % "billing"))
-    assert list(map(in_force, rounds)) == [QUIET] * 2
+    assert list(map(set_in_force, rounds)) == [QUIET] * 2
     assert all(part in " ".join(done.stderr.split()) for part in words)
 
 

@@ -18,13 +18,11 @@ from reconciler.journal.release import manifests_hash
 from reconciler.manifest import files
 from reconciler.model.plan import ManifestFile, Source
 from reconciler.operations import OPERATIONS, DeleteGroup, DeleteRecords, ElectLeader
-from reconciler.run import Run
-from reconciler.scan.engine_choice import Engine
 from tests.build import commit, git
 from tests.command import reconciler
 from tests.golden.wording import mentions
 from tests.strategies.examples import blocked, election, plan, plan_text, purge, removal
-from tests.unit.cli.loops import CLUSTER, LEADERS, Loop, policies_of
+from tests.unit.cli.loops import CLUSTER, LEADERS, Loop, policies_of, release, run_on
 
 UNREACHABLE = ("--timeout", "1")
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
@@ -38,18 +36,6 @@ def folder(tmp_path: Path) -> Path:
     (folder / "prod" / "cluster.yaml").write_text(CLUSTER % "billing")
     (folder / "prod" / "policy.yaml").write_text(LEADERS % "all")
     return folder
-
-
-def run_on(folder: Path) -> Run:
-    manifests = files.load([folder], now_ms=0).for_cluster("prod")
-    return Run(manifests=manifests, engine=Engine(), timeout_s=1, progress=lambda *_step: None)
-
-
-def release(folder: Path) -> None:
-    """Record a release as `apply --release` does before its first request."""
-    run = run_on(folder)
-    manifests = manifests_hash(run.manifests.files)
-    run.journal.record_release(manifests, run_id="run-1", at_ms=pipeline.wall_clock_ms())
 
 
 def converge(folder: Path, *words: str) -> tuple[int, str]:
@@ -81,45 +67,33 @@ def test_a_release_during_the_scan_counts(folder: Path, loop: Loop) -> None:
     assert mentions(done.stderr, "not released", "nothing was done")
 
 
-def changed(folder: Path) -> None:
-    (folder / "prod" / "policy.yaml").write_text(LEADERS % "all" + "# more\n")
+CHANGES: dict[str, tuple[Callable[[Path], object], ExitCode]] = {
+    # What no review has shown is not carried out, whatever git says of the checkout.
+    "changed": (lambda prod: (prod / "policy.yaml").write_text(LEADERS % "all" + "# more\n"), ExitCode.PLAN_UNUSABLE),
+    "added": (lambda prod: (prod / "more.yml").write_text(LEADERS % "more"), ExitCode.PLAN_UNUSABLE),
+    "removed": (lambda prod: (prod / "policy.yaml").unlink(), ExitCode.PLAN_UNUSABLE),
+    "renamed": (lambda prod: (prod / "policy.yaml").rename(prod / "moved.yaml"), ExitCode.ERROR),
+    "another file": (lambda prod: (prod / "notes.txt").write_text("hello"), ExitCode.ERROR),
+}
 
 
-def added(folder: Path) -> None:
-    (folder / "prod" / "more.yml").write_text(LEADERS % "more")
-
-
-def removed(folder: Path) -> None:
-    (folder / "prod" / "policy.yaml").unlink()
-
-
-@pytest.mark.parametrize("change", [changed, added, removed], ids=lambda change: change.__name__)
+@pytest.mark.parametrize(("change", "code"), CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize("words", [(), ("--every", "1s", "--rounds", "1")], ids=["once", "loop"])
-def test_other_content_than_the_released_is_refused(
-    folder: Path, words: tuple[str, ...], change: Callable[[Path], None]
+def test_a_release_is_of_contents(
+    folder: Path, words: tuple[str, ...], change: Callable[[Path], object], code: ExitCode
 ) -> None:
-    """What no review has shown is not carried out, whatever git says of the checkout."""
+    """With the contents that were released, a run connects, and no broker answers."""
     release(folder)
-    change(folder)
-    assert converge(folder, *words)[0] == ExitCode.PLAN_UNUSABLE
+    change(folder / "prod")
+    assert converge(folder, *words)[0] == code
 
 
-@pytest.mark.parametrize("change", ["a renamed file", "another file", "another cluster"])
-def test_what_is_not_content_of_the_cluster_does_not_matter(folder: Path, change: str) -> None:
-    """Hashes are of contents, per cluster: another cluster needs a release of its own."""
+def test_another_cluster_needs_a_release_of_its_own(folder: Path) -> None:
+    (folder / "prod" / "policy.yaml").write_text(LEADERS % "all, cluster: prod")
     release(folder)
-    if change == "a renamed file":
-        (folder / "prod" / "policy.yaml").rename(folder / "moved.yaml")
-    elif change == "another file":
-        (folder / "prod" / "notes.txt").write_text("hello")
-    else:
-        (folder / "prod" / "policy.yaml").write_text(LEADERS % "all, cluster: prod")
-        release(folder)
-        eu = (CLUSTER % "billing").replace("prod", "eu").replace("id-of-eu-", "id-of-eu-00")
-        (folder / "eu.yaml").write_text(eu)
-    assert converge(folder, "--cluster", "prod")[0] == ExitCode.ERROR
-    if change == "another cluster":
-        assert converge(folder, "--cluster", "eu")[0] == ExitCode.PLAN_UNUSABLE
+    (folder / "eu.yaml").write_text((CLUSTER % "billing").replace("prod", "eu").replace("id-of-eu-", "id-of-eu-00"))
+    codes = [converge(folder, "--cluster", name)[0] for name in ("prod", "eu")]
+    assert codes == [ExitCode.ERROR, ExitCode.PLAN_UNUSABLE]
 
 
 def test_a_reviewed_loop_follows_releases_only(folder: Path, loop: Loop) -> None:
@@ -214,32 +188,23 @@ def test_the_old_options_name_the_new_ones(words: str, new: str, tmp_path: Path)
     assert "tree" not in page.stdout
 
 
-PAUSED = [{"RECONCILER_PAUSED": value} for value in ("1", "true")]
-
-
-@pytest.mark.parametrize("paused", PAUSED, ids=str)
+@pytest.mark.parametrize("paused", ["1", "true"])
 @pytest.mark.parametrize(
     "words", [["converge"], ["converge", "-q", "--reviewed"], ["converge", "--every", "1s"], ["watch"]]
 )
-def test_a_pause_stops_everything_without_a_review(words: list[str], paused: dict[str, str], tmp_path: Path) -> None:
-    """Not even the manifests are read: they may be the reason for the pause."""
+def test_a_pause_stops_everything_without_a_review(words: list[str], paused: str, tmp_path: Path) -> None:
+    """Not even the manifests are read: they may be the reason for the pause. Without one, they are."""
     (tmp_path / "broken.yaml").write_text("{")
-    done = reconciler(tmp_path, *words, ".", **paused)
+    done = reconciler(tmp_path, *words, ".", RECONCILER_PAUSED=paused)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (ExitCode.DONE, "", 1)
     assert mentions(done.stderr, "paused", "RECONCILER_PAUSED", words[0], "do nothing")
+    for value in ("", "0"):
+        assert reconciler(tmp_path, *words, ".", RECONCILER_PAUSED=value).returncode == ExitCode.ERROR
 
 
-@pytest.mark.parametrize("value", ["", "0"])
-@pytest.mark.parametrize("command", ["converge", "watch"])
-def test_without_a_pause_the_manifests_are_read(value: str, command: str, tmp_path: Path) -> None:
-    (tmp_path / "broken.yaml").write_text("{")
-    assert reconciler(tmp_path, command, ".", RECONCILER_PAUSED=value).returncode == ExitCode.ERROR
-
-
-@pytest.mark.parametrize("paused", PAUSED, ids=str)
-def test_a_pause_does_not_stop_a_reviewed_apply(paused: dict[str, str], tmp_path: Path) -> None:
+def test_a_pause_does_not_stop_a_reviewed_apply(tmp_path: Path) -> None:
     """The way out of an incident may be a reviewed plan."""
-    done = reconciler(tmp_path, "apply", "missing.json", **paused)
+    done = reconciler(tmp_path, "apply", "missing.json", RECONCILER_PAUSED="1")
     assert (done.returncode, "missing.json" in done.stderr) == (ExitCode.PLAN_UNUSABLE, True)
 
 
