@@ -13,7 +13,7 @@ from reconciler import __version__
 from reconciler.apply import restore, results
 from reconciler.apply.context import ApplyContext, Tuning
 from reconciler.apply.executor import apply as send_actions
-from reconciler.apply.restore import Removal, RestorePlan
+from reconciler.apply.restore import Removal, Unwritable
 from reconciler.clock import steady_clock, wall_clock_ms
 from reconciler.errors import ExitCode, JournalUnavailable, PlanUnusable, Refused, ScanFailed, UsageError
 from reconciler.journal import journal
@@ -388,19 +388,19 @@ def _refuse_unknown(address: str, manifests: ClusterManifests, recorded: Iterabl
     raise UsageError(f"--address {display_name(address)}: the journal has no entry about it{hint}")
 
 
-def plan_restore(run: Run, removal: Removal) -> RestorePlan:
-    """Return which offsets of a removal may be written back now. Reads only. Raises WrongCluster."""
+def plan_restore(run: Run, removal: Removal) -> Unwritable:
+    """Return which offsets of a removal may not be written back now. Reads only. Raises WrongCluster."""
     if removal.cluster_id is not None:
         check_cluster_id(run.manifests.cluster, removal.cluster_id, "the results are of")
     run.progress("checking the group and its partitions")
-    return restore.plan(removal, run.gateway)
+    return restore.find_unwritable(removal, run.gateway)
 
 
-def restore_group(run: Run, planned: RestorePlan) -> Mapping[TopicPartition, Outcome]:
-    """Write the offsets of a plan back that still may be. Raises WrongCluster, JournalUnavailable."""
+def restore_group(run: Run, removal: Removal, unwritable: Unwritable) -> Mapping[TopicPartition, Outcome]:
+    """Write the other offsets of a removal back that still may be. Raises WrongCluster, JournalUnavailable."""
     run.progress("writing the offsets back")
-    digest = f"restore of {planned.removal.plan_digest}"  # another plan: no intent of the removal stays open
-    return restore.restore(planned, _context(run, digest))
+    digest = f"restore of {removal.plan_digest}"  # another plan: no intent of the removal stays open
+    return restore.restore(removal, unwritable, _context(run, digest))
 
 
 def scan_policies(run: Run) -> ClusterSnapshot:

@@ -65,17 +65,8 @@ class Removal:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestorePlan:
-    """Which offsets of a removal may be written now. `unwritten`: what becomes of the others, and why."""
-
-    removal: Removal
-    unwritten: Mapping[TopicPartition, Outcome]
-
-    @property
-    def writable(self) -> tuple[RestoreOffset, ...]:
-        """The offsets that may be written."""
-        return tuple(action for action in self.removal.actions if action.subject not in self.unwritten)
+Unwritable = Mapping[TopicPartition, Outcome]
+"""The offsets of a removal that may not be written now, and what becomes of each, with the reason."""
 
 
 def find_removal(text: str, group: str, *, name: str) -> Removal:
@@ -177,27 +168,22 @@ def _parse_lines(text: str) -> Iterator[Sequence[JournalEntry]]:
             raise ValueError(f"line {number}: {error_reason(error)}") from None
 
 
-def plan(removal: Removal, gateway: Gateway) -> RestorePlan:
+def find_unwritable(removal: Removal, gateway: Gateway) -> Unwritable:
     """Check the group and every partition on the cluster as it is now."""
     observation = observe_restore(removal.actions, gateway, wall_clock_ms)
     failures = ((action, action.recheck(observation)) for action in removal.actions)
-    return RestorePlan(
-        removal=removal,
-        unwritten={
-            action.subject: Attempt(action=action).outcome(failure.status, failure.detail)
-            for action, failure in failures
-            if failure is not None
-        },
-    )
-
-
-def restore(planned: RestorePlan, context: ApplyContext) -> dict[TopicPartition, Outcome]:
-    """Write what was planned and still holds, and return what became of each offset, in their order."""
-    outcomes = {outcome.action.subject: outcome for outcome in apply(planned.writable, context)}
     return {
-        action.subject: planned.unwritten.get(action.subject) or outcomes[action.subject]
-        for action in planned.removal.actions
+        action.subject: Attempt(action=action).outcome(failure.status, failure.detail)
+        for action, failure in failures
+        if failure is not None
     }
+
+
+def restore(removal: Removal, unwritable: Unwritable, context: ApplyContext) -> dict[TopicPartition, Outcome]:
+    """Write what is not unwritable and still holds, and return what became of each offset, in their order."""
+    writable = [action for action in removal.actions if action.subject not in unwritable]
+    written = {outcome.action.subject: outcome for outcome in apply(writable, context)}
+    return {commit.at: unwritable.get(commit.at) or written[commit.at] for commit in removal.offsets}
 
 
 def note_metadata(commits: Iterable[CommittedOffset]) -> str:

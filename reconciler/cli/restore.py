@@ -52,18 +52,18 @@ def restore_group(
     manifests = loading.load_cluster(paths, settings, cluster_id=removal.cluster_id)
     cluster = manifests.cluster.metadata.name
     with common.open_run(settings, manifests) as run:
-        planned = pipeline.plan_restore(run, removal)
-    plan_tree = restore_report(removal, planned.unwritten, cluster, manifests.policies, is_planned=True)
+        unwritable = pipeline.plan_restore(run, removal)
+    plan_tree = restore_report(removal, unwritable, cluster, manifests.policies, is_planned=True)
     console.emit(settings, Document(kind=RESTORE, trees=lambda _view: [plan_tree]))
-    if not planned.writable:
-        return exit_code(planned.unwritten.values())
+    if len(unwritable) == len(removal.offsets):
+        return exit_code(unwritable.values())
     if dry_run:
         return ExitCode.DONE
     if confirm is None:
         console.confirm(f"Type the name of the group ({quoted(group)}) to write:", group)
     with handle_signals() as signals:
         with common.open_run(settings, manifests, signals) as run:
-            outcomes = pipeline.restore_group(run, planned)
+            outcomes = pipeline.restore_group(run, removal, unwritable)
         unwritten: set[int] = set()
         with console.report_write_errors(unwritten):
             tree = restore_report(removal, outcomes, cluster)

@@ -273,6 +273,6 @@ def test_offsets_beyond_one_batch_of_the_consumer_offsets_are_restored(
         source="the test",
     )
     run = context(gateway, ActionJournal(JournalFile(tmp_path / "journal.jsonl")))
-    outcomes = restore.restore(restore.plan(removed, gateway), run)
+    outcomes = restore.restore(removed, restore.find_unwritable(removed, gateway), run)
     assert {outcome.status for outcome in outcomes.values()} == {Status.APPLIED}
     assert gateway.read_groups([group])[group].offsets == offsets

@@ -52,17 +52,24 @@ def removal_of(cluster: FakeCluster, first: int = 50, second: int = 60) -> Remov
     return Removal(address=ADDRESS, offsets=offsets, plan_digest="sha256:plan", source="the test")
 
 
-@pytest.fixture
-def restored(cluster: FakeCluster, tmp_path: Path) -> Callable[..., list[Outcome]]:
-    """Carries a plan out, and returns what became of each offset. `fields`: of ApplyContext."""
+Restored = Callable[..., list[Outcome]]
 
-    def restored(plan: restore.RestorePlan, **fields: Any) -> list[Outcome]:
-        return list(restore.restore(plan, context(cluster, tmp_path, **fields)).values())
+
+@pytest.fixture
+def restored(cluster: FakeCluster, tmp_path: Path) -> Restored:
+    """Checks a removal, unless it was checked, writes it back, and returns what became of each offset.
+
+    `fields`: of ApplyContext.
+    """
+
+    def restored(
+        removal: Removal | None = None, unwritable: restore.Unwritable | None = None, **fields: Any
+    ) -> list[Outcome]:
+        removal = removal or removal_of(cluster)
+        unwritable = restore.find_unwritable(removal, cluster) if unwritable is None else unwritable
+        return list(restore.restore(removal, unwritable, context(cluster, tmp_path, **fields)).values())
 
     return restored
-
-
-Restored = Callable[..., list[Outcome]]
 
 
 def journaled(folder: Path) -> list[JournalEntry]:
@@ -78,7 +85,7 @@ def test_offsets_from_the_log_start_to_the_end_are_written(
     cluster: FakeCluster, restored: Restored, tmp_path: Path, offset: int
 ) -> None:
     """Both bounds belong to the log; the journal has an intent and an outcome of each offset."""
-    outcomes = restored(restore.plan(removal_of(cluster, offset), cluster))
+    outcomes = restored(removal_of(cluster, offset))
     assert details(outcomes) == [(Status.APPLIED, "written back")] * 2
     assert cluster.groups[GROUP].commits == {FIRST: offset, SECOND: 60}
     assert exit_code(outcomes) == 0
@@ -108,11 +115,11 @@ def test_an_offset_of_other_records_is_not_written(
 ) -> None:
     """Neither before the confirmation nor, where the cluster changes meanwhile, after it."""
     etl_removal = removal_of(cluster)
-    before = restore.plan(etl_removal, cluster)
+    before = restore.find_unwritable(etl_removal, cluster)
     change(cluster)
-    now = restore.plan(etl_removal, cluster)
-    assert (now.unwritten[FIRST].status, reason in now.unwritten[FIRST].detail) == (status, True), now.unwritten
-    outcomes = restored(before)
+    now = restore.find_unwritable(etl_removal, cluster)
+    assert (now[FIRST].status, reason in now[FIRST].detail) == (status, True), now
+    outcomes = restored(etl_removal, before)
     assert (outcomes[0].status, outcomes[0].sends) == (status, 0)
     assert FIRST not in [commit.at for commit in cluster.restored]
 
@@ -134,16 +141,16 @@ def test_what_a_broker_that_was_down_left_out_is_written_later(
     """The first run made the group, and no later one wrote the offset of the partition without a leader."""
     leader = cluster.partition(FIRST).leader
     cluster.partition(FIRST).leader = None
-    first, second = restored(restore.plan(removal_of(cluster), cluster))
+    first, second = restored()
     assert (first.status, second.status) == (Status.NOT_ATTEMPTED, Status.APPLIED)
     cluster.partition(FIRST).leader = leader
     change(cluster)
-    first, second = restored(restore.plan(removal_of(cluster), cluster))
+    first, second = restored()
     assert first.status is status
     if status is Status.APPLIED:
         assert second.status is Status.SATISFIED
         assert cluster.groups[GROUP].commits == {FIRST: 50, SECOND: 60}
-        assert "exists" in restore.plan(removal_of(cluster), cluster).unwritten[FIRST].detail, "all is there"
+        assert "exists" in restore.find_unwritable(removal_of(cluster), cluster)[FIRST].detail, "all is there"
     else:
         assert [commit.at for commit in cluster.restored] == [SECOND]
 
@@ -151,9 +158,8 @@ def test_what_a_broker_that_was_down_left_out_is_written_later(
 def test_an_unknown_topic_id_is_never_written(cluster: FakeCluster, restored: Restored) -> None:
     etl_removal = removal_of(cluster)
     etl_removal = replace(etl_removal, offsets=(replace(etl_removal.offsets[0], topic_id=None), etl_removal.offsets[1]))
-    planned = restore.plan(etl_removal, cluster)
-    assert [action.subject for action in planned.writable] == [SECOND]
-    outcomes = restored(planned)
+    assert restore.find_unwritable(etl_removal, cluster).keys() == {FIRST}
+    outcomes = restored(etl_removal)
     assert details(outcomes)[0] == (Status.BLOCKED, "the topic's id at the removal is not known")
     assert exit_code(outcomes) == ExitCode.PARTLY
     assert cluster.groups[GROUP].commits == {SECOND: 60}
@@ -176,12 +182,13 @@ def test_nothing_is_written_over_a_group_that_may_exist(
     cluster: FakeCluster, restored: Restored, change: Any, status: Status, *, late: bool
 ) -> None:
     """In whatever state and type, and also where its absence is not proven."""
-    planned = restore.plan(removal_of(cluster), cluster)
+    etl_removal = removal_of(cluster)
+    unwritable = restore.find_unwritable(etl_removal, cluster)
     change(cluster)
     if not late:
-        planned = restore.plan(removal_of(cluster), cluster)
-        assert planned.writable == ()
-    outcomes = restored(planned)
+        unwritable = restore.find_unwritable(etl_removal, cluster)
+        assert unwritable.keys() == {FIRST, SECOND}
+    outcomes = restored(etl_removal, unwritable)
     assert {outcome.status for outcome in outcomes} == {status}
     assert exit_code(outcomes) == (3 if status is Status.BLOCKED else 1)
     assert cluster.restored == []
@@ -200,7 +207,7 @@ def test_an_offset_that_does_not_read_back_has_failed(
 ) -> None:
     """The others are written; the exit code says that something is not done."""
     cluster.commit_faults[FIRST] = code
-    outcomes = restored(restore.plan(removal_of(cluster), cluster))
+    outcomes = restored()
     assert (outcomes[0].status, outcomes[0].possible) == (Status.FAILED, possible)
     assert outcomes[0].read_back == (None if possible else "no commit"), "of a try that ends it"
     assert words in outcomes[0].detail
@@ -212,7 +219,7 @@ def test_an_offset_that_does_not_read_back_has_failed(
 def test_the_read_back_decides(cluster: FakeCluster, restored: Restored, offset: int, words: str) -> None:
     """A consumer that comes back at once commits further on; that is not a failure."""
     intercept(cluster, "commit_offsets", after=lambda: cluster.commit(GROUP, {FIRST: offset}))
-    outcomes = restored(restore.plan(removal_of(cluster), cluster))
+    outcomes = restored()
     assert (outcomes[0].status, outcomes[0].read_back) == (Status.APPLIED, f"offset {offset}")
     assert words in outcomes[0].detail
 
@@ -220,12 +227,12 @@ def test_the_read_back_decides(cluster: FakeCluster, restored: Restored, offset:
 def test_a_refused_offset_is_not_written_where_the_group_has_it(cluster: FakeCluster, restored: Restored) -> None:
     """A consumer joined right before the request, and happens to stand there."""
     intercept(cluster, "commit_offsets", lambda: (cluster.commit(GROUP, {FIRST: 50}), cluster.join(GROUP, "orders")))
-    outcomes = restored(restore.plan(removal_of(cluster), cluster))
+    outcomes = restored()
     assert [(o.status, o.code, o.possible) for o in outcomes] == [(Status.FAILED, "UNKNOWN_MEMBER_ID", False)] * 2
 
 
 def test_a_stop_sends_nothing(cluster: FakeCluster, restored: Restored) -> None:
-    outcomes = restored(restore.plan(removal_of(cluster), cluster), stop=lambda: True)
+    outcomes = restored(stop=lambda: True)
     assert details(outcomes) == [(Status.NOT_ATTEMPTED, "interrupted")] * 2
     assert cluster.restored == []
 
@@ -240,7 +247,7 @@ def test_between_two_requests_a_stop_and_a_commit_count(
     intercept(
         cluster, "commit_offsets", lambda: requests.append(None), after=lambda: cluster.commit(GROUP, {SECOND: 9})
     )
-    outcomes = restored(restore.plan(removal_of(cluster), cluster), stop=lambda: stopped and bool(requests))
+    outcomes = restored(stop=lambda: stopped and bool(requests))
     assert len(requests) == 1
     assert [outcome.status for outcome in outcomes] == [
         Status.APPLIED,
@@ -256,7 +263,7 @@ def test_nothing_is_written_without_an_intent(
         raise JournalUnavailable("the disk is full")
 
     monkeypatch.setattr(ActionJournal, "record", refuse)
-    outcomes = restored(restore.plan(removal_of(cluster), cluster))
+    outcomes = restored()
     assert details(outcomes) == [(Status.NOT_ATTEMPTED, "the disk is full")] * 2
     assert cluster.restored == []
 
@@ -272,7 +279,7 @@ def test_a_request_whose_answer_is_lost_is_tried_again(cluster: FakeCluster, res
             cluster.commit(GROUP, {SECOND: 9})
 
     intercept(cluster, "commit_offsets", after=commit_once)
-    first, second = restored(restore.plan(removal_of(cluster), cluster))
+    first, second = restored()
     assert (first.status, first.sends) == (Status.APPLIED, 2)
     assert (second.status, second.sends, second.read_back) == (Status.FAILED, 1, "offset 9")
     assert cluster.groups[GROUP].commits == {FIRST: 50, SECOND: 9}
@@ -293,7 +300,7 @@ def test_a_large_group_is_written_in_requests_that_a_broker_accepts(cluster: Fak
         return commit_offsets(group, batch)
 
     cluster.commit_offsets = count_bytes  # type: ignore[method-assign]
-    outcomes = restored(restore.plan(replace(removal_of(cluster), offsets=offsets), cluster))
+    outcomes = restored(replace(removal_of(cluster), offsets=offsets))
     assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
     assert len(sizes) > 4
     assert max(sizes) < 400_000
@@ -321,8 +328,8 @@ def test_metadata_that_is_not_restored_is_said(
     commits = zip(etl_removal.offsets, texts, strict=True)
     offsets = tuple(replace(commit, metadata_base64=text) for commit, text in commits)
     etl_removal = replace(etl_removal, offsets=offsets)
-    planned = restore.plan(etl_removal, cluster)
-    outcomes = restore.restore(planned, context(cluster, tmp_path))
+    unwritable = restore.find_unwritable(etl_removal, cluster)
+    outcomes = restore.restore(etl_removal, unwritable, context(cluster, tmp_path))
     assert exit_code(outcomes.values()) == 0
     reasons = {"": "", None: "; without its metadata, which is not known"}
     expected = [
@@ -330,7 +337,7 @@ def test_metadata_that_is_not_restored_is_said(
     ]
     assert [entry.detail for entry in journaled(tmp_path)[2:]] == [f"written back{reason}" for reason in expected]
     for tree, verb in (
-        (restore_report(planned.removal, planned.unwritten, "prod", is_planned=True), "can be written back"),
+        (restore_report(etl_removal, unwritable, "prod", is_planned=True), "can be written back"),
         (restore_report(etl_removal, outcomes, "prod"), "written back"),
     ):
         text = " ".join(line.plain for line in write_lines(tree, width=None))
@@ -475,17 +482,17 @@ def test_the_partitions_of_a_topic_are_one_line(cluster: FakeCluster, tmp_path: 
     ]
     removal = removal_of(cluster)
     removal = replace(removal, offsets=(*removal.offsets, *clicks))
-    planned = restore.plan(removal, cluster)
+    unwritable = restore.find_unwritable(removal, cluster)
 
     def body(tree: Report) -> list[str]:
         return [line.plain for line in write_lines(tree, width=None)][2:-2]
 
-    assert body(restore_report(planned.removal, planned.unwritten, "prod", is_planned=True)) == [
+    assert body(restore_report(removal, unwritable, "prod", is_planned=True)) == [
         "Do not write: 10 partitions of clicks, such as clicks[0] — offsets 20 to 29: the log starts at 30, above the offset",
         "Write: 2 partitions of orders — offsets 50 to 60",
         "Write: 30 partitions of clicks — offsets 30 to 59",
     ]
-    outcomes = restore.restore(planned, context(cluster, tmp_path))
+    outcomes = restore.restore(removal, unwritable, context(cluster, tmp_path))
     assert body(restore_report(removal, outcomes, "prod")) == [
         "Not written: 10 partitions of clicks, such as clicks[0] — offsets 20 to 29: stale: the log starts at 30, above the offset",
         "Written: 2 partitions of orders — offsets 50 to 60: applied: written back",
@@ -517,10 +524,10 @@ def test_a_topic_name_of_an_edited_file_stays_on_its_line(cluster: FakeCluster, 
     removal = removal_of(cluster)
     hostile = replace(removal.offsets[0], topic="orders\n  + paid[0]   offset 1\x1b[8m")
     removal = replace(removal, offsets=(hostile, removal.offsets[1]))
-    planned = restore.plan(removal, cluster)
-    outcomes = restore.restore(planned, context(cluster, tmp_path, stop=lambda: True))
+    unwritable = restore.find_unwritable(removal, cluster)
+    outcomes = restore.restore(removal, unwritable, context(cluster, tmp_path, stop=lambda: True))
     for tree in (
-        restore_report(planned.removal, planned.unwritten, "prod", is_planned=True),
+        restore_report(removal, unwritable, "prod", is_planned=True),
         restore_report(removal, outcomes, "prod"),
     ):
         text = "\n".join(line.plain for line in write_lines(tree, width=None))
