@@ -177,16 +177,10 @@ class ActionJournal:
             self.store.append(lines)
 
     def open_intents(self, plan_digest: str, *, since_ms: int = 0) -> Mapping[Address, JournalEntry]:
-        """Return each action's newest intent, where no later outcome of any run decides it.
-
-        `since_ms`: when the plan was made; no entry of it is older.
-        """
-        intents: dict[Address, dict[str, JournalEntry]] = {}
-        lines = self.store.lines(since_ms=since_ms - _CLOCK_TOLERANCE_MS, containing=plan_digest.encode())
-        for entry in self._records(lines, JournalEntry):
-            if entry.plan_digest != plan_digest:
-                continue
-            by_run = intents.setdefault(entry.address, {})
+        """Return each action's newest intent, where no later outcome of any run decides it."""
+        intents = defaultdict[Address, dict[str, JournalEntry]](dict)
+        for entry in self._of_plan(plan_digest, since_ms):
+            by_run = intents[entry.address]
             # an outcome without a request says nothing about the request of another run
             undecided = entry.sends == 0 and entry.status in (Status.NOT_ATTEMPTED, Status.WAITING)
             if entry.event is Event.OUTCOME and not undecided:
@@ -200,14 +194,12 @@ class ActionJournal:
     def removed_groups(self, plan_digest: str, *, since_ms: int = 0) -> Mapping[Address, str]:
         """Return the groups that were gone at the end of a run of the plan, each with the last such run.
 
-        `since_ms`: when the plan was made; one that is made again may have the same digest.
+        Not earlier than `since_ms`: a plan that is made again may have the same digest.
         """
-        lines = self.store.lines(since_ms=since_ms, containing=plan_digest.encode())
         return {
             entry.address: entry.run_id
-            for entry in self._records(lines, JournalEntry)
-            if entry.plan_digest == plan_digest
-            and entry.status in (Status.APPLIED, Status.SATISFIED)
+            for entry in self._of_plan(plan_digest, since_ms)
+            if entry.status in (Status.APPLIED, Status.SATISFIED)
             and entry.address.is_of_group
             and entry.at_ms >= since_ms
         }
@@ -216,16 +208,19 @@ class ActionJournal:
         """Return the other runs of the plan that may have removed records, by address, and what they asked for.
 
         A run may have with an intent that has no outcome, and has with an outcome that removed some.
-        `since_ms`: as in `open_intents`.
         """
-        own, claims = f'"run":"{run_id}"'.encode(), defaultdict[Address, dict[str, Mapping[str, str | int]]](dict)
-        lines = self.store.lines(since_ms=since_ms - _CLOCK_TOLERANCE_MS, containing=plan_digest.encode())
-        for entry in self._records((line for line in lines if own not in line.data), JournalEntry):
-            if entry.plan_digest == plan_digest:
-                claims[entry.address].pop(entry.run_id, None)
-                if entry.event is Event.INTENT or entry.removed_max:
-                    claims[entry.address][entry.run_id] = entry.request
+        claims = defaultdict[Address, dict[str, Mapping[str, str | int]]](dict)
+        for entry in self._of_plan(plan_digest, since_ms, without=f'"run":"{run_id}"'.encode()):
+            claims[entry.address].pop(entry.run_id, None)
+            if entry.event is Event.INTENT or entry.removed_max:
+                claims[entry.address][entry.run_id] = entry.request
         return claims
+
+    def _of_plan(self, plan_digest: str, since_ms: int, *, without: bytes | None = None) -> Iterator[JournalEntry]:
+        """Yield the entries of a plan. `since_ms`: when it was made. `without`: no line with these bytes is parsed."""
+        lines = self.store.lines(since_ms=since_ms - _CLOCK_TOLERANCE_MS, containing=plan_digest.encode())
+        others = (line for line in lines if without is None or without not in line.data)
+        return (entry for entry in self._records(others, JournalEntry) if entry.plan_digest == plan_digest)
 
     def _records(self, lines: Iterable[Line], *kinds: type[Any]) -> Iterator[Any]:
         """Yield the records of these kinds, with the store's time where it has one; a release keeps its own."""
