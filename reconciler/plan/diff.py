@@ -8,7 +8,7 @@ the approved fields of actions that differ in more than their size.
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
@@ -104,16 +104,11 @@ def compare(old: SavedPlan, new: SavedPlan) -> Comparison:
 
 def _entries(old: SavedPlan, new: SavedPlan) -> Iterator[ActionDiff]:
     blocked = {decision.address: decision for decision in new.blocked}
-    for entry in diff_actions(old.actions, new.actions):
-        block = blocked.get(entry.address)
-        yield entry if block is None else replace(entry, change=DecisionChange.BLOCKED, block=block)
-
-
-def diff_actions(old: Iterable[Action], new: Iterable[Action]) -> Iterator[ActionDiff]:
-    """Yield the differences between two lists of actions in address order, in one pass over both."""
-    for before, after in pair_up(old, new):
+    for before, after in pair_up(old.actions, new.actions):
         if (change := _change(before, after)) is not None:
-            yield ActionDiff((before or after).address, change, before, after)
+            address = (before or after).address
+            block = blocked.get(address)
+            yield ActionDiff(address, change if block is None else DecisionChange.BLOCKED, before, after, block)
 
 
 def pair_up(first: Iterable[Decision], second: Iterable[Action]) -> Iterator[tuple[Any, Any]]:

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from reconciler.model.plan import Blocked, Decision
 from reconciler.model.snapshot import GroupType
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy
 from reconciler.plan import plan_file
-from reconciler.plan.diff import DecisionChange, compare, diff_actions
+from reconciler.plan.diff import Comparison, DecisionChange, compare
 from reconciler.plan.review import intersect, restrict_to
 from tests.golden.wording import mentions
 from tests.strategies.examples import (
@@ -328,21 +329,22 @@ def test_details_of_removals_and_elections() -> None:
 def test_another_operation_at_one_address_is_a_change() -> None:
     """No constructor and no file allows it, and the comparison still works."""
     disguised = disguise(removal(), purge().address)
-    (entry,) = diff_actions([purge()], [disguised])
+    (entry,) = compare(plan(purge()), plan(disguised)).entries()
     assert entry.change is DecisionChange.CHANGED
     assert "operation: delete_records → delete_group" in entry.details
 
 
 def test_plans_are_compared_as_streams() -> None:
     """One pass over both plans never holds a million actions twice."""
-    read_names: list[str] = []
+    read_names: list[int] = []
 
-    def streaming(side: str) -> Any:
+    def streaming(before_offset: int) -> Any:
         for number in range(100):
-            read_names.append(side)
-            yield purge(partition=number, before_offset=98_213 if side == "old" else 98_214)
+            read_names.append(before_offset)
+            yield purge(partition=number, before_offset=before_offset)
 
-    differences = diff_actions(streaming("old"), streaming("new"))
+    old, new = (SimpleNamespace(actions=streaming(target), blocked=()) for target in (98_213, 98_214))
+    differences = Comparison(old, new, {}).entries()  # type: ignore[arg-type]
     assert next(differences).address == Address("RetentionFloor", "orders-gdpr", "orders", 0)
     assert len(read_names) <= 4
     assert len(list(differences)) == 99
