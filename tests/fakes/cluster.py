@@ -241,7 +241,9 @@ class FakeCluster:
         for group, partitions in requested.items():
             facts = self.groups.get(group, FakeGroup())
             for at in partitions:
-                positions[group, at] = Unknown("silent") if self.coordinator_is_silent(group) else facts.commits.get(at)
+                positions[group, at] = (
+                    Unknown("silent") if self.coordinator_of(group) in self.silent else facts.commits.get(at)
+                )
         return positions
 
     def read_consumers(self, topics: Collection[str], log_starts: Mapping[int, int]) -> Consumers:
@@ -381,7 +383,7 @@ class FakeCluster:
         facts = self.groups.get(group)
         if not self.may_delete_groups:
             return int(KafkaError.GROUP_AUTHORIZATION_FAILED)
-        if self.coordinator_is_silent(group):
+        if self.coordinator_of(group) in self.silent:
             return int(KafkaError._TIMED_OUT)
         if facts is None:
             return int(KafkaError.GROUP_ID_NOT_FOUND)
@@ -394,7 +396,7 @@ class FakeCluster:
         facts = self.groups.get(group)
         if commit.at in self.commit_faults:
             return self.commit_faults[commit.at]
-        if self.coordinator_is_silent(group):
+        if self.coordinator_of(group) in self.silent:
             return int(KafkaError._TIMED_OUT)
         if facts is not None and facts.members:
             return int(KafkaError.UNKNOWN_MEMBER_ID)
@@ -445,7 +447,7 @@ class FakeCluster:
         group = self.groups.get(name)
         if name in self.moving:
             return _unknown_group(name, Unknown("the coordinator moves"))
-        if self.coordinator_is_silent(name) or (self.silent and (group is None or group.hidden)):
+        if self.coordinator_of(name) in self.silent or (self.silent and (group is None or group.hidden)):
             return _unknown_group(name, Unknown("the list of groups is not complete"))
         is_shown = group is not None and (hidden or not group.hidden)
         if not is_shown and self.may_describe:
@@ -479,9 +481,9 @@ class FakeCluster:
             return replace(facts, commits=unstable, commit_topics=unstable, fingerprint=unstable, offsets=unstable)
         return facts
 
-    def coordinator_is_silent(self, group: str) -> bool:
-        """Whether the broker that coordinates the group does not answer."""
-        return self.brokers[log_partition(group, LOG_PARTITIONS) % len(self.brokers)] in self.silent
+    def coordinator_of(self, group: str) -> int:
+        """Return the broker that coordinates the group."""
+        return self.brokers[log_partition(group, LOG_PARTITIONS) % len(self.brokers)]
 
 
 def _unknown_group(name: str, reason: Unknown) -> GroupFacts:

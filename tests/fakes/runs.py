@@ -64,21 +64,26 @@ class RunResult:
         return outcome
 
 
+def new_journal(folder: Path = Path()) -> ActionJournal:
+    """Return the journal of the runs in a folder; without one, in the working directory."""
+    return ActionJournal(JournalFile(folder / "journal.jsonl"))
+
+
 def context(
     gateway: Gateway,
-    folder: Path,
+    folder: Path = Path(),
     *,
     journal: ActionJournal | None = None,
     clock: FakeClock | None = None,
     removed_groups: Sequence[str] = (),
     **fields: Any,
 ) -> ApplyContext:
-    """A run with a file journal in `folder` and a fake clock. `fields`: of ApplyContext."""
+    """A run with the journal of `folder` and a fake clock. `fields`: of ApplyContext."""
     clock = clock or FakeClock()
     defaults = {"run_id": "run-1", "plan_digest": "sha256:plan", "tuning": Tuning()}
     return ApplyContext(
         gateway=gateway,
-        journal=journal or ActionJournal(JournalFile(folder / "journal.jsonl")),
+        journal=journal or new_journal(folder),
         clock=clock,
         sleep=clock.sleep,
         removed_groups=set(removed_groups),
@@ -86,25 +91,35 @@ def context(
     )
 
 
-def run(gateway: Gateway, actions: Sequence[Action], folder: Path, **of_context: Any) -> RunResult:
+def run(gateway: Gateway, actions: Sequence[Action], folder: Path = Path(), **of_context: Any) -> RunResult:
     """Apply the actions. `of_context`: as of `context`."""
     of_run = context(gateway, folder, **of_context)
     return RunResult(list(apply(actions, of_run)), of_run.journal)
 
 
 def intercept(
-    cluster: FakeCluster, method: str, before: Callable[[], object] = int, *, after: Callable[[], object] = int
-) -> None:
-    """Run something before, or after, each call of a method of the cluster."""
-    original = getattr(cluster, method)
+    target: object,
+    method: str,
+    before: Callable[[], object] = int,
+    *,
+    after: Callable[[], object] = int,
+    change: Callable[[Any], object] = lambda answer: answer,
+) -> list[tuple[Any, ...]]:
+    """Run something before, or after, each call of a method, or change its answer.
+
+    Returns the arguments of each call so far, the present one included.
+    """
+    original, calls = getattr(target, method), list[tuple[Any, ...]]()
 
     def call(*arguments: object, **options: object) -> object:
+        calls.append(arguments)
         before()
-        answer = original(*arguments, **options)
+        answer = change(original(*arguments, **options))
         after()
         return answer
 
-    setattr(cluster, method, call)
+    setattr(target, method, call)
+    return calls
 
 
 def silence_after_consumers(cluster: FakeCluster, broker: int) -> None:

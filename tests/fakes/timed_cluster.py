@@ -94,7 +94,11 @@ class TimedCluster:
             all_facts.append(
                 facts.topic(name, len(keys), topic_id=topic.topic_id, cleanup_policy=topic.cleanup, records=records)
             )
-        all_facts += [self._group(name) for name in self.cluster.groups if not self.cluster.coordinator_is_silent(name)]
+        all_facts += [
+            self._group(name)
+            for name in self.cluster.groups
+            if self.cluster.coordinator_of(name) not in self.cluster.silent
+        ]
         silent = SILENT if self.cluster.silent else None
         return facts.snapshot(
             *all_facts,

@@ -1,5 +1,10 @@
-"""No file is flushed to disk in these tests."""
+"""Each test has a working directory of its own, where the runs keep their journal."""
 
-from tests.fakes.disk import disable_fsync
+from pathlib import Path
 
-__all__ = ["disable_fsync"]
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)

@@ -43,20 +43,18 @@ def cluster() -> FakeCluster:
     return cluster
 
 
-def apply(
-    cluster: FakeCluster, folder: Path, ahead_ms: int | None, *, seconds: float = 0, needs_stamps: bool = False
-) -> RunResult:
+def apply(cluster: FakeCluster, ahead_ms: int | None, *, seconds: float = 0, needs_stamps: bool = False) -> RunResult:
     """Remove a group and records, with brokers whose clock is ahead of this machine's by so much."""
     clock = FakeClock()
-    journal = ActionJournal(StampedFile(folder / "journal.jsonl", clock, ahead_ms, seconds))
+    journal = ActionJournal(StampedFile(Path("journal.jsonl"), clock, ahead_ms, seconds))
     actions = [removal(cluster, "billing"), purge(cluster, AT, 60)]
-    return run(cluster, actions, folder, journal=journal, clock=clock, needs_stamps=needs_stamps)
+    return run(cluster, actions, journal=journal, clock=clock, needs_stamps=needs_stamps)
 
 
 @pytest.mark.parametrize("ahead_ms", [-2 * DAY_MS, -LIMIT_MS - 1, LIMIT_MS + 1, 2 * DAY_MS])
-def test_a_clock_that_the_brokers_contradict_stops_the_run(cluster: FakeCluster, tmp_path: Path, ahead_ms: int) -> None:
+def test_a_clock_that_the_brokers_contradict_stops_the_run(cluster: FakeCluster, ahead_ms: int) -> None:
     """Two days ahead, a group that had committed seconds before was idle. The journal says: not sent."""
-    result = apply(cluster, tmp_path, ahead_ms)
+    result = apply(cluster, ahead_ms)
     assert [(outcome.status, outcome.sends) for outcome in result.outcomes] == [(Status.NOT_ATTEMPTED, 0)] * 2
     assert (cluster.requests, exit_code(result.outcomes)) == ([], 1)
     reason = result.outcomes[0].detail
@@ -71,34 +69,30 @@ def test_a_clock_that_the_brokers_contradict_stops_the_run(cluster: FakeCluster,
 
 @pytest.mark.parametrize("ahead_ms", [-LIMIT_MS, 0, LIMIT_MS, None])
 def test_a_clock_within_five_minutes_and_a_journal_without_stamps_stop_nothing(
-    cluster: FakeCluster, tmp_path: Path, ahead_ms: int | None
+    cluster: FakeCluster, ahead_ms: int | None
 ) -> None:
     """A reviewed plan may be applied with a journal that nothing stamps: it proves nothing about clocks."""
-    assert [outcome.status for outcome in apply(cluster, tmp_path, ahead_ms).outcomes] == [Status.APPLIED] * 2
+    assert [outcome.status for outcome in apply(cluster, ahead_ms).outcomes] == [Status.APPLIED] * 2
 
 
-def test_a_journal_that_takes_long_is_no_wrong_clock(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_journal_that_takes_long_is_no_wrong_clock(cluster: FakeCluster) -> None:
     """The stamp lies between the beginning and the end of storing, which may take ten minutes."""
-    result = apply(cluster, tmp_path, -LIMIT_MS - 100_000, seconds=200)
+    result = apply(cluster, -LIMIT_MS - 100_000, seconds=200)
     assert [outcome.status for outcome in result.outcomes] == [Status.APPLIED] * 2
 
 
-def test_a_continuous_run_needs_the_stamps_of_the_brokers(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_continuous_run_needs_the_stamps_of_the_brokers(cluster: FakeCluster) -> None:
     """No person has looked at what a wrong clock would select."""
-    outcomes = apply(cluster, tmp_path, None, needs_stamps=True).outcomes
+    outcomes = apply(cluster, None, needs_stamps=True).outcomes
     assert [(outcome.status, outcome.sends) for outcome in outcomes] == [(Status.NOT_ATTEMPTED, 0)] * 2
     assert mentions(outcomes[0].detail, "do not stamp", "message.timestamp.type=LogAppendTime", "reconciler doctor")
     assert cluster.requests == []
-    assert [outcome.status for outcome in apply(cluster, tmp_path, 0, needs_stamps=True).outcomes] == [
-        Status.APPLIED
-    ] * 2
+    assert [outcome.status for outcome in apply(cluster, 0, needs_stamps=True).outcomes] == [Status.APPLIED] * 2
 
 
 @pytest.mark.parametrize(("reading_s", "readings"), [(0, 31), (1, 3), (10, 1), (-0.1, 31)])
-def test_an_effect_is_awaited_by_the_clock_and_by_count(
-    cluster: FakeCluster, tmp_path: Path, reading_s: float, readings: int
-) -> None:
+def test_an_effect_is_awaited_by_the_clock_and_by_count(cluster: FakeCluster, reading_s: float, readings: int) -> None:
     """For three seconds, also where each reading takes long; a clock that is set back makes no wait without an end."""
     clock = FakeClock()
-    polls = context(cluster, tmp_path, clock=clock, tuning=Tuning(effect_wait_ms=3_000)).polls()
+    polls = context(cluster, clock=clock, tuning=Tuning(effect_wait_ms=3_000)).polls()
     assert sum(clock.sleep(reading_s) is None for _ in polls) == readings

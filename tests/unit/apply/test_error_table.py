@@ -55,12 +55,12 @@ def has_effect_on(fake: FakeCluster, operation: Operation) -> bool:
 
 
 def outcome_of(
-    folder: Path, operation: Operation, code: int, *, has_effect: bool = False, times: int = ALWAYS
+    operation: Operation, code: int, *, has_effect: bool = False, times: int = ALWAYS
 ) -> tuple[Outcome, FakeCluster]:
     fake = cluster()
     planned_action = action(fake, operation)
     fake.faults.append(Fault(operation, code, has_effect=has_effect, times=times))
-    return run(fake, [planned_action], folder).only, fake
+    return run(fake, [planned_action]).only, fake
 
 
 RECORDS, GROUP, LEADER = Operation.DELETE_RECORDS, Operation.DELETE_GROUP, Operation.ELECT_LEADER
@@ -184,14 +184,14 @@ def test_each_row_names_its_test_on_real_brokers_or_why_there_is_none() -> None:
 
 
 @pytest.mark.parametrize("operation", Operation)
-def test_none_is_applied_where_it_is_read_back(tmp_path: Path, operation: Operation) -> None:
+def test_none_is_applied_where_it_is_read_back(operation: Operation) -> None:
     """NONE without a visible effect is failed: the response alone proves nothing. The other leader is named."""
     fake = cluster()
-    outcome = run(fake, [action(fake, operation)], tmp_path / "1").only
+    outcome = run(fake, [action(fake, operation)]).only
     assert (outcome.status, outcome.sends, outcome.code) == (Status.APPLIED, 1, "NONE")
     assert outcome.read_back
     assert has_effect_on(fake, operation)
-    outcome, fake = outcome_of(tmp_path / "2", operation, KafkaError.NO_ERROR)
+    outcome, fake = outcome_of(operation, KafkaError.NO_ERROR)
     assert outcome.status is Status.FAILED
     assert operation is not LEADER or f"leader {fake.partition(AT).leader}" in outcome.detail
     assert not has_effect_on(fake, operation)
@@ -209,15 +209,15 @@ def test_none_is_applied_where_it_is_read_back(tmp_path: Path, operation: Operat
     ],
 )
 def test_one_request_is_enough_where_the_answer_says_so(
-    tmp_path: Path, operation: Operation, code: int, status: Status, has_effect: bool
+    operation: Operation, code: int, status: Status, has_effect: bool
 ) -> None:
-    outcome, fake = outcome_of(tmp_path, operation, code, has_effect=has_effect)
+    outcome, fake = outcome_of(operation, code, has_effect=has_effect)
     assert (outcome.status, outcome.sends, len(fake.requests)) == (status, 1, 1)
     assert has_effect or status is Status.WAITING or outcome.removed_max == 0
 
 
 @pytest.mark.parametrize(("operation", "code"), [*rows(M.ALREADY_DONE), (GROUP, K.GROUP_AUTHORIZATION_FAILED)])
-def test_an_effect_of_another_client_is_satisfied(tmp_path: Path, operation: Operation, code: int) -> None:
+def test_an_effect_of_another_client_is_satisfied(operation: Operation, code: int) -> None:
     """Another client makes the change between check and request: satisfied, not applied.
 
     GROUP_AUTHORIZATION_FAILED is also said of absent groups: a complete list decides.
@@ -232,7 +232,7 @@ def test_an_effect_of_another_client_is_satisfied(tmp_path: Path, operation: Ope
     fake.on_request = make_change
     if code == K.GROUP_AUTHORIZATION_FAILED:
         fake.faults.append(Fault(operation, code))
-    outcome = run(fake, [planned_action], tmp_path).only
+    outcome = run(fake, [planned_action]).only
     assert (outcome.status, outcome.code) == (Status.SATISFIED, error_name(code))
 
 
@@ -248,9 +248,9 @@ def test_an_effect_of_another_client_is_satisfied(tmp_path: Path, operation: Ope
         (LEADER, KafkaError.NOT_CONTROLLER),
     ],
 )
-def test_a_former_leader_that_deleted_is_read_back(tmp_path: Path, operation: Operation, code: int) -> None:
+def test_a_former_leader_that_deleted_is_read_back(operation: Operation, code: int) -> None:
     """It lost the partition while it waited for followers; once nothing counted as removed."""
-    outcome, fake = outcome_of(tmp_path, operation, code, has_effect=True)
+    outcome, fake = outcome_of(operation, code, has_effect=True)
     assert has_effect_on(fake, operation)
     assert (outcome.status, outcome.sends) == (Status.APPLIED, 1)
     assert outcome.removed_max == (60 if operation is RECORDS else 0)
@@ -258,7 +258,7 @@ def test_a_former_leader_that_deleted_is_read_back(tmp_path: Path, operation: Op
 
 
 @pytest.mark.parametrize("code", [KafkaError.INVALID_REQUEST, KafkaError.UNKNOWN_TOPIC_OR_PART])
-def test_the_log_of_another_leader_proves_nothing(tmp_path: Path, code: int) -> None:
+def test_the_log_of_another_leader_proves_nothing(code: int) -> None:
     """Another leader answers the read-back of an ambiguous refusal: failed, possibly removed."""
     fake = cluster()
     fake.faults.append(Fault(RECORDS, code))
@@ -268,26 +268,26 @@ def test_the_log_of_another_leader_proves_nothing(tmp_path: Path, code: int) -> 
 
     planned_action = purge(fake, AT, 60)
     fake.on_request = make_change
-    outcome = run(fake, [planned_action], tmp_path).only
+    outcome = run(fake, [planned_action]).only
     assert (outcome.status, outcome.possible, outcome.removed_max) == (Status.FAILED, True, 60)
     fake = cluster()
     fake.faults.append(Fault(RECORDS, code))
-    outcome = run(fake, [purge(fake, AT, 60)], tmp_path).only
+    outcome = run(fake, [purge(fake, AT, 60)]).only
     assert (outcome.possible, outcome.removed_max) == (False, 0), "the leader that answered shows what it did"
 
 
 @pytest.mark.parametrize(("operation", "code"), [*READ_BACK, *RETRIED])
-def test_temporary_errors_are_retried(tmp_path: Path, operation: Operation, code: int) -> None:
+def test_temporary_errors_are_retried(operation: Operation, code: int) -> None:
     """After two temporary errors the third request is applied; each retry reads the metadata again."""
-    outcome, fake = outcome_of(tmp_path, operation, code, times=2)
+    outcome, fake = outcome_of(operation, code, times=2)
     assert (outcome.status, outcome.sends) == (Status.APPLIED, 3)
     assert fake.refreshes == 2
 
 
 @pytest.mark.parametrize(("operation", "code"), [*READ_BACK, *RETRIED])
-def test_permanent_errors_fail_after_bounded_attempts(tmp_path: Path, operation: Operation, code: int) -> None:
+def test_permanent_errors_fail_after_bounded_attempts(operation: Operation, code: int) -> None:
     """If the error stays, the outcome is failed with its code, after a bounded number of requests."""
-    outcome, fake = outcome_of(tmp_path, operation, code)
+    outcome, fake = outcome_of(operation, code)
     assert outcome.status is Status.FAILED
     assert outcome.sends == len(fake.requests) == Tuning().attempts
     assert outcome.code is not None
@@ -295,7 +295,7 @@ def test_permanent_errors_fail_after_bounded_attempts(tmp_path: Path, operation:
     assert not has_effect_on(fake, operation)
 
 
-def test_too_many_elections_are_halved_until_they_fit(tmp_path: Path) -> None:
+def test_too_many_elections_are_halved_until_they_fit() -> None:
     """After POLICY_VIOLATION the batch is halved, with a new check; all are applied."""
     fake = FakeCluster()
     fake.create_topic("wide", 100)
@@ -303,13 +303,13 @@ def test_too_many_elections_are_halved_until_they_fit(tmp_path: Path) -> None:
     ats = [TopicPartition("wide", number) for number in range(100)]
     for at in ats:
         fake.partition(at).replicas = tuple(reversed(fake.partition(at).replicas))
-    outcomes = run(fake, [election(fake, at) for at in ats], tmp_path).outcomes
+    outcomes = run(fake, [election(fake, at) for at in ats]).outcomes
     assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
     assert len(outcomes) == 100
     assert sum(len(request.subjects) for request in fake.requests if len(request.subjects) <= 13) == 100
 
 
-def test_the_failure_of_an_item_is_its_own(tmp_path: Path) -> None:
+def test_the_failure_of_an_item_is_its_own() -> None:
     """One call with a refused, a stale and a valid item: each has its own outcome."""
     fake = cluster()
     ats = [TopicPartition("orders", number) for number in range(3)]
@@ -318,7 +318,7 @@ def test_the_failure_of_an_item_is_its_own(tmp_path: Path) -> None:
     actions = [purge(fake, at, 60) for at in ats]
     fake.faults.append(Fault(RECORDS, KafkaError.TOPIC_AUTHORIZATION_FAILED, frozenset({ats[0]})))
     fake.faults.append(Fault(RECORDS, KafkaError.OFFSET_OUT_OF_RANGE, frozenset({ats[1]})))
-    statuses = {outcome.action.address.partition: outcome.status for outcome in run(fake, actions, tmp_path).outcomes}
+    statuses = {outcome.action.address.partition: outcome.status for outcome in run(fake, actions).outcomes}
     assert statuses == {0: Status.FAILED, 1: Status.STALE, 2: Status.APPLIED}
     assert len(fake.requests) == 1
 

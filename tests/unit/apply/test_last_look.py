@@ -1,6 +1,6 @@
 """The executor's check directly before each request, retries included, on the fake cluster."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -55,10 +55,10 @@ def grow_old(cluster: FakeCluster, clock: FakeClock, seconds: int) -> None:
     cluster.silent = {3}
 
 
-def purge_both(cluster: FakeCluster, folder: Path, clock: FakeClock, **of_context: Any) -> list[Outcome]:
+def purge_both(cluster: FakeCluster, clock: FakeClock, **of_context: Any) -> list[Outcome]:
     """Purge one partition after the other, with one retry."""
     actions, tuning = [purge(cluster, AT, 60), purge(cluster, OTHER, 60)], Tuning(lanes_at_once=1, attempts=2)
-    return run(cluster, actions, folder, clock=clock, tuning=tuning, **of_context).outcomes
+    return run(cluster, actions, clock=clock, tuning=tuning, **of_context).outcomes
 
 
 # --- what changed since the plan
@@ -127,10 +127,8 @@ EXCEPTED = planned(
     lambda c: purge(c, AT, 60, accepted=(AcceptedLag("console-1", 50),), except_groups=("console-*",)),
     lambda c: c.commit("console-1", {AT: 50}),
 )
-EXPIRED_TO_50, ON_2_3_1 = (
-    planned(to_60, lambda c: c.expire(AT, 50)),
-    planned(elect, lambda c: move(c, replicas=(2, 3, 1))),
-)
+EOS, EXPIRED_TO_50 = planned(to_60, lambda c: c.commit("eos", {AT: 90})), planned(to_60, lambda c: c.expire(AT, 50))
+ON_2_3_1 = planned(elect, lambda c: move(c, replicas=(2, 3, 1)))
 UNCLEAN, STREAMS = planned(elect_unclean, lambda c: move(c, leader=None)), planned(remove_idle, as_streams)
 APPLIED, STALE, SATISFIED, NOT_ATTEMPTED = Status.APPLIED, Status.STALE, Status.SATISFIED, Status.NOT_ATTEMPTED
 SINCE_THE_PLAN: dict[str, tuple[Make, Change, Status, str]] = {
@@ -154,6 +152,11 @@ SINCE_THE_PLAN: dict[str, tuple[Make, Change, Status, str]] = {
     "an accepted group further behind": (SLOW, lambda c: c.commit("slow", {AT: 29}), STALE, ""),
     "an accepted group without a commit": (SLOW, lambda c: c.groups.pop("slow"), STALE, ""),
     "a group accepted at the log start needs no commit": (IMPLIED, nothing, APPLIED, ""),
+    # The visible commit is above the target, and the end of the transaction may take the group back.
+    "a pending commit below the target": (EOS, lambda c: c.commit_pending("eos", {AT: 20}), STALE, ""),
+    "an aborted commit below the target": (
+        EOS, lambda c: (c.commit_pending("eos", {AT: 20}), c.end_transaction("eos", committed=False)), APPLIED, "",
+    ),
     # Otherwise the plan would be stale in every run.
     "an excepted group moved back": (EXCEPTED, lambda c: c.commit("console-1", {AT: 40}), APPLIED, ""),
     "an excepted group is gone": (EXCEPTED, lambda c: c.groups.pop("console-1"), APPLIED, ""),
@@ -200,13 +203,13 @@ SINCE_THE_PLAN: dict[str, tuple[Make, Change, Status, str]] = {
 
 @pytest.mark.parametrize("row", SINCE_THE_PLAN.values(), ids=SINCE_THE_PLAN)
 def test_what_changed_since_the_plan_ends_an_action_without_a_request(
-    cluster: FakeCluster, tmp_path: Path, row: tuple[Make, Change, Status, str]
+    cluster: FakeCluster, row: tuple[Make, Change, Status, str]
 ) -> None:
     """One request goes out where the action holds, and none where it does not, or where that is not known."""
     make, change, status, words = row
     action = make(cluster)
     change(cluster)
-    outcome = run(cluster, [action], tmp_path).only
+    outcome = run(cluster, [action]).only
     sends = int(status is APPLIED)
     assert (outcome.status, outcome.sends, len(cluster.requests)) == (status, sends, sends), outcome.detail
     assert sends or outcome.removed_max == 0
@@ -230,15 +233,13 @@ BEFORE_A_RETRY: dict[str, tuple[Make, int, Change, Status, int]] = {
 
 
 @pytest.mark.parametrize("row", BEFORE_A_RETRY.values(), ids=BEFORE_A_RETRY)
-def test_a_retry_is_checked_again(
-    cluster: FakeCluster, tmp_path: Path, row: tuple[Make, int, Change, Status, int]
-) -> None:
+def test_a_retry_is_checked_again(cluster: FakeCluster, row: tuple[Make, int, Change, Status, int]) -> None:
     """No second request; the outcome says what the first may have done, and keeps its bound."""
     make, code, change, status, removed_max = row
     action = make(cluster)
     cluster.faults.append(Fault(Operation.DELETE_RECORDS, code))
     cluster.on_request = lambda _operation: change(cluster)
-    outcome = run(cluster, [action], tmp_path).only
+    outcome = run(cluster, [action]).only
     assert (outcome.status, outcome.sends, outcome.removed_max) == (status, 1, removed_max)
     assert len(cluster.requests) == 1
     assert ("not known" in outcome.detail) == (status is Status.FAILED)
@@ -248,8 +249,8 @@ def test_a_retry_is_checked_again(
 class SlowJournal(ActionJournal):
     """A journal that takes `seconds` to store an intent, while the cluster changes."""
 
-    def __init__(self, path: Path, clock: FakeClock, seconds: float, change: Callable[[], None]) -> None:
-        super().__init__(JournalFile(path))
+    def __init__(self, clock: FakeClock, seconds: float, change: Callable[[], None]) -> None:
+        super().__init__(JournalFile(Path("journal.jsonl")))
         self.clock, self.seconds, self.change = clock, seconds, change
 
     def record(self, events: Sequence[Action | Outcome], **run: Any) -> None:
@@ -273,13 +274,13 @@ AFTER_A_SLOW_JOURNAL: dict[str, tuple[Make, Change, float, Status]] = {
 
 @pytest.mark.parametrize("row", AFTER_A_SLOW_JOURNAL.values(), ids=AFTER_A_SLOW_JOURNAL)
 def test_after_a_slow_journal_facts_are_read_again(
-    cluster: FakeCluster, tmp_path: Path, row: tuple[Make, Change, float, Status]
+    cluster: FakeCluster, row: tuple[Make, Change, float, Status]
 ) -> None:
     """A check that is too old by then does not count."""
     make, change, seconds, status = row
     clock, action = FakeClock(), make(cluster)
-    journal = SlowJournal(tmp_path / "journal.jsonl", clock, seconds, lambda: change(cluster))
-    outcome = run(cluster, [action], tmp_path, journal=journal, clock=clock).only
+    journal = SlowJournal(clock, seconds, lambda: change(cluster))
+    outcome = run(cluster, [action], journal=journal, clock=clock).only
     sends = int(status is APPLIED)
     assert (outcome.status, outcome.sends, len(cluster.requests)) == (status, sends, sends), outcome.detail
 
@@ -293,63 +294,55 @@ def test_after_a_slow_journal_facts_are_read_again(
         ({"checked_at_ms": START_MS - 30 * 60_000, "expires_ms": {"the plan": START_MS + 1}}, None),
     ],
 )
-def test_nothing_is_sent_on_an_old_recheck(
-    cluster: FakeCluster, tmp_path: Path, limits: dict[str, Any], reason: str | None
-) -> None:
+def test_nothing_is_sent_on_an_old_recheck(cluster: FakeCluster, limits: dict[str, Any], reason: str | None) -> None:
     """A laptop slept between recheck and request. Both limits are exact to the millisecond."""
-    outcome = run(cluster, [to_60(cluster)], tmp_path, **limits).only
+    outcome = run(cluster, [to_60(cluster)], **limits).only
     assert (outcome.status, len(cluster.requests)) == ((NOT_ATTEMPTED, 0) if reason else (APPLIED, 1))
     assert (reason or "") in outcome.detail
 
 
-def test_a_slow_check_is_repeated(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_slow_check_is_repeated(cluster: FakeCluster) -> None:
     """The coordinator is slow, so the leader's earlier answer is too old: the check is repeated."""
-    clock, calls = FakeClock(), list[None]()
+    clock = FakeClock()
 
     def wait_once() -> None:
-        calls.append(None)
         if len(calls) == 1:
             clock.sleep(25)
             cluster.topics["orders"].topic_id = "of another incarnation"
 
-    intercept(cluster, "read_positions", wait_once)
-    outcome = run(cluster, [named(cluster)], tmp_path, clock=clock).only
+    calls = intercept(cluster, "read_positions", wait_once)
+    outcome = run(cluster, [named(cluster)], clock=clock).only
     assert (outcome.status, outcome.sends, cluster.requests) == (Status.STALE, 0, [])
 
 
-def test_checks_that_are_always_slow_send_nothing(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_checks_that_are_always_slow_send_nothing(cluster: FakeCluster) -> None:
     """The outcome says so, and the journal has no open intent."""
     clock = FakeClock()
     intercept(cluster, "read_partitions", lambda: clock.sleep(11))
-    applied = run(cluster, [paced(cluster)], tmp_path, clock=clock)
+    applied = run(cluster, [paced(cluster)], clock=clock)
     assert (applied.only.status, applied.only.sends, cluster.requests) == (Status.NOT_ATTEMPTED, 0, [])
     assert "took longer than 10 s, 3 times in a row: a smaller --batch may help" in applied.only.detail
     assert applied.journal.open_intents("sha256:plan") == {}  # type: ignore[attr-defined]
     assert last_purges(applied.journal) == {}
 
 
-def test_a_slow_check_is_not_repeated_after_a_stop(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_slow_check_is_not_repeated_after_a_stop(cluster: FakeCluster) -> None:
     """Each repetition waits for the silent broker again: Kubernetes killed the run before it wrote its results."""
-    clock, calls = FakeClock(), list[None]()
-
-    def wait() -> None:
-        calls.append(None)
-        clock.sleep(11)
-
-    intercept(cluster, "read_partitions", wait)
-    applied = run(cluster, [paced(cluster)], tmp_path, clock=clock, stop=lambda: len(calls) > 1)
+    clock = FakeClock()
+    calls = intercept(cluster, "read_partitions", lambda: clock.sleep(11))
+    applied = run(cluster, [paced(cluster)], clock=clock, stop=lambda: len(calls) > 1)
     assert (applied.only.status, len(calls)) == (Status.NOT_ATTEMPTED, 2)
 
 
-def test_a_group_list_that_waits_for_a_frozen_broker_delays_no_removal(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_group_list_that_waits_for_a_frozen_broker_delays_no_removal(cluster: FakeCluster) -> None:
     """The committed offsets tell a group from its successor, and are read after the slow list."""
     clock = FakeClock()
     intercept(cluster, "read_groups", lambda: clock.sleep(27))
-    assert run(cluster, [removal(cluster, "billing")], tmp_path, clock=clock).only.status is Status.APPLIED
+    assert run(cluster, [removal(cluster, "billing")], clock=clock).only.status is Status.APPLIED
 
 
 @pytest.mark.parametrize("over", ["stopped", "expired", "old"])
-def test_a_run_that_ends_after_its_intent_sends_nothing(cluster: FakeCluster, tmp_path: Path, over: str) -> None:
+def test_a_run_that_ends_after_its_intent_sends_nothing(cluster: FakeCluster, over: str) -> None:
     """A slow journal, then an interrupt or hours of sleep: an outcome, and no interval starts."""
     clock, stopped = FakeClock(), False
 
@@ -357,12 +350,11 @@ def test_a_run_that_ends_after_its_intent_sends_nothing(cluster: FakeCluster, tm
         nonlocal stopped
         stopped = over == "stopped"
 
-    journal = SlowJournal(tmp_path / "journal.jsonl", clock, 3 * 3600, stop)
+    journal = SlowJournal(clock, 3 * 3600, stop)
     actions = [purge(cluster, AT, 60, every_ms=30_000), removal(cluster, "billing")]
     result = run(
         cluster,
         actions,
-        tmp_path,
         journal=journal,
         clock=clock,
         stop=lambda: stopped,
@@ -374,23 +366,22 @@ def test_a_run_that_ends_after_its_intent_sends_nothing(cluster: FakeCluster, tm
     assert journal.open_intents("sha256:plan") == last_purges(journal) == {}
 
 
-def test_a_quick_journal_needs_no_second_check(cluster: FakeCluster, tmp_path: Path) -> None:
-    clock, looks = FakeClock(), list[None]()
-    intercept(cluster, "read_groups", lambda: looks.append(None))
-    journal = SlowJournal(tmp_path / "journal.jsonl", clock, 2, lambda: None)
-    assert run(cluster, [remove(cluster)], tmp_path, journal=journal, clock=clock).only.status is Status.APPLIED
+def test_a_quick_journal_needs_no_second_check(cluster: FakeCluster) -> None:
+    clock, looks = FakeClock(), intercept(cluster, "read_groups")
+    journal = SlowJournal(clock, 2, lambda: None)
+    assert run(cluster, [remove(cluster)], journal=journal, clock=clock).only.status is Status.APPLIED
     assert len(looks) == 2, "before the request and after it"
 
 
-def test_the_bound_starts_at_the_present_log_start(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_the_bound_starts_at_the_present_log_start(cluster: FakeCluster) -> None:
     """Records that expired since the plan do not count as removed by this run."""
     action = purge(cluster, AT, 60)
     cluster.expire(AT, 25)
-    outcome = run(cluster, [action], tmp_path).only
+    outcome = run(cluster, [action]).only
     assert (outcome.status, outcome.removed_max, outcome.read_back) == (Status.APPLIED, 35, "log start 60")
 
 
-def test_the_bound_counts_from_the_lowest_log_start(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_the_bound_counts_from_the_lowest_log_start(cluster: FakeCluster) -> None:
     """The second request meets an earlier log start than the first, but none below the plan's."""
     action = purge(cluster, AT, 60)
     cluster.expire(AT, 50)
@@ -398,39 +389,29 @@ def test_the_bound_counts_from_the_lowest_log_start(cluster: FakeCluster, tmp_pa
     cluster.on_request = lambda _operation: (
         setattr(cluster.partition(AT), "log_start", 20) if len(cluster.requests) == 1 else None
     )
-    outcome = run(cluster, [action], tmp_path).only
+    outcome = run(cluster, [action]).only
     assert (outcome.status, outcome.sends, outcome.removed_max) == (Status.APPLIED, 2, 40)
 
 
-def test_a_named_group_that_cannot_be_read_stops_the_purge(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_named_group_that_cannot_be_read_stops_the_purge(cluster: FakeCluster) -> None:
     """Unread is not "at the target": the check is repeated, then fails without a request."""
-    action = purge(cluster, AT, 60, named=("billing",))
-    coordinator = next(broker for broker in cluster.brokers if _is_coordinator(cluster, broker))
+    action, coordinator = named(cluster), cluster.coordinator_of("billing")
     cluster.partition(AT).leader = next(broker for broker in cluster.brokers if broker != coordinator)
     silence_after_consumers(cluster, coordinator)
-    outcome = run(cluster, [action], tmp_path).only
+    outcome = run(cluster, [action]).only
     assert (outcome.status, outcome.sends) == (Status.NOT_ATTEMPTED, 0)
     assert "billing" in outcome.detail
     assert cluster.requests == []
 
 
-def _is_coordinator(cluster: FakeCluster, broker: int) -> bool:
-    cluster.silent = {broker}
-    is_silent = cluster.coordinator_is_silent("billing")
-    cluster.silent = set()
-    return is_silent
-
-
-def test_groups_that_the_run_removed_no_longer_count(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_groups_that_the_run_removed_no_longer_count(cluster: FakeCluster) -> None:
     """The plan removes the consumer group that its purge accepts, and the removal is first."""
     actions = [SLOW(cluster), removal(cluster, "slow")]
-    assert {outcome.status for outcome in run(cluster, actions, tmp_path).outcomes} == {Status.APPLIED}
+    assert {outcome.status for outcome in run(cluster, actions).outcomes} == {Status.APPLIED}
 
 
 @pytest.mark.parametrize("position", [None, 2], ids=["a member without a commit", "a commit below"])
-def test_a_removed_group_that_is_created_again_counts(
-    cluster: FakeCluster, tmp_path: Path, position: int | None
-) -> None:
+def test_a_removed_group_that_is_created_again_counts(cluster: FakeCluster, position: int | None) -> None:
     """Its name was ignored for the rest of the run, and a purge took what its new members had not read."""
     actions = [SLOW(cluster), removal(cluster, "slow")]
 
@@ -441,34 +422,25 @@ def test_a_removed_group_that_is_created_again_counts(
             cluster.commit("slow", {AT: position})
 
     intercept(cluster, "read_consumers", create_again)
-    removed, purged = run(cluster, actions, tmp_path).outcomes
+    removed, purged = run(cluster, actions).outcomes
     assert (removed.status, purged.status, purged.sends) == (Status.APPLIED, Status.STALE, 0)
     assert '"slow"' in purged.detail
 
 
-def test_a_group_that_joined_during_the_run_is_not_gone_with_its_coordinator(
-    cluster: FakeCluster, tmp_path: Path
-) -> None:
+def test_a_group_that_joined_during_the_run_is_not_gone_with_its_coordinator(cluster: FakeCluster) -> None:
     """Only groups of the recheck were missed when no broker listed them any more."""
-    clock, readings = FakeClock(), list[int]()
-
-    def move_later() -> None:
-        readings.append(clock.now_ms)
-        cluster.moving = {"late"} if readings[1:] else set()
-
+    clock = FakeClock()
     cluster.join("late", "shipments")
     cluster.create_topic("shipments", 1)
     known = cluster.read_groups(["billing"])
-    intercept(cluster, "read_consumers", move_later)
+    readings = intercept(cluster, "read_consumers", lambda: cluster.moving.update({"late"} if readings[1:] else ()))
     cluster.on_request = lambda _operation: clock.sleep(61)
-    outcomes = purge_both(cluster, tmp_path, clock, known_groups=known)
+    outcomes = purge_both(cluster, clock, known_groups=known)
     assert [outcome.sends for outcome in outcomes] == [1, 0]
     assert mentions(outcomes[1].detail, '"late"', "not listed")
 
 
-def test_a_group_that_the_run_saw_created_again_is_not_gone_with_its_coordinator(
-    cluster: FakeCluster, tmp_path: Path
-) -> None:
+def test_a_group_that_the_run_saw_created_again_is_not_gone_with_its_coordinator(cluster: FakeCluster) -> None:
     """The removal itself said that a group of that name was created since, and the purge ignored it."""
     actions = [SLOW(cluster), removal(cluster, "slow")]
     known = cluster.read_groups(["slow"])
@@ -479,12 +451,12 @@ def test_a_group_that_the_run_saw_created_again_is_not_gone_with_its_coordinator
 
     intercept(cluster, "read_groups", create_again)
     intercept(cluster, "read_consumers", lambda: cluster.moving.add("slow"))
-    removed, purged = run(cluster, actions, tmp_path, known_groups=known, tuning=Tuning(attempts=2)).outcomes
+    removed, purged = run(cluster, actions, known_groups=known, tuning=Tuning(attempts=2)).outcomes
     assert (removed.status, removed.read_back) == (Status.APPLIED, "listed, STABLE")
     assert (purged.sends, cluster.partition(AT).log_start) == (0, 0)
 
 
-def test_a_reading_from_before_the_clock_was_set_back_is_not_kept(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_reading_from_before_the_clock_was_set_back_is_not_kept(cluster: FakeCluster) -> None:
     """A later reading that knows less replaced it only after its time, which had become hours."""
     clock = FakeClock(START_MS + 3_600_000)
 
@@ -493,11 +465,11 @@ def test_a_reading_from_before_the_clock_was_set_back_is_not_kept(cluster: FakeC
         cluster.silent = {3}
 
     cluster.on_request = set_back
-    outcomes = purge_both(cluster, tmp_path, clock)
+    outcomes = purge_both(cluster, clock)
     assert [outcome.status for outcome in outcomes] == [Status.APPLIED, Status.NOT_ATTEMPTED]
 
 
-def test_an_unclean_election_that_may_have_been_held_is_not_waiting(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_an_unclean_election_that_may_have_been_held_is_not_waiting(cluster: FakeCluster) -> None:
     """The second answer says that no replica is there to lead; the first request may have elected one."""
     partition = cluster.partition(AT)
     partition.leader = None
@@ -506,58 +478,49 @@ def test_an_unclean_election_that_may_have_been_held_is_not_waiting(cluster: Fak
         Fault(Operation.ELECT_LEADER, KafkaError.REQUEST_TIMED_OUT),
         Fault(Operation.ELECT_LEADER, KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE),
     ]
-    outcome = run(cluster, [action], tmp_path, tuning=Tuning(effect_wait_ms=0)).only
+    outcome = run(cluster, [action], tuning=Tuning(effect_wait_ms=0)).only
     assert (outcome.status, outcome.sends, outcome.possible) == (Status.FAILED, 2, True)
     assert "not known whether it was carried out" in outcome.detail
 
 
-def test_groups_that_an_interrupted_run_removed_no_longer_count(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_groups_that_an_interrupted_run_removed_no_longer_count(cluster: FakeCluster) -> None:
     """Interrupted between removal and purge: the next run was stale for ever once."""
     action = SLOW(cluster)
     del cluster.groups["slow"]
-    assert run(cluster, [action], tmp_path).only.status is Status.STALE
-    assert run(cluster, [action], tmp_path, removed_groups=["slow"]).only.status is Status.APPLIED
+    assert run(cluster, [action]).only.status is Status.STALE
+    assert run(cluster, [action], removed_groups=["slow"]).only.status is Status.APPLIED
 
 
-def test_a_purge_of_another_run_costs_a_request_and_no_record(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_purge_of_another_run_costs_a_request_and_no_record(cluster: FakeCluster) -> None:
     """`every` paces the plans of one run. Two runs may purge within it, each up to its own target."""
     first, second = purge(cluster, AT, 30, every_ms=30_000), purge(cluster, AT, 60, every_ms=30_000)
-    applied = run(cluster, [first], tmp_path)
-    outcome = run(cluster, [second], tmp_path, journal=applied.journal, run_id="run-2").only
+    applied = run(cluster, [first])
+    outcome = run(cluster, [second], journal=applied.journal, run_id="run-2").only
     assert (outcome.status, len(cluster.requests), cluster.partition(AT).log_start) == (Status.APPLIED, 2, 60)
 
 
-def test_retries_do_not_wait_for_their_own_interval(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_retries_do_not_wait_for_their_own_interval(cluster: FakeCluster) -> None:
     """The interval is between purges, not between two requests of one purge."""
     action = purge(cluster, AT, 60, every_ms=30_000)
     cluster.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT))
-    assert run(cluster, [action], tmp_path).only.status is Status.APPLIED
+    assert run(cluster, [action]).only.status is Status.APPLIED
 
 
-def test_a_group_that_goes_between_its_listing_and_its_commits_is_satisfied(
-    cluster: FakeCluster, tmp_path: Path
-) -> None:
+def test_a_group_that_goes_between_its_listing_and_its_commits_is_satisfied(cluster: FakeCluster) -> None:
     """Another run removes the group: it is still listed, and has no commits already."""
     action = removal(cluster, "billing")
     cluster.groups["billing"].commits = {}
     intercept(cluster, "read_groups", after=lambda: cluster.groups.pop("billing", None))
-    outcome = run(cluster, [action], tmp_path).only
+    outcome = run(cluster, [action]).only
     assert (outcome.status, outcome.sends) == (Status.SATISFIED, 0)
 
 
-def test_a_retry_does_not_remove_a_recreated_group(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_retry_does_not_remove_a_recreated_group(cluster: FakeCluster) -> None:
     """The first removal loses its response, and the group is created again: no second request."""
     action = removal(cluster, "billing")
     cluster.faults.append(Fault(Operation.DELETE_GROUP, KafkaError._TIMED_OUT, has_effect=True))
-    reads = list[None]()
-
-    def create_again() -> None:
-        reads.append(None)
-        if len(reads) == 2:
-            cluster.commit("billing", {AT: 3})
-
-    intercept(cluster, "read_groups", create_again)
-    outcome = run(cluster, [action], tmp_path).only
+    reads = intercept(cluster, "read_groups", lambda: len(reads) == 2 and cluster.commit("billing", {AT: 3}))
+    outcome = run(cluster, [action]).only
     assert outcome.status is Status.FAILED
     assert outcome.sends == len(cluster.requests) == 1
     assert cluster.groups["billing"].commits == {AT: 3}
@@ -565,37 +528,31 @@ def test_a_retry_does_not_remove_a_recreated_group(cluster: FakeCluster, tmp_pat
     assert exit_code([outcome]) == 5, "the first of that name is gone"
 
 
-def test_a_leaderless_partition_waits_for_its_leader(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_leaderless_partition_waits_for_its_leader(cluster: FakeCluster) -> None:
     """Without a leader the request is retried, and applied when there is one."""
     action = purge(cluster, AT, 60)
     cluster.partition(AT).leader = None
     clock = FakeClock()
-    sleep = clock.sleep
-
-    def slept(seconds: float) -> None:
-        sleep(seconds)
-        cluster.partition(AT).leader = 2
-
-    clock.sleep = slept  # type: ignore[method-assign]
-    assert run(cluster, [action], tmp_path, clock=clock).only.status is Status.APPLIED
+    intercept(clock, "sleep", after=lambda: move(cluster, leader=2))
+    assert run(cluster, [action], clock=clock).only.status is Status.APPLIED
 
 
-def test_requests_are_split_by_leader(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_requests_are_split_by_leader(cluster: FakeCluster) -> None:
     """A leader moved since the plan: each DeleteRecords has partitions of one leader only, and none waits for a retry."""
     cluster.partition(OTHER).leader = cluster.partition(AT).leader
     actions = [purge(cluster, AT, 60), purge(cluster, OTHER, 60)]
     cluster.partition(OTHER).leader, clock = 3, FakeClock()
-    outcomes = run(cluster, actions, tmp_path, clock=clock).outcomes
+    outcomes = run(cluster, actions, clock=clock).outcomes
     assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
     assert sorted(len(request.subjects) for request in cluster.requests) == [1, 1]
     assert clock() == START_MS
 
 
-def test_the_order_is_elections_groups_records(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_the_order_is_elections_groups_records(cluster: FakeCluster) -> None:
     """The least destructive operations are first, in any order of the plan."""
     cluster.partition(AT).replicas = (2, 3, 1)
     actions = [purge(cluster, AT, 60), removal(cluster, "billing"), election(cluster, AT)]
-    run(cluster, actions, tmp_path)
+    run(cluster, actions)
     assert [request.operation for request in cluster.requests] == [
         Operation.ELECT_LEADER,
         Operation.DELETE_GROUP,
@@ -606,9 +563,7 @@ def test_the_order_is_elections_groups_records(cluster: FakeCluster, tmp_path: P
 @pytest.mark.parametrize(
     ("age_s", "asked_s", "status"), [(49, 0, APPLIED), (51, 0, NOT_ATTEMPTED), (49, 30, NOT_ATTEMPTED)]
 )
-def test_consumers_are_good_for_a_minute(
-    cluster: FakeCluster, tmp_path: Path, age_s: int, asked_s: int, status: Status
-) -> None:
+def test_consumers_are_good_for_a_minute(cluster: FakeCluster, age_s: int, asked_s: int, status: Status) -> None:
     """The last complete reading, if a broker is silent; ten seconds of it are for the request.
 
     Its age was once taken before a silent broker was asked: a reading of 89 s let the request go out.
@@ -616,71 +571,59 @@ def test_consumers_are_good_for_a_minute(
     clock = FakeClock()
     intercept(cluster, "read_consumers", lambda: clock.sleep(asked_s if cluster.silent else 0))
     cluster.on_request = lambda _operation: grow_old(cluster, clock, age_s)
-    outcomes = purge_both(cluster, tmp_path, clock)
+    outcomes = purge_both(cluster, clock)
     assert [outcome.status for outcome in outcomes] == [Status.APPLIED, status]
     assert status is APPLIED or "the list of groups is not complete" in outcomes[1].detail
 
 
-def test_a_minute_includes_the_time_until_the_request(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_minute_includes_the_time_until_the_request(cluster: FakeCluster) -> None:
     """A check that took readings of 55 s sent its request 9 s later: they were 64 s old."""
-    clock = FakeClock()
-    readings: list[int] = []
-    sent: list[int] = []
-    read_consumers = cluster.read_consumers
+    clock, readings, sent = FakeClock(), list[int](), list[int]()
 
-    def read(topics: Collection[str], log_starts: Mapping[int, int]) -> Consumers:
-        consumers = read_consumers(topics, log_starts)
+    def note(consumers: Consumers) -> Consumers:
         readings.extend([clock.now_ms] if consumers.incomplete is None else [])
         return consumers
 
     def age(_operation: Operation) -> None:
         sent.append(clock.now_ms - readings[-1])
-        grow_old(cluster, clock, 55)
+        grow_old(cluster, clock, 46)
 
-    class SlowJournal(JournalFile):
-        def append(self, lines: Sequence[bytes]) -> None:
-            clock.now_ms += 9_000 if sent and b'"intent"' in lines[0] else 0
-            super().append(lines)
-
-    cluster.read_consumers = read  # type: ignore[method-assign]
+    intercept(cluster, "read_consumers", change=note)
     cluster.on_request = age
-    purge_both(cluster, tmp_path, clock, journal=ActionJournal(SlowJournal(tmp_path / "slow.jsonl")))
+    purge_both(cluster, clock, journal=SlowJournal(clock, 9, lambda: None))
     assert sent
     assert max(sent) <= 60_000
 
 
 @pytest.mark.parametrize("unreadable", ["", "new"])
-def test_a_group_that_cannot_be_read_hides_no_other(cluster: FakeCluster, tmp_path: Path, unreadable: str) -> None:
+def test_a_group_that_cannot_be_read_hides_no_other(cluster: FakeCluster, unreadable: str) -> None:
     """With a group without a name, no reading was complete: for a minute the first one stayed, and a
     consumer that joined was not seen. A group that is new and cannot be read yet may be behind.
     """
     clock = FakeClock()
-    read_consumers = cluster.read_consumers
     if not unreadable:
         cluster.join("")
 
-    def partly(topics: Collection[str], log_starts: Mapping[int, int]) -> Consumers:
-        consumers = read_consumers(topics, log_starts)
-        unread = {
-            name: replace(facts, consumption_unread=Unknown("rebalancing"))
-            for name, facts in consumers.groups.items()
-            if name == unreadable
+    def partly(consumers: Consumers) -> Consumers:
+        rebalancing = {"consumption_unread": Unknown("rebalancing")}
+        groups = {
+            name: replace(of, **rebalancing if name == unreadable else {}) for name, of in consumers.groups.items()
         }
-        return replace(consumers, groups={**consumers.groups, **unread})
+        return replace(consumers, groups=groups)
 
     def join(_operation: Operation) -> None:
         clock.now_ms += 11_000
         cluster.join(unreadable or "late", "orders")
 
-    cluster.read_consumers = partly  # type: ignore[method-assign]
+    intercept(cluster, "read_consumers", change=partly)
     cluster.on_request = join
-    outcomes = purge_both(cluster, tmp_path, clock)
+    outcomes = purge_both(cluster, clock)
     assert [outcome.sends for outcome in outcomes] == [1, 0]
     assert (unreadable or "late") in outcomes[1].detail
 
 
 @pytest.mark.parametrize("gone", [False, True])
-def test_a_group_whose_coordinator_moves_is_not_gone(cluster: FakeCluster, tmp_path: Path, gone: bool) -> None:
+def test_a_group_whose_coordinator_moves_is_not_gone(cluster: FakeCluster, gone: bool) -> None:
     """No broker listed it and no error said so: it had moved back since the recheck, and lost records."""
     known = cluster.read_groups(["billing"])
     cluster.commit("billing", {AT: 10})
@@ -688,31 +631,29 @@ def test_a_group_whose_coordinator_moves_is_not_gone(cluster: FakeCluster, tmp_p
         del cluster.groups["billing"]
     else:
         cluster.moving = {"billing"}
-    outcome = run(cluster, [purge(cluster, AT, 60)], tmp_path, known_groups=known).only
+    outcome = run(cluster, [purge(cluster, AT, 60)], known_groups=known).only
     assert (outcome.status, outcome.sends) == ((Status.APPLIED, 1) if gone else (Status.NOT_ATTEMPTED, 0))
     assert gone or mentions(outcome.detail, '"billing"', "not listed")
 
 
 @pytest.mark.parametrize("seconds", [9, 15, 40])
-def test_consumers_that_take_long_to_read_are_good_for_the_next_check(
-    cluster: FakeCluster, tmp_path: Path, seconds: int
-) -> None:
+def test_consumers_that_take_long_to_read_are_good_for_the_next_check(cluster: FakeCluster, seconds: int) -> None:
     """On a cluster with tens of thousands of groups every check read them again, and was too old."""
     clock = FakeClock()
     intercept(cluster, "read_consumers", lambda: clock.sleep(seconds))
-    assert run(cluster, [purge(cluster, AT, 60)], tmp_path, clock=clock).only.status is Status.APPLIED
+    assert run(cluster, [purge(cluster, AT, 60)], clock=clock).only.status is Status.APPLIED
 
 
-def test_a_consumer_that_joins_during_the_run_is_seen(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_consumer_that_joins_during_the_run_is_seen(cluster: FakeCluster) -> None:
     """It has no commit, so it stands at the log start: the rest of its topic is not purged."""
     clock = FakeClock()
     cluster.on_request = lambda _operation: (clock.sleep(11), cluster.join("late", "orders"))
-    outcomes = purge_both(cluster, tmp_path, clock)
+    outcomes = purge_both(cluster, clock)
     assert [outcome.status for outcome in outcomes] == [Status.APPLIED, Status.STALE]
     assert '"late"' in outcomes[1].detail
 
 
-def test_a_group_that_gets_members_and_cannot_be_read_is_news(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_group_that_gets_members_and_cannot_be_read_is_news(cluster: FakeCluster) -> None:
     """It was EMPTY, and its new member rebalances: the reading from before it joined stayed for a minute."""
     clock = FakeClock()
     cluster.create_topic("shipments", 1)
@@ -724,7 +665,7 @@ def test_a_group_that_gets_members_and_cannot_be_read_is_news(cluster: FakeClust
         cluster.groups["late"].unread = True
 
     cluster.on_request = join
-    outcomes = purge_both(cluster, tmp_path, clock)
+    outcomes = purge_both(cluster, clock)
     assert [(outcome.status, outcome.sends) for outcome in outcomes] == [(Status.APPLIED, 1), (Status.NOT_ATTEMPTED, 0)]
     assert mentions(outcomes[1].detail, '"late"', "rebalancing")
 
@@ -735,13 +676,13 @@ def test_a_group_that_gets_members_and_cannot_be_read_is_news(cluster: FakeClust
     ids=["of another topic", "here", "new", "with pending commits only in the recheck"],
 )
 def test_a_rebalancing_group_counts_on_the_topics_of_its_last_generation(
-    cluster: FakeCluster, tmp_path: Path, known: set[str] | None, sends: int
+    cluster: FakeCluster, known: set[str] | None, sends: int
 ) -> None:
     """`known`: in the recheck. The readings before a request say nothing of its members until it is stable."""
     cluster.join("slow", "shipments")
     facts = {} if known is None else {"slow": replace(cluster.read_groups(["slow"])["slow"], may_read=frozenset(known))}
     cluster.groups["slow"].unread = True
-    assert run(cluster, [purge(cluster, AT, 60)], tmp_path, known_groups=facts).only.sends == sends
+    assert run(cluster, [purge(cluster, AT, 60)], known_groups=facts).only.sends == sends
 
 
 @pytest.mark.parametrize(
@@ -751,7 +692,7 @@ def test_a_rebalancing_group_counts_on_the_topics_of_its_last_generation(
 )
 @pytest.mark.parametrize("kind", [GroupType.CLASSIC, GroupType.CONSUMER])
 def test_a_stable_group_counts_where_its_members_subscribe(
-    cluster: FakeCluster, tmp_path: Path, kind: GroupType, known: set[str] | None, news: set[str], sends: int
+    cluster: FakeCluster, kind: GroupType, known: set[str] | None, news: set[str], sends: int
 ) -> None:
     """In a cooperative rebalance nobody has a partition that a member gives up, and the group is STABLE (KIP-429)."""
     cluster.join("moving", "shipments")
@@ -760,7 +701,7 @@ def test_a_stable_group_counts_where_its_members_subscribe(
     facts = cluster.read_groups(["moving"])["moving"]
     recheck = {} if known is None else {"moving": replace(facts, may_read=frozenset(known))}
     cluster.subscriptions[cluster.newest_record("moving")] = frozenset(news)
-    outcome = run(cluster, [purge(cluster, AT, 60)], tmp_path, known_groups=recheck).only
+    outcome = run(cluster, [purge(cluster, AT, 60)], known_groups=recheck).only
     assert outcome.sends == sends
     assert sends or mentions(outcome.detail, '"moving"', "is at 0")
 
@@ -770,7 +711,7 @@ def test_a_stable_group_counts_where_its_members_subscribe(
     [(GroupType.CLASSIC, True, 1), (GroupType.CLASSIC, False, 0), (GroupType.STREAMS, True, 1)],
 )
 def test_what_members_subscribed_to_counts_while_there_are_members(
-    cluster: FakeCluster, tmp_path: Path, kind: GroupType, has_left: bool, sends: int
+    cluster: FakeCluster, kind: GroupType, has_left: bool, sends: int
 ) -> None:
     """An EMPTY group without a commit on a topic reads nothing there. Of Streams no call tells the state."""
     cluster.join("moving", "shipments")
@@ -779,33 +720,25 @@ def test_what_members_subscribed_to_counts_while_there_are_members(
     cluster.groups["moving"].hidden = kind is GroupType.STREAMS
     if has_left:
         cluster.leave("moving")
-    assert run(cluster, [purge(cluster, AT, 60)], tmp_path, known_groups=facts).only.sends == sends
+    assert run(cluster, [purge(cluster, AT, 60)], known_groups=facts).only.sends == sends
 
 
-def test_a_streams_group_is_removed_by_what_the_consumer_offsets_says(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_streams_group_is_removed_by_what_the_consumer_offsets_says(cluster: FakeCluster) -> None:
     """No call tells its type and state: the plan read both from the log, and the log has no newer record."""
     action = STREAMS(cluster)
-    outcome = run(cluster, [action], tmp_path).only
+    outcome = run(cluster, [action]).only
     assert (outcome.status, outcome.sends, outcome.read_back) == (Status.APPLIED, 1, "absent")
     assert outcome.removed_offsets is not None
-    assert run(cluster, [action], tmp_path).only.status is Status.SATISFIED
+    assert run(cluster, [action]).only.status is Status.SATISFIED
 
 
 @pytest.mark.parametrize("readings", [None, 3], ids=["never", "with the third reading"])
-def test_a_removal_is_done_once_its_tombstones_are_read(
-    cluster: FakeCluster, tmp_path: Path, readings: int | None
-) -> None:
+def test_a_removal_is_done_once_its_tombstones_are_read(cluster: FakeCluster, readings: int | None) -> None:
     """Up to Kafka 3.9 NONE comes before the followers have them, or although none could be written."""
-    action, seen = remove_idle(cluster), list[None]()
+    action = remove_idle(cluster)
     cluster.remove_group = cluster.groups.pop  # type: ignore[method-assign, assignment]
-
-    def read() -> None:
-        seen.append(None)
-        if len(seen) == readings:
-            log_record(cluster, "billing")
-
-    intercept(cluster, "read_consumer_offsets", before=read)
-    outcome = run(cluster, [action], tmp_path).only
+    seen = intercept(cluster, "read_consumer_offsets", lambda: len(seen) == readings and log_record(cluster, "billing"))
+    outcome = run(cluster, [action]).only
     assert (outcome.sends, outcome.possible, len(cluster.requests)) == (1, True, 1)
     if readings is None:
         assert outcome.status is Status.FAILED
@@ -815,7 +748,7 @@ def test_a_removal_is_done_once_its_tombstones_are_read(
         assert (outcome.status, outcome.read_back) == (Status.APPLIED, "absent")
 
 
-def test_a_group_that_commits_the_same_offsets_again_is_another_one(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_group_that_commits_the_same_offsets_again_is_another_one(cluster: FakeCluster) -> None:
     """A consumer without new records does. The removal failed, it was said, and the same group was still listed."""
     action, remove = remove_idle(cluster), cluster.remove_group
 
@@ -826,24 +759,20 @@ def test_a_group_that_commits_the_same_offsets_again_is_another_one(cluster: Fak
         log_record(cluster, group)
 
     cluster.remove_group = remove_and_commit  # type: ignore[method-assign]
-    outcome = run(cluster, [action], tmp_path).only
+    outcome = run(cluster, [action]).only
     assert (outcome.status, outcome.sends, outcome.read_back) == (Status.APPLIED, 1, "listed, EMPTY")
     assert "created since (__consumer_offsets holds newer records" in outcome.detail
 
 
 @pytest.mark.parametrize("state", [GroupState.DEAD, GroupState.UNKNOWN, Unknown("no answer")])
 def test_a_listed_group_in_no_known_state_is_no_proof_of_its_removal(
-    cluster: FakeCluster, tmp_path: Path, state: GroupState | Unknown
+    cluster: FakeCluster, state: GroupState | Unknown
 ) -> None:
     """The former coordinator and the new one both list it: it was called created again, and then ignored."""
-    action = removal(cluster, "billing")
-    facts_before = cluster.read_groups(["billing"])["billing"]
-
-    def read_groups(groups: list[str], **_options: Collection[str]) -> Mapping[str, GroupFacts]:
-        return {group: replace(facts_before, state=state if cluster.requests else GroupState.EMPTY) for group in groups}
-
-    cluster.read_groups = read_groups  # type: ignore[method-assign, assignment]
-    outcome = run(cluster, [action], tmp_path, tuning=Tuning(effect_wait_ms=0)).only
+    action, before = removal(cluster, "billing"), cluster.read_groups(["billing"])["billing"]
+    listed = {"billing": replace(before, state=state)}
+    intercept(cluster, "read_groups", change=lambda read: listed if cluster.requests else read)
+    outcome = run(cluster, [action], tuning=Tuning(effect_wait_ms=0)).only
     assert (outcome.status, outcome.sends, outcome.possible) == (Status.FAILED, 1, True)
     assert "created since" not in outcome.detail
 
@@ -858,33 +787,27 @@ def test_a_listed_group_in_no_known_state_is_no_proof_of_its_removal(
     ],
 )
 def test_a_confirmed_removal_that_could_not_be_read_back_is_never_sent_again(
-    cluster: FakeCluster, tmp_path: Path, committed: int | None, members: int, status: Status, detail: str
+    cluster: FakeCluster, committed: int | None, members: int, status: Status, detail: str
 ) -> None:
     """The broker answered NONE, and the list was incomplete then. Later a group of that name may be there."""
     action = removal(cluster, "billing")
-    read_groups_of_cluster = cluster.read_groups
+    cluster.on_request = lambda _operation: setattr(cluster, "may_describe", False)
 
-    def read_groups(groups: list[str], **options: Collection[str]) -> object:
-        if cluster.requests and cluster.may_describe:
-            cluster.may_describe = False
-            facts = read_groups_of_cluster(groups, **options)
-            cluster.may_describe = True
-            cluster.read_groups = read_groups_of_cluster  # type: ignore[method-assign]
-            if committed is not None:
-                cluster.commit("billing", {AT: committed, OTHER: 80})
-                cluster.groups["billing"].members = members
-            return facts
-        return read_groups_of_cluster(groups, **options)
+    def create_again() -> None:
+        if not cluster.may_describe and committed is not None:
+            cluster.commit("billing", {AT: committed, OTHER: 80})
+            cluster.groups["billing"].members = members
+        cluster.may_describe = True
 
-    cluster.read_groups = read_groups  # type: ignore[method-assign, assignment]
-    outcome = run(cluster, [action], tmp_path, tuning=Tuning(effect_wait_ms=0)).only
+    intercept(cluster, "read_groups", after=create_again)
+    outcome = run(cluster, [action], tuning=Tuning(effect_wait_ms=0)).only
     assert outcome.status is status, outcome.detail
     assert detail in outcome.detail
     assert len(cluster.requests) == outcome.sends == 1
 
 
 @pytest.fixture
-def unread(tmp_path: Path) -> FakeCluster:
+def unread() -> FakeCluster:
     """A topic that no group reads."""
     return cluster_of_orders()
 
@@ -899,44 +822,32 @@ def unread(tmp_path: Path) -> FakeCluster:
     ids=["below the target", "zero", "of another log than was read back"],
 )
 def test_a_low_watermark_that_disagrees_is_read_back_once_more(
-    unread: FakeCluster, tmp_path: Path, low_watermark: int, words: str
+    unread: FakeCluster, low_watermark: int, words: str
 ) -> None:
     """The outcome says what the answer did not prove."""
     unread.low_watermarks[AT] = low_watermark
-    outcome = run(unread, [to_60(unread)], tmp_path).only
+    outcome = run(unread, [to_60(unread)]).only
     assert (outcome.status, outcome.low_watermark, unread.refreshes) == (Status.APPLIED, low_watermark, 1)
     assert words in outcome.detail
 
 
 @pytest.mark.parametrize("low_watermark", [None, 60])
-def test_results_and_journal_hold_the_low_watermark(
-    unread: FakeCluster, tmp_path: Path, low_watermark: int | None
-) -> None:
+def test_results_and_journal_hold_the_low_watermark(unread: FakeCluster, low_watermark: int | None) -> None:
     """After a timeout the log start alone proves the deletion; the missing watermark is not zero."""
     if low_watermark is None:
         unread.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError.REQUEST_TIMED_OUT, has_effect=True))
     else:
         unread.expire(AT, 30)
-    result = run(unread, [to_60(unread)], tmp_path)
+    result = run(unread, [to_60(unread)])
     outcome = (result.only.status, result.only.low_watermark, result.only.detail, unread.refreshes)
     assert outcome == (Status.APPLIED, low_watermark, DeleteRecords.APPLIED, 0)
     assert [entry.low_watermark for entry in result.journal.entries()] == [None, low_watermark]
 
 
-def test_a_pending_commit_below_the_target_stops_the_purge(cluster: FakeCluster, tmp_path: Path) -> None:
-    """The visible commit is above the target, and the end of the transaction may take the group back."""
-    cluster.commit("eos", {AT: 90})
-    action = purge(cluster, AT, 60)
-    cluster.commit_pending("eos", {AT: 20})
-    assert run(cluster, [action], tmp_path).only.status is Status.STALE
-    cluster.end_transaction("eos", committed=False)
-    assert run(cluster, [action], tmp_path).only.status is Status.APPLIED
-
-
-def test_a_removed_group_whose_first_commit_is_pending_counts(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_removed_group_whose_first_commit_is_pending_counts(cluster: FakeCluster) -> None:
     """It was created again in a transaction, and has no visible commit."""
     cluster.commit_pending("slow", {AT: 30})
-    result = run(cluster, [purge(cluster, AT, 60)], tmp_path, removed_groups=["slow"])
+    result = run(cluster, [purge(cluster, AT, 60)], removed_groups=["slow"])
     assert result.only.status is Status.STALE
 
 
@@ -951,7 +862,7 @@ def test_a_removed_group_whose_first_commit_is_pending_counts(cluster: FakeClust
     ids=["of another topic", "subscribes to the topic", "without keys", "subscribes to another topic"],
 )
 def test_a_share_group_counts_on_the_topics_of_its_keys(
-    cluster: FakeCluster, tmp_path: Path, known: set[str] | None, subscribes: str | None, status: Status
+    cluster: FakeCluster, known: set[str] | None, subscribes: str | None, status: Status
 ) -> None:
     """`known`: its topics in the recheck; records after it add topics, and remove none."""
     cluster.subscribe("workers", *(known or ()))
@@ -966,5 +877,5 @@ def test_a_share_group_counts_on_the_topics_of_its_keys(
     if subscribes is not None:
         cluster.subscribe("workers", AT.topic if subscribes == "orders" else subscribes)
     action = purge(cluster, AT, 60)
-    result = run(cluster, [action], tmp_path, known_groups={"workers": facts}, consumer_offsets_ends=ends)
+    result = run(cluster, [action], known_groups={"workers": facts}, consumer_offsets_ends=ends)
     assert result.only.status is status

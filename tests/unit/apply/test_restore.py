@@ -15,7 +15,6 @@ from reconciler.apply.results import exit_code
 from reconciler.cli.restore import _read
 from reconciler.errors import ExitCode, JournalUnavailable, PlanUnusable
 from reconciler.journal.entry import Event, JournalEntry, dump, parse
-from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
@@ -26,7 +25,7 @@ from reconciler.report.restore import restore_report
 from reconciler.report.terminal import write_lines
 from reconciler.report.tree import Report
 from tests.fakes.cluster import FakeCluster, FakeGroup, cluster_of_orders
-from tests.fakes.runs import HEADER, context, intercept, removal, run
+from tests.fakes.runs import HEADER, context, intercept, new_journal, removal, run
 from tests.strategies import facts
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -56,7 +55,7 @@ Restored = Callable[..., list[Outcome]]
 
 
 @pytest.fixture
-def restored(cluster: FakeCluster, tmp_path: Path) -> Restored:
+def restored(cluster: FakeCluster) -> Restored:
     """Checks a removal, unless it was checked, writes it back, and returns what became of each offset.
 
     `fields`: of ApplyContext.
@@ -67,13 +66,13 @@ def restored(cluster: FakeCluster, tmp_path: Path) -> Restored:
     ) -> list[Outcome]:
         removal = removal or removal_of(cluster)
         unwritable = restore.find_unwritable(removal, cluster) if unwritable is None else unwritable
-        return list(restore.restore(removal, unwritable, context(cluster, tmp_path, **fields)).values())
+        return list(restore.restore(removal, unwritable, context(cluster, **fields)).values())
 
     return restored
 
 
-def journaled(folder: Path) -> list[JournalEntry]:
-    return list(ActionJournal(JournalFile(folder / "journal.jsonl")).entries())
+def journaled() -> list[JournalEntry]:
+    return list(new_journal().entries())
 
 
 def details(outcomes: Sequence[Outcome]) -> list[tuple[Status, str]]:
@@ -82,14 +81,14 @@ def details(outcomes: Sequence[Outcome]) -> list[tuple[Status, str]]:
 
 @pytest.mark.parametrize("offset", [10, 100])
 def test_offsets_from_the_log_start_to_the_end_are_written(
-    cluster: FakeCluster, restored: Restored, tmp_path: Path, offset: int
+    cluster: FakeCluster, restored: Restored, offset: int
 ) -> None:
     """Both bounds belong to the log; the journal has an intent and an outcome of each offset."""
     outcomes = restored(removal_of(cluster, offset))
     assert details(outcomes) == [(Status.APPLIED, "written back")] * 2
     assert cluster.groups[GROUP].commits == {FIRST: offset, SECOND: 60}
     assert exit_code(outcomes) == 0
-    entries = journaled(tmp_path)
+    entries = journaled()
     assert {(entry.operation, entry.address) for entry in entries} == {("restore_group", ADDRESS)}
     assert [(entry.event, entry.request["offset"], entry.detail) for entry in entries] == [
         (Event.INTENT, offset, None),
@@ -243,10 +242,7 @@ def test_between_two_requests_a_stop_and_a_commit_count(
 ) -> None:
     """The second request went out after a stop, and over the offset of a consumer that had committed."""
     monkeypatch.setattr(RestoreOffset, "BATCH_WEIGHT", 1)
-    requests = list[None]()
-    intercept(
-        cluster, "commit_offsets", lambda: requests.append(None), after=lambda: cluster.commit(GROUP, {SECOND: 9})
-    )
+    requests = intercept(cluster, "commit_offsets", after=lambda: cluster.commit(GROUP, {SECOND: 9}))
     outcomes = restored(stop=lambda: stopped and bool(requests))
     assert len(requests) == 1
     assert [outcome.status for outcome in outcomes] == [
@@ -292,18 +288,11 @@ def test_a_large_group_is_written_in_requests_that_a_broker_accepts(cluster: Fak
     offsets = tuple(
         CommittedOffset(topic="wide", topic_id=topic_id, partition=number, offset=0) for number in range(12_000)
     )
-    sizes = []
-    commit_offsets = cluster.commit_offsets
-
-    def count_bytes(group: str, batch: Sequence[CommittedOffset]) -> Any:
-        sizes.append(100 * len(batch))
-        return commit_offsets(group, batch)
-
-    cluster.commit_offsets = count_bytes  # type: ignore[method-assign]
+    calls = intercept(cluster, "commit_offsets")
     outcomes = restored(replace(removal_of(cluster), offsets=offsets))
     assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
-    assert len(sizes) > 4
-    assert max(sizes) < 400_000
+    assert len(calls) > 4
+    assert max(100 * len(batch) for _group, batch in calls) < 400_000
     assert len(cluster.restored) == len(set(cluster.restored)) == 12_000
 
 
@@ -320,22 +309,20 @@ def test_a_large_group_is_written_in_requests_that_a_broker_accepts(cluster: Fak
     ],
     ids=["none", "some", "not known", "both"],
 )
-def test_metadata_that_is_not_restored_is_said(
-    cluster: FakeCluster, tmp_path: Path, texts: list[str | None], note: str
-) -> None:
+def test_metadata_that_is_not_restored_is_said(cluster: FakeCluster, texts: list[str | None], note: str) -> None:
     """Before the question, in the result and in the journal. All offsets are back, so the exit code is 0."""
     etl_removal = removal_of(cluster)
     commits = zip(etl_removal.offsets, texts, strict=True)
     offsets = tuple(replace(commit, metadata_base64=text) for commit, text in commits)
     etl_removal = replace(etl_removal, offsets=offsets)
     unwritable = restore.find_unwritable(etl_removal, cluster)
-    outcomes = restore.restore(etl_removal, unwritable, context(cluster, tmp_path))
+    outcomes = restore.restore(etl_removal, unwritable, context(cluster))
     assert exit_code(outcomes.values()) == 0
     reasons = {"": "", None: "; without its metadata, which is not known"}
     expected = [
         reasons.get(text, "; without its metadata, which cannot be written by the client library") for text in texts
     ]
-    assert [entry.detail for entry in journaled(tmp_path)[2:]] == [f"written back{reason}" for reason in expected]
+    assert [entry.detail for entry in journaled()[2:]] == [f"written back{reason}" for reason in expected]
     for tree, verb in (
         (restore_report(etl_removal, unwritable, "prod", is_planned=True), "can be written back"),
         (restore_report(etl_removal, outcomes, "prod"), "written back"),
@@ -357,17 +344,18 @@ def test_metadata_of_a_journal_of_an_earlier_version_is_not_known() -> None:
     assert dump(parse(line.encode(), JournalEntry)[0]).count('"metadata":') == 1
 
 
-def applied(cluster: FakeCluster, folder: Path, group: str, offset: int) -> tuple[str, str]:
-    """Remove a group; return the text of the results and of the journal."""
-    cluster.commit(group, {FIRST: offset})
-    ended = run(cluster, [removal(cluster, group)], folder, journal=ActionJournal(JournalFile(folder / "journal")))
-    results.write(folder / "results.json", ended.outcomes, HEADER)
-    return (folder / "results.json").read_text(), "".join(f"{dump(entry)}\n" for entry in ended.journal.entries())
+def applied(cluster: FakeCluster) -> tuple[str, str]:
+    """Remove the group; return the text of the results and of the journal."""
+    cluster.commit(GROUP, {FIRST: 50})
+    ended = run(cluster, [removal(cluster, GROUP)])
+    return "".join(results.lines(ended.outcomes, HEADER)), "".join(
+        f"{dump(entry)}\n" for entry in ended.journal.entries()
+    )
 
 
 def test_a_removal_is_found_in_results_and_journal(cluster: FakeCluster, tmp_path: Path) -> None:
     """Reformatted results are accepted; only results name the cluster."""
-    document, lines = applied(cluster, tmp_path, GROUP, 50)
+    document, lines = applied(cluster)
     offsets = (replace(removal_of(cluster).offsets[0], metadata_base64=None),)
     (path := tmp_path / "with-mark.json").write_text(f"\ufeff{document}")
     assert _read(path) == document, "editors of Windows write a byte order mark"
@@ -440,9 +428,9 @@ def test_another_file_is_refused(text: str, words: str) -> None:
     assert words in str(error.value)
 
 
-def test_a_group_that_is_not_in_the_file_is_named(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_group_that_is_not_in_the_file_is_named(cluster: FakeCluster) -> None:
     """With the nearest name; a group without commits has nothing to restore."""
-    document, _ = applied(cluster, tmp_path, GROUP, 50)
+    document, _ = applied(cluster)
     with pytest.raises(PlanUnusable, match=r'no offsets of group "elt".*did you mean "etl".*journal -o json'):
         find_removal(document, "elt", name="results.json")
     rows = json.loads(document)
@@ -454,9 +442,9 @@ def test_a_group_that_is_not_in_the_file_is_named(cluster: FakeCluster, tmp_path
         find_removal(json.dumps(rows), GROUP, name="results.json")
 
 
-def test_a_file_with_two_offsets_of_a_partition_is_refused(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_file_with_two_offsets_of_a_partition_is_refused(cluster: FakeCluster) -> None:
     """The plan promised both of them, and the client refused the request as a whole after the confirmation."""
-    document, _ = applied(cluster, tmp_path, GROUP, 50)
+    document, _ = applied(cluster)
     rows = json.loads(document)
     offsets = rows["outcomes"][0]["removed_offsets"]
     offsets.append({**offsets[0], "offset": 60})
@@ -464,7 +452,7 @@ def test_a_file_with_two_offsets_of_a_partition_is_refused(cluster: FakeCluster,
         find_removal(json.dumps(rows), GROUP, name="results.json")
 
 
-def test_the_partitions_of_a_topic_are_one_line(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_the_partitions_of_a_topic_are_one_line(cluster: FakeCluster) -> None:
     """A group of 500 partitions once had 500 lines. What is not written comes first, by its cause."""
     cluster.create_topic("clicks", 40)
     cluster.produce("clicks", dict.fromkeys(range(40), 100))
@@ -492,7 +480,7 @@ def test_the_partitions_of_a_topic_are_one_line(cluster: FakeCluster, tmp_path: 
         "Write: 2 partitions of orders — offsets 50 to 60",
         "Write: 30 partitions of clicks — offsets 30 to 59",
     ]
-    outcomes = restore.restore(removal, unwritable, context(cluster, tmp_path))
+    outcomes = restore.restore(removal, unwritable, context(cluster))
     assert body(restore_report(removal, outcomes, "prod")) == [
         "Not written: 10 partitions of clicks, such as clicks[0] — offsets 20 to 29: stale: the log starts at 30, above the offset",
         "Written: 2 partitions of orders — offsets 50 to 60: applied: written back",
@@ -519,13 +507,13 @@ def test_who_removes_the_group_again_is_named(cluster: FakeCluster, policy: Poli
     assert (f"{policy.address} ({policy.declared_at})" in text) is is_named
 
 
-def test_a_topic_name_of_an_edited_file_stays_on_its_line(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_topic_name_of_an_edited_file_stays_on_its_line(cluster: FakeCluster) -> None:
     """A name with control characters could hide, or add, a line of the plan that is confirmed."""
     removal = removal_of(cluster)
     hostile = replace(removal.offsets[0], topic="orders\n  + paid[0]   offset 1\x1b[8m")
     removal = replace(removal, offsets=(hostile, removal.offsets[1]))
     unwritable = restore.find_unwritable(removal, cluster)
-    outcomes = restore.restore(removal, unwritable, context(cluster, tmp_path, stop=lambda: True))
+    outcomes = restore.restore(removal, unwritable, context(cluster, stop=lambda: True))
     for tree in (
         restore_report(removal, unwritable, "prod", is_planned=True),
         restore_report(removal, outcomes, "prod"),

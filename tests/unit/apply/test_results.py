@@ -105,7 +105,7 @@ def test_the_document_fits_its_schema(tmp_path: Path) -> None:
     cluster = create_cluster()
     actions = [purge(cluster, TopicPartition("orders", n), 60) for n in (10, 2, 0)]
     actions += [removal(cluster, "\u202e<b>"), election(cluster, AT)]
-    outcomes = run(cluster, actions, tmp_path).outcomes
+    outcomes = run(cluster, actions).outcomes
     path = tmp_path / "out" / "results.json"
     results.write(path, outcomes, HEADER)
     text = path.read_text(encoding="utf-8")
@@ -149,7 +149,7 @@ def test_a_failed_write_keeps_the_previous_document(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_removal_keeps_topic_ids_and_metadata_of_the_log(tmp_path: Path) -> None:
+def test_a_removal_keeps_topic_ids_and_metadata_of_the_log() -> None:
     """The coordinator tells no id, and the log may hold another offset, of an open transaction."""
     cluster = create_cluster()
     ats = [TopicPartition("orders", number) for number in range(3)]
@@ -161,7 +161,7 @@ def test_a_removal_keeps_topic_ids_and_metadata_of_the_log(tmp_path: Path) -> No
         CommittedOffset(topic="orders", partition=2, offset=5, metadata_base64=""),
     ]
     scanned = replace(scanned, commit_records={commit.at: commit for commit in records})
-    ended = run(cluster, [removal(cluster, "etl")], tmp_path, known_groups={"etl": scanned})
+    ended = run(cluster, [removal(cluster, "etl")], known_groups={"etl": scanned})
     present = cluster.topics["orders"].topic_id
     assert ended.only.removed_offsets is not None
     assert [(commit.topic_id, commit.metadata_base64) for commit in ended.only.removed_offsets] == [
@@ -171,7 +171,7 @@ def test_a_removal_keeps_topic_ids_and_metadata_of_the_log(tmp_path: Path) -> No
     ]
 
 
-def test_a_removal_that_an_exhausted_machine_interrupts_keeps_its_offsets(tmp_path: Path) -> None:
+def test_a_removal_that_an_exhausted_machine_interrupts_keeps_its_offsets() -> None:
     """Its request may have removed the group. Its outcome once had no offsets, so no results could restore them."""
     cluster = create_cluster()
     cluster.commit("etl", {AT: 5})
@@ -180,7 +180,7 @@ def test_a_removal_that_an_exhausted_machine_interrupts_keeps_its_offsets(tmp_pa
         raise MemoryError
 
     cluster.on_request = exhausted
-    outcome = run(cluster, [removal(cluster, "etl")], tmp_path).only
+    outcome = run(cluster, [removal(cluster, "etl")]).only
     assert (outcome.status, outcome.possible, outcome.sends) == (Status.FAILED, True, 1)
     assert [commit.offset for commit in outcome.removed_offsets or ()] == [5]
 
@@ -311,7 +311,7 @@ def test_results_and_journal_hold_the_offsets_of_removed_groups(tmp_path: Path) 
     actions = [removal(cluster, "etl"), removal(cluster, "busy"), purge(cluster, AT, 60)]
     topic_id = cluster.topics["orders"].topic_id
     cluster.join("busy", "orders")
-    ended = run(cluster, actions, tmp_path)
+    ended = run(cluster, actions)
     offsets = (
         CommittedOffset(topic="orders", topic_id=topic_id, partition=0, offset=80),
         CommittedOffset(topic="orders", topic_id=topic_id, partition=1, offset=3),

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import current_thread
@@ -27,7 +27,18 @@ from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
 from tests.fakes.cluster import FakeCluster, Fault, cluster_of_orders
 from tests.fakes.error_table import Operation
-from tests.fakes.runs import FakeClock, context, election, last_purges, purge, removal, run, silence_after_consumers
+from tests.fakes.runs import (
+    FakeClock,
+    context,
+    election,
+    intercept,
+    last_purges,
+    new_journal,
+    purge,
+    removal,
+    run,
+    silence_after_consumers,
+)
 
 
 def create_wide_cluster(partitions: int = 300, groups: int = 40) -> tuple[FakeCluster, list[Action]]:
@@ -59,10 +70,10 @@ def two_leaders(*leaders: int) -> tuple[FakeCluster, list[TopicPartition]]:
 SMALL = Tuning(batch_max=7, window=50)
 
 
-def test_requests_are_no_larger_than_allowed_and_of_one_leader(tmp_path: Path) -> None:
+def test_requests_are_no_larger_than_allowed_and_of_one_leader() -> None:
     """Each DeleteRecords has partitions of one leader, at most the limit. No action is lost or repeated."""
     cluster, actions = create_wide_cluster()
-    outcomes = run(cluster, actions, tmp_path, tuning=SMALL).outcomes
+    outcomes = run(cluster, actions, tuning=SMALL).outcomes
     assert sorted(outcome.action.address for outcome in outcomes) == sorted(action.address for action in actions)
     assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
     sizes = {Operation.DELETE_RECORDS: 7, Operation.DELETE_GROUP: 9, Operation.ELECT_LEADER: 11}
@@ -106,7 +117,7 @@ class CountingFile(JournalFile):
     ids=["few", "--batch", "many commits", "too many in each", "none"],
 )
 def test_group_removals_are_batched_by_groups_and_by_commits(
-    tmp_path: Path, commits: list[int], batch_max: int | None, sizes: list[int]
+    commits: list[int], batch_max: int | None, sizes: list[int]
 ) -> None:
     """The commits of a batch are read and held at once. A group with more of them is a batch of its own."""
     cluster = FakeCluster()
@@ -116,7 +127,7 @@ def test_group_removals_are_batched_by_groups_and_by_commits(
         cluster.commit(f"group-{number}", {TopicPartition("narrow", 0): 3})
         action = removal(cluster, f"group-{number}")
         removals.append(replace(action, seen=replace(action.seen, commits=count)))
-    outcomes = run(cluster, removals, tmp_path, tuning=Tuning(batch_max=batch_max)).outcomes
+    outcomes = run(cluster, removals, tuning=Tuning(batch_max=batch_max)).outcomes
     assert [len(request.subjects) for request in cluster.requests] == sizes
     assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
 
@@ -129,17 +140,17 @@ def test_more_subjects_in_a_batch_need_no_more_calls(tmp_path: Path, operation: 
         cluster, actions = create_wide_cluster(partitions=count, groups=count)
         selected = [action for action in actions if isinstance(action, operation)]
         gateway, file = CountingGateway(cluster), CountingFile(tmp_path / f"{count}.jsonl")
-        outcomes = run(gateway, selected, tmp_path, journal=ActionJournal(file)).outcomes  # type: ignore[arg-type]
+        outcomes = run(gateway, selected, journal=ActionJournal(file)).outcomes  # type: ignore[arg-type]
         assert [outcome.status for outcome in outcomes] == [Status.APPLIED] * len(selected)
         calls.append((gateway.calls, file.writes))
     assert calls[0] == calls[1]
 
 
-def test_deletions_go_to_the_leaders_that_the_same_run_elected(tmp_path: Path) -> None:
+def test_deletions_go_to_the_leaders_that_the_same_run_elected() -> None:
     """In one request for each leader: a batch for the leaders of the plan would be split and checked again."""
     cluster, actions = create_wide_cluster(groups=0)
     gateway = CountingGateway(cluster)
-    outcomes = run(gateway, actions, tmp_path).outcomes  # type: ignore[arg-type]
+    outcomes = run(gateway, actions).outcomes  # type: ignore[arg-type]
     assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
     leaders = {cluster.partition(at).leader for request in cluster.requests for at in request.targets}
     assert gateway.calls["elect_leaders"] == 1
@@ -147,7 +158,7 @@ def test_deletions_go_to_the_leaders_that_the_same_run_elected(tmp_path: Path) -
     assert gateway.calls["read_partitions"] == 2 + 2 * len(leaders)  # before and after each request
 
 
-def test_late_leaders_are_waited_for_and_read_again(tmp_path: Path) -> None:
+def test_late_leaders_are_waited_for_and_read_again() -> None:
     """Two leaders appear later than the others; those that never do are left to another round."""
     cluster = FakeCluster()
     cluster.create_topic("wide", 6)
@@ -158,37 +169,28 @@ def test_late_leaders_are_waited_for_and_read_again(tmp_path: Path) -> None:
         actions.append(election(cluster, at))
     late_leaders = {ats[1]: 3, ats[4]: 1}
     before = {at: cluster.partition(at).leader for at in late_leaders}
-    reads: list[list[TopicPartition]] = []
-    read_partitions_now = cluster.read_partitions
 
-    def read_partitions(
-        partitions: Iterable[TopicPartition], *, offsets: bool
-    ) -> Mapping[TopicPartition, PartitionFacts | None]:
-        reads.append(list(partitions))
-        facts = dict(read_partitions_now(reads[-1], offsets=offsets))
-        for at in late_leaders:
-            if at in facts and len(reads) > 1 and len(reads) - 2 < late_leaders[at]:
-                facts[at] = replace(facts[at], leader=before[at])
-        return facts
+    def delay(facts: Mapping[TopicPartition, PartitionFacts]) -> Mapping[TopicPartition, PartitionFacts]:
+        late = {at for at, readings in late_leaders.items() if at in facts and 1 < len(reads) < 2 + readings}
+        return {**facts, **{at: replace(facts[at], leader=before[at]) for at in late}}
 
-    cluster.read_partitions = read_partitions  # type: ignore[method-assign]
-    outcomes = run(cluster, actions, tmp_path).outcomes
+    reads = intercept(cluster, "read_partitions", change=delay)
+    outcomes = run(cluster, actions).outcomes
     assert {(outcome.status, outcome.sends) for outcome in outcomes} == {(Status.APPLIED, 1)}
-    assert reads == [ats, ats, [ats[1], ats[4]], [ats[1]], [ats[1]]][: len(reads)]
-    assert len(reads) == 5
+    assert reads == [(ats,), (ats,), ([ats[1], ats[4]],), ([ats[1]],), ([ats[1]],)]
 
 
-def test_a_second_apply_changes_nothing(tmp_path: Path) -> None:
+def test_a_second_apply_changes_nothing() -> None:
     """The same plan again: all actions are satisfied, and no request is sent."""
     cluster, actions = create_wide_cluster()
-    run(cluster, actions, tmp_path)
+    run(cluster, actions)
     cluster.requests.clear()
-    second_outcomes = run(cluster, actions, tmp_path, run_id="run-2").outcomes
+    second_outcomes = run(cluster, actions, run_id="run-2").outcomes
     assert {outcome.status for outcome in second_outcomes} == {Status.SATISFIED}
     assert cluster.requests == []
 
 
-def test_an_interrupt_sends_nothing_new(tmp_path: Path) -> None:
+def test_an_interrupt_sends_nothing_new() -> None:
     """Requests in flight have outcomes, other actions are not attempted."""
     cluster, actions = create_wide_cluster()
     stop = threading.Event()
@@ -198,7 +200,7 @@ def test_an_interrupt_sends_nothing_new(tmp_path: Path) -> None:
             stop.set()
 
     cluster.on_request = stop_after_five
-    outcomes = run(cluster, actions, tmp_path, tuning=SMALL, stop=stop.is_set).outcomes
+    outcomes = run(cluster, actions, tuning=SMALL, stop=stop.is_set).outcomes
     assert len(outcomes) == len(actions)
     # Other leaders' requests may be under way at that moment.
     assert 5 <= len(cluster.requests) < 5 + SMALL.lanes_at_once
@@ -207,30 +209,29 @@ def test_an_interrupt_sends_nothing_new(tmp_path: Path) -> None:
     assert {o.status for o in outcomes if o.action.address not in sent} == {Status.NOT_ATTEMPTED}
 
 
-def test_an_interrupt_ends_the_wait_before_a_retry(tmp_path: Path) -> None:
+def test_an_interrupt_ends_the_wait_before_a_retry() -> None:
     """The stop ends the wait at once, and an unknown result stays unknown."""
     cluster, _ = create_wide_cluster()
     at = TopicPartition("wide", 1)
     cluster.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT, times=100))
     clock = FakeClock()
     start_ms = clock.now_ms
-    outcome = run(cluster, [purge(cluster, at, 7)], tmp_path, clock=clock, stop=lambda: bool(cluster.requests)).only
+    outcome = run(cluster, [purge(cluster, at, 7)], clock=clock, stop=lambda: bool(cluster.requests)).only
     assert (outcome.status, outcome.sends, outcome.removed_max) == (Status.FAILED, 1, 7)
     assert "interrupted" in outcome.detail
     assert clock.now_ms - start_ms < 1_000
 
 
-def test_the_caller_knows_whether_a_request_was_sent(tmp_path: Path) -> None:
+def test_the_caller_knows_whether_a_request_was_sent() -> None:
     """`sending` is called after the intents are stored, before each request, never without one."""
     cluster, actions = create_wide_cluster(30, 5)
-    journal = ActionJournal(JournalFile(tmp_path / "journal.jsonl"))
+    journal = new_journal()
     calls: list[tuple[int, int]] = []
 
     def applied(stop: bool) -> list[Status]:
         outcomes = run(
             cluster,
             actions,
-            tmp_path,
             journal=journal,
             stop=lambda: stop,
             sending=lambda: calls.append((len(list(journal.entries())), len(cluster.requests))),
@@ -246,37 +247,37 @@ def test_the_caller_knows_whether_a_request_was_sent(tmp_path: Path) -> None:
     assert max(len(request.subjects) for request in cluster.requests) == 4
 
 
-def test_waits_grow_and_are_bounded(tmp_path: Path) -> None:
+def test_waits_grow_and_are_bounded() -> None:
     """The waits between rounds grow up to the longest backoff."""
     cluster, _ = create_wide_cluster()
     cluster.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT, times=100))
     clock = FakeClock()
     start_ms = clock.now_ms
     tuning = Tuning(attempts=8, backoff_ms=250, backoff_max_ms=2_000)
-    run(cluster, [purge(cluster, TopicPartition("wide", 1), 7)], tmp_path, clock=clock, tuning=tuning)
+    run(cluster, [purge(cluster, TopicPartition("wide", 1), 7)], clock=clock, tuning=tuning)
     longest = 250 + 500 + 1_000 + 4 * 2_000
     assert longest / 2 <= clock.now_ms - start_ms <= longest
 
 
 @pytest.mark.parametrize("silent", [1, 2, 3])
-def test_a_silent_broker_affects_its_own_partitions(tmp_path: Path, silent: int) -> None:
+def test_a_silent_broker_affects_its_own_partitions(silent: int) -> None:
     """It was heard when the consumers were read; of the other leaders all is applied."""
     cluster, _ = create_wide_cluster()
     ats = [TopicPartition("wide", number) for number in range(60)]
     purges = [purge(cluster, at, 7) for at in ats]
     silence_after_consumers(cluster, silent)
-    outcomes = {o.action.address.partition: o for o in run(cluster, purges, tmp_path).outcomes}
+    outcomes = {o.action.address.partition: o for o in run(cluster, purges).outcomes}
     for at in ats:
         expected = Status.NOT_ATTEMPTED if cluster.partition(at).leader == silent else Status.APPLIED
         assert outcomes[at.partition].status is expected
         assert (cluster.partition(at).log_start == 7) is (expected is Status.APPLIED)
 
 
-def test_progress_counts_to_the_end(tmp_path: Path) -> None:
+def test_progress_counts_to_the_end() -> None:
     """There is a line per batch, and the last line of each phase says that all actions have ended."""
     cluster, actions = create_wide_cluster(30, 5)
     states: dict[str, object] = {}
-    run(cluster, actions, tmp_path, progress=lambda step, *state: states.update({step: state}))
+    run(cluster, actions, progress=lambda step, *state: states.update({step: state}))
     assert states == {
         "elections": ("10 of 10", 10, 10),
         "group removals": ("5 of 5", 5, 5),
@@ -284,7 +285,7 @@ def test_progress_counts_to_the_end(tmp_path: Path) -> None:
     }
 
 
-def test_no_request_is_sent_without_a_reader_of_outcomes(tmp_path: Path) -> None:
+def test_no_request_is_sent_without_a_reader_of_outcomes() -> None:
     """A closed pipe: requests in flight end, in the journal. Once all others were sent."""
     cluster, actions = create_wide_cluster(40, 0)
     purges = [action for action in actions if isinstance(action, DeleteRecords)]
@@ -299,9 +300,9 @@ def test_no_request_is_sent_without_a_reader_of_outcomes(tmp_path: Path) -> None
         raise BrokenPipeError("no reader")
 
     cluster.on_request = delete_slowly
-    journal = ActionJournal(JournalFile(tmp_path / "journal.jsonl"))
+    journal = new_journal()
     with pytest.raises(BrokenPipeError):
-        run(cluster, purges, tmp_path, journal=journal, progress=raise_broken_pipe, tuning=Tuning(batch_max=1))
+        run(cluster, purges, journal=journal, progress=raise_broken_pipe, tuning=Tuning(batch_max=1))
     sent_count = len(cluster.requests)
     assert sent_count < len(purges)
     intents, outcomes = (
@@ -311,7 +312,7 @@ def test_no_request_is_sent_without_a_reader_of_outcomes(tmp_path: Path) -> None
     assert intents == outcomes
 
 
-def test_a_bug_in_one_lane_is_raised(tmp_path: Path) -> None:
+def test_a_bug_in_one_lane_is_raised() -> None:
     """An exception that is not a broker's response ends the run."""
     cluster, actions = create_wide_cluster(30, 5)
 
@@ -320,7 +321,7 @@ def test_a_bug_in_one_lane_is_raised(tmp_path: Path) -> None:
 
     cluster.on_request = raise_bug
     with pytest.raises(RuntimeError, match="a bug"):
-        run(cluster, actions, tmp_path)
+        run(cluster, actions)
 
 
 @pytest.mark.parametrize(
@@ -331,7 +332,7 @@ def test_a_bug_in_one_lane_is_raised(tmp_path: Path) -> None:
     ],
     ids=["a thread", "memory"],
 )
-def test_an_exhausted_machine_loses_no_outcome(tmp_path: Path, error: Exception, words: str) -> None:
+def test_an_exhausted_machine_loses_no_outcome(error: Exception, words: str) -> None:
     """Without a descriptor, a thread or memory the run stops; a request in flight counts as possible."""
     cluster, actions = create_wide_cluster(30, 5)
 
@@ -339,7 +340,7 @@ def test_an_exhausted_machine_loses_no_outcome(tmp_path: Path, error: Exception,
         raise error
 
     cluster.on_request = exhausted
-    applied = run(cluster, actions, tmp_path)
+    applied = run(cluster, actions)
     assert {outcome.action.address for outcome in applied.outcomes} == {action.address for action in actions}
     results = {(outcome.status, outcome.possible) for outcome in applied.outcomes}
     assert results <= {(Status.FAILED, True), (Status.NOT_ATTEMPTED, False)}
@@ -349,25 +350,19 @@ def test_an_exhausted_machine_loses_no_outcome(tmp_path: Path, error: Exception,
 
 
 @pytest.mark.parametrize("after_intent", [False, True])
-def test_actions_before_an_exhausted_machine_were_not_sent(tmp_path: Path, after_intent: bool) -> None:
+def test_actions_before_an_exhausted_machine_were_not_sent(after_intent: bool) -> None:
     """The check, or the step after the intent, fails: no request, and no interval starts."""
     cluster = cluster_of_orders()
-    clock, journal = FakeClock(), ActionJournal(JournalFile(tmp_path / "journal.jsonl"))
+    clock, journal = FakeClock(), new_journal()
     action = purge(cluster, TopicPartition("orders", 0), 60, every_ms=30_000)
-    read_partitions, reads = cluster.read_partitions, 0
 
-    def exhausted(
-        partitions: Iterable[TopicPartition], *, offsets: bool
-    ) -> Mapping[TopicPartition, PartitionFacts | None]:
-        nonlocal reads
-        reads += 1
+    def exhausted() -> None:
         clock.sleep(20)
-        if reads == 1 + after_intent:
+        if len(reads) == 1 + after_intent:
             raise BlockingIOError(11, "Resource temporarily unavailable")
-        return read_partitions(partitions, offsets=offsets)
 
-    cluster.read_partitions = exhausted  # type: ignore[method-assign, assignment]
-    outcome = run(cluster, [action], tmp_path, journal=journal, clock=clock).only
+    reads = intercept(cluster, "read_partitions", exhausted)
+    outcome = run(cluster, [action], journal=journal, clock=clock).only
     assert (outcome.status, outcome.sends, outcome.possible) == (Status.NOT_ATTEMPTED, 0, False)
     assert exit_code([outcome]) == 1
     assert (cluster.requests, last_purges(journal), journal.open_intents("sha256:plan")) == ([], {}, {})
@@ -387,7 +382,7 @@ def test_intents_without_a_reader_of_outcomes_are_ended(tmp_path: Path) -> None:
                 reader_gone.wait(30)
 
     journal = Late(JournalFile(tmp_path / "journal.jsonl"))
-    of_run = context(cluster, tmp_path, journal=journal, stop=reader_gone.is_set)
+    of_run = context(cluster, journal=journal, stop=reader_gone.is_set)
     outcomes = apply([purge(cluster, at, 60) for at in ats], of_run)
     assert next(outcomes).status is Status.APPLIED
     assert stored.wait(30)
@@ -398,7 +393,7 @@ def test_intents_without_a_reader_of_outcomes_are_ended(tmp_path: Path) -> None:
     assert set(last_purges(journal)) == {ats[0]}
 
 
-def test_a_lane_without_a_thread_of_its_own_loses_no_outcome(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_lane_without_a_thread_of_its_own_loses_no_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread of another lane may take it before the run knows that no thread could be started."""
     cluster, ats = two_leaders(1, 2)
     refused, taken = threading.Event(), threading.Event()
@@ -421,14 +416,14 @@ def test_a_lane_without_a_thread_of_its_own_loses_no_outcome(monkeypatch: pytest
 
     monkeypatch.setattr(threading.Thread, "start", start_one)
     cluster.on_request = wait_for_both
-    journal = ActionJournal(JournalFile(tmp_path / "journal.jsonl"))
+    journal = new_journal()
     with pytest.raises(RuntimeError, match="can't start new thread"):
-        run(cluster, [purge(cluster, at, 60) for at in ats], tmp_path, journal=journal)
+        run(cluster, [purge(cluster, at, 60) for at in ats], journal=journal)
     assert len(cluster.requests) == 2
     assert journal.open_intents("sha256:plan") == {}
 
 
-def test_outcomes_before_a_bug_are_stored(tmp_path: Path) -> None:
+def test_outcomes_before_a_bug_are_stored() -> None:
     """The first leader's purge is in the journal, although the request to the second one fails."""
     cluster, ats = two_leaders(3, 1)
     actions = [purge(cluster, at, 60) for at in ats]
@@ -439,22 +434,22 @@ def test_outcomes_before_a_bug_are_stored(tmp_path: Path) -> None:
             raise RuntimeError("a bug")
 
     cluster.on_request = raise_bug
-    journal = ActionJournal(JournalFile(tmp_path / "journal.jsonl"))
+    journal = new_journal()
     with pytest.raises(RuntimeError, match="a bug"):
-        run(cluster, seen_leader, tmp_path, journal=journal)
+        run(cluster, seen_leader, journal=journal)
     outcomes = [entry for entry in journal.entries() if entry.event is Event.OUTCOME]
     assert [(str(entry.address), entry.status) for entry in outcomes] == [
         ("RetentionFloor/floor/orders[0]", Status.APPLIED.value)
     ]
 
 
-def test_the_threads_of_all_rounds_and_windows_have_the_same_few_names(tmp_path: Path) -> None:
+def test_the_threads_of_all_rounds_and_windows_have_the_same_few_names() -> None:
     """The gateway opens a client for each name: a plan of a million actions must not open hundreds."""
     cluster, _ = create_wide_cluster(partitions=40, groups=0)
     names = set()
     cluster.on_request = lambda _operation: names.add(current_thread().name)
     cluster.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError.NOT_LEADER_FOR_PARTITION, times=20))
     purges = [purge(cluster, TopicPartition("wide", number), 7) for number in range(40)]
-    outcomes = run(cluster, purges, tmp_path, tuning=Tuning(batch_max=1, window=5, lanes_at_once=3)).outcomes
+    outcomes = run(cluster, purges, tuning=Tuning(batch_max=1, window=5, lanes_at_once=3)).outcomes
     assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
     assert 1 <= len(names) <= 3

@@ -60,11 +60,11 @@ def test_no_file_is_an_empty_journal(journal: ActionJournal) -> None:
     assert not (journal.store.path).exists()
 
 
-def test_entries_have_author_plan_and_request(cluster: FakeCluster, tmp_path: Path, journal: ActionJournal) -> None:
+def test_entries_have_author_plan_and_request(cluster: FakeCluster, journal: ActionJournal) -> None:
     """Intent before, outcome after, with author, plan and request, for all three operations."""
     cluster.partition(AT).replicas = (2, 3, 1)
     actions = [purge(cluster, AT, 60), removal(cluster, "billing"), election(cluster, AT)]
-    run(cluster, actions, tmp_path, journal=journal)
+    run(cluster, actions, journal=journal)
     entries = list(journal.entries())
     assert [(entry.operation, entry.event) for entry in entries] == [
         (operation, event)
@@ -77,21 +77,21 @@ def test_entries_have_author_plan_and_request(cluster: FakeCluster, tmp_path: Pa
     assert {entry.address.name for entry in entries if entry.address.kind == "GroupRemoval"} == {"billing"}
 
 
-def test_every_request_has_its_intent_first(cluster: FakeCluster, tmp_path: Path, journal: ActionJournal) -> None:
+def test_every_request_has_its_intent_first(cluster: FakeCluster, journal: ActionJournal) -> None:
     """When a request reaches the brokers, the file already has its intent, also for each retry."""
     held = []
     cluster.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT, times=2))
     cluster.on_request = lambda _operation: held.append(len(list(journal.entries())))
-    run(cluster, [purge(cluster, AT, 60)], tmp_path, journal=journal)
+    run(cluster, [purge(cluster, AT, 60)], journal=journal)
     assert held == [1, 2, 3]
 
 
-def test_names_survive_the_journal(cluster: FakeCluster, tmp_path: Path, journal: ActionJournal) -> None:
+def test_names_survive_the_journal(cluster: FakeCluster, journal: ActionJournal) -> None:
     """Group ids are arbitrary text: newlines and quotes come back as they were."""
     names = ["a\nb", 'quo"te', "\u2028", "a/b[3]", "x" * 5_000]
     for name in names:
         cluster.commit(name, {AT: 1})
-    run(cluster, [removal(cluster, name) for name in names], tmp_path, journal=journal)
+    run(cluster, [removal(cluster, name) for name in names], journal=journal)
     assert {entry.address.name for entry in journal.entries()} == set(names)
 
 
@@ -124,11 +124,9 @@ def test_a_line_that_is_not_as_it_was_written_is_an_error(journal: ActionJournal
 
 
 @pytest.mark.parametrize("torn", [b"{", b'{"v":2,"at_ms":17', b'{"v":2}', b"\x00\x00\x00"])
-def test_a_torn_last_line_is_harmless(
-    cluster: FakeCluster, tmp_path: Path, journal: ActionJournal, torn: bytes
-) -> None:
+def test_a_torn_last_line_is_harmless(cluster: FakeCluster, journal: ActionJournal, torn: bytes) -> None:
     """After a crash the other lines are readable, and the next append cuts the torn one off."""
-    run(cluster, [purge(cluster, AT, 60)], tmp_path, journal=journal)
+    run(cluster, [purge(cluster, AT, 60)], journal=journal)
     with journal.store.path.open("ab") as file:
         file.write(torn)
     fresh = ActionJournal(JournalFile(journal.store.path))
@@ -139,9 +137,9 @@ def test_a_torn_last_line_is_harmless(
     assert journal.store.path.read_bytes().count(b"\n") == 3
 
 
-def test_damage_elsewhere_is_not_harmless(cluster: FakeCluster, tmp_path: Path, journal: ActionJournal) -> None:
+def test_damage_elsewhere_is_not_harmless(cluster: FakeCluster, journal: ActionJournal) -> None:
     """A complete line that is not an entry means that the purge clock cannot be trusted."""
-    run(cluster, [purge(cluster, AT, 60)], tmp_path, journal=journal)
+    run(cluster, [purge(cluster, AT, 60)], journal=journal)
     lines = journal.store.path.read_bytes().splitlines(keepends=True)
     journal.store.path.write_bytes(lines[0][:40] + b"\n" + lines[1])
     damaged_journal = ActionJournal(JournalFile(journal.store.path))
@@ -164,13 +162,13 @@ def test_a_journal_that_is_truncated_during_a_read_is_an_error(
         list(reading)
 
 
-def test_no_intent_no_request(cluster: FakeCluster, tmp_path: Path, journal: ActionJournal) -> None:
+def test_no_intent_no_request(cluster: FakeCluster, journal: ActionJournal) -> None:
     """On a full disk no request is sent, and every outcome tells the reason."""
     journal.record([purge(cluster, AT, 1)], run_id="run-0", plan_digest=PLAN, at_ms=1)
     size = journal.store.path.stat().st_size
     actions = [purge(cluster, AT, 60), removal(cluster, "billing")]
     with full_disk(size + 100):
-        outcomes = run(cluster, actions, tmp_path, journal=journal).outcomes
+        outcomes = run(cluster, actions, journal=journal).outcomes
     assert {outcome.status for outcome in outcomes} == {Status.NOT_ATTEMPTED}
     assert "cannot be written" in outcomes[0].detail
     assert cluster.requests == []
@@ -178,12 +176,12 @@ def test_no_intent_no_request(cluster: FakeCluster, tmp_path: Path, journal: Act
     assert len(list(journal.entries())) == 1
 
 
-def test_disk_full_between_batches_stops_the_rest(cluster: FakeCluster, tmp_path: Path, journal: ActionJournal) -> None:
+def test_disk_full_between_batches_stops_the_rest(cluster: FakeCluster, journal: ActionJournal) -> None:
     """The run reports the outcome of what was done, and does not attempt the rest."""
     actions = [removal(cluster, "billing"), purge(cluster, AT, 60)]
     room = 500  # an intent and a part of its outcome
     with full_disk(room):
-        outcome_by_kind = {o.action.address.kind: o for o in run(cluster, actions, tmp_path, journal=journal).outcomes}
+        outcome_by_kind = {o.action.address.kind: o for o in run(cluster, actions, journal=journal).outcomes}
     assert outcome_by_kind["GroupRemoval"].status is Status.APPLIED
     assert outcome_by_kind["RetentionFloor"].status is Status.NOT_ATTEMPTED
     assert [entry.event for entry in journal.entries()] == [Event.INTENT]
@@ -360,15 +358,13 @@ def test_a_plan_knows_the_groups_that_its_runs_left_gone(
     assert journal.removed_groups(PLAN, since_ms=10) == ({} if run_id is None else {action.address: run_id})
 
 
-def test_open_intents_end_with_a_later_run_of_the_plan(
-    cluster: FakeCluster, tmp_path: Path, journal: ActionJournal
-) -> None:
+def test_open_intents_end_with_a_later_run_of_the_plan(cluster: FakeCluster, journal: ActionJournal) -> None:
     """An intent is open for its plan, until a later run of the plan records an outcome."""
     action = purge(cluster, AT, 60)
     journal.record([action], run_id="killed", plan_digest=PLAN, at_ms=100)
     assert set(journal.open_intents(PLAN)) == {action.address}
     assert journal.open_intents("sha256:other") == {}
-    assert run(cluster, [action], tmp_path, journal=journal).only.status is Status.APPLIED
+    assert run(cluster, [action], journal=journal).only.status is Status.APPLIED
     assert journal.open_intents(PLAN) == {}
 
 
@@ -395,11 +391,9 @@ for at in range(50):
     assert {each.run_id for each in entries} == {f"run-{n}" for n in range(4)}
 
 
-def test_actions_that_were_not_attempted_have_no_line(
-    cluster: FakeCluster, tmp_path: Path, journal: ActionJournal
-) -> None:
+def test_actions_that_were_not_attempted_have_no_line(cluster: FakeCluster, journal: ActionJournal) -> None:
     """An interrupted run of a million actions does not write a line for each."""
-    ended = run(cluster, [purge(cluster, AT, 60)], tmp_path, journal=journal, stop=lambda: True)
+    ended = run(cluster, [purge(cluster, AT, 60)], journal=journal, stop=lambda: True)
     assert ended.only.status is Status.NOT_ATTEMPTED
     assert list(journal.entries()) == []
 

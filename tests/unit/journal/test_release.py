@@ -164,10 +164,10 @@ def test_a_release_elsewhere_in_the_journal_is_none(journal: ActionJournal) -> N
     assert released(journal, START_MS) == SECOND
 
 
-def test_purges_and_restores_read_past_releases(tmp_path: Path, journal: ActionJournal) -> None:
+def test_purges_and_restores_read_past_releases(journal: ActionJournal) -> None:
     """A release is not an action, and no purge is forgotten because of one."""
     cluster = cluster_of_orders()
-    run(cluster, [purge(cluster, AT, 50)], tmp_path, journal=journal)
+    run(cluster, [purge(cluster, AT, 50)], journal=journal)
     before = last_purges(journal)
     journal.record_release(FIRST, run_id="run-1", at_ms=START_MS)
     assert last_purges(journal) == before != {}
@@ -217,10 +217,10 @@ def test_a_damaged_release_is_an_error(journal: ActionJournal, change: tuple[str
             read()
 
 
-def test_the_journal_shows_who_approved(tmp_path: Path, journal: ActionJournal) -> None:
+def test_the_journal_shows_who_approved(journal: ActionJournal) -> None:
     """The approver and the page of the run stand in the heading of the run, with its author."""
     cluster = cluster_of_orders()
-    run(cluster, [purge(cluster, AT, 50)], tmp_path, journal=journal)
+    run(cluster, [purge(cluster, AT, 50)], journal=journal)
     journal.record_release(FIRST, run_id="run-1", at_ms=START_MS)
     assert {(entry.run_url, entry.approver) for entry in journal.entries()} == {(PAGE, "ann")}
     report = journal_report(list(journal.history()), "prod", full=True)
