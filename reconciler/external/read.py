@@ -36,9 +36,7 @@ def _answer(call: Future[ExternalPosition], timeout_s: float) -> ExternalPositio
     error = call.exception()
     if error is None:
         return call.result()
-    if isinstance(error, PositionUnreadable | ReconcilerError):
-        return Unknown(str(error))
-    if kafka_error(error) is not None:
+    if isinstance(error, PositionUnreadable | ReconcilerError) or kafka_error(error) is not None:
         return Unknown(reason_of(error))
     return Unknown(f"an error of this program, please report it: {type(error).__name__}")  # its text may quote content
 

@@ -21,12 +21,11 @@ from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.futures import (
     Deadline,
     batched,
-    cause_of,
     failed_with,
     failure_of,
     is_final,
     parse_each,
-    reason_of,
+    unknown_of,
     wait_all,
 )
 from reconciler.kafka.group_listing import STATES
@@ -286,13 +285,10 @@ def _parse_members(future: Future[Any]) -> Members:
         return GroupState.DEAD, frozenset(), True
     # From Kafka 4.0 on: who may not describe each topic of its members is told nothing of a group of KIP-848.
     is_of_topics = failed_with(future, {KafkaError.TOPIC_AUTHORIZATION_FAILED})
-    right = f"DESCRIBE on {'all topics of its members' if is_of_topics else 'the group'}"
-    state, topics = (
-        failure_of(future, right=right, prefix=f"{what}: ")
-        for what in ("the group could not be described", "the group's members could not be read")
-    )
-    if state is not None and topics is not None:
-        return state, topics, future.done() and is_final(future)
+    failure = failure_of(future, right=f"DESCRIBE on {'all topics of its members' if is_of_topics else 'the group'}")
+    if failure is not None:
+        unread = failure.about("the group's members could not be read")
+        return failure.about("the group could not be described"), unread, future.done() and is_final(future)
     description = future.result()
     present = STATES.get(description.state, GroupState.UNKNOWN)
     is_settled = description.state in _SETTLED_STATES
@@ -309,11 +305,9 @@ def _parse_members(future: Future[Any]) -> Members:
 
 def _parse_positions(future: Future[Any]) -> Positions | Unknown:
     """The positions in the answer for a group. Kafka's clients take an offset below 0 for none (ConsumerCoordinator)."""
-    failure = failure_of(
-        future, right="READ or DESCRIBE on the group", prefix="the group's commits could not be read: "
-    )
+    failure = failure_of(future, right="READ or DESCRIBE on the group")
     if failure is not None:
-        return failure
+        return failure.about("the group's commits could not be read")
     answers = future.result().topic_partitions
     if answers is None:
         return Unknown("the answer has no list of commits")
@@ -322,8 +316,7 @@ def _parse_positions(future: Future[Any]) -> Positions | Unknown:
         at = answer.topic, answer.partition
         read[at] = None if answer.offset < 0 else (*at, answer.offset, answer.leader_epoch)
         if answer.error is not None:
-            reason = f"the group's commit could not be read: {reason_of(answer.error)}"
-            read[at] = Unknown(reason, cause_of(answer.error))
+            read[at] = unknown_of(answer.error).about("the group's commit could not be read")
     return read
 
 

@@ -122,7 +122,10 @@ def cause_of(error: BaseException | KafkaError) -> Cause:
 
 def text_of(error: KafkaError) -> str:
     """The text of the broker or the library, without values of secrets."""
-    return one_line(raw_text_of(error))
+    try:
+        return one_line(error.str())
+    except UnicodeDecodeError:  # the library cut it off within a character, or a broker sent no UTF-8
+        return str(error.name())
 
 
 def one_line(text: str) -> str:
@@ -130,29 +133,24 @@ def one_line(text: str) -> str:
     return " ".join(redact(text).split())
 
 
-def raw_text_of(error: KafkaError) -> str:
-    """The text of the broker or the library, to be compared only: it may quote a secret."""
-    try:
-        return str(error.str())
-    except UnicodeDecodeError:  # the library cut it off within a character, or a broker sent no UTF-8
-        return str(error.name())
-
-
 def failed_with(future: Future[Any], codes: Collection[int]) -> bool:
     """Whether the call is done and failed with one of these codes."""
     return future.done() and code_of(future.exception()) in codes
 
 
-def failure_of(future: Future[Any], *, right: str = "", prefix: str = "") -> Unknown | None:
+def failure_of(future: Future[Any], *, right: str = "") -> Unknown | None:
     """Why a call gave no result; None: it gave one. `right`: what it needs."""
     if not future.done():
-        return Unknown(f"{prefix}no broker answered in time", Cause.NO_ANSWER)
+        return Unknown("no broker answered in time", Cause.NO_ANSWER)
     error = future.exception()
-    if error is None:
-        return None
+    return None if error is None else unknown_of(error, right=right)
+
+
+def unknown_of(error: BaseException | KafkaError, *, right: str = "") -> Unknown:
+    """Return why an error gave no result. `right`: what the call needs."""
     if right and code_of(error) in DENIED:
-        return Unknown(f"{prefix}the right {right} is missing")
-    return Unknown(prefix + (_REASONS.get(code_of(error)) or reason_of(error)), cause_of(error))
+        return Unknown(f"the right {right} is missing")
+    return Unknown(_REASONS.get(code_of(error)) or reason_of(error), cause_of(error))
 
 
 def parse_each(

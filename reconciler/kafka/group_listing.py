@@ -146,9 +146,9 @@ def _listed(
     session: KafkaSession, listing: Future[Any], cluster: Future[Any], only: Collection[str] | None
 ) -> tuple[dict[str, GroupFacts], Unknown | None]:
     """The groups, and what makes the listing incomplete."""
-    incomplete = failure_of(listing, right=_RIGHT, prefix="the group listing failed: ")
-    if incomplete is not None:
-        return {}, incomplete
+    failure = failure_of(listing, right=_RIGHT)
+    if failure is not None:
+        return {}, failure.about("the group listing failed")
     result = listing.result()
     groups: dict[str, GroupFacts] = {}
     for entry in result.valid or ():
@@ -169,14 +169,15 @@ def _listed(
         # Whatever the other brokers say, one that is silent keeps its groups.
         cause = Cause.NO_ANSWER if Cause.NO_ANSWER in map(cause_of, result.errors) else Cause.OTHER
         return groups, Unknown(f"the group listing is incomplete: {reasons}", cause)
-    may_lack = "the group listing may lack groups: "
-    incomplete = failure_of(cluster, prefix=f"{may_lack}the caller's rights are unknown, ")
-    rights = None if incomplete is not None else cluster.result().authorized_operations
-    if incomplete is None and not {AclOperation.DESCRIBE, AclOperation.ALL}.intersection(rights or ()):
-        untold = None if rights else find_untold(session.api_versions(), "rights", *CLUSTER_RIGHTS)
-        why = f"the right {_RIGHT} is missing" if untold is None else untold.reason
-        incomplete = Unknown(f"{may_lack}{why}")
-    return groups, incomplete
+    may_lack = "the group listing may lack groups"
+    failure = failure_of(cluster)
+    if failure is not None:
+        return groups, failure.about(f"{may_lack}: the caller's rights are unknown")
+    rights = cluster.result().authorized_operations
+    if {AclOperation.DESCRIBE, AclOperation.ALL}.intersection(rights or ()):
+        return groups, None
+    untold = None if rights else find_untold(session.api_versions(), "rights", *CLUSTER_RIGHTS)
+    return groups, (Unknown(f"the right {_RIGHT} is missing") if untold is None else untold).about(may_lack)
 
 
 def _list_with_old_call(client: AdminClient, limit_s: float) -> Any:
@@ -187,9 +188,9 @@ def _list_with_old_call(client: AdminClient, limit_s: float) -> Any:
 
 
 def _old_groups(answer: Future[Any]) -> dict[str, GroupFacts] | Unknown:
-    failure = failure_of(answer, prefix="ids of share, Streams and Connect groups: ")
+    failure = failure_of(answer)
     if failure is not None:
-        return failure
+        return failure.about("ids of share, Streams and Connect groups")
     # Its states are of the classic protocol: a share group with members reads "Dead".
     return {
         entry.id: GroupFacts(

@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka.connect import Settings, create, read_timeouts
-from reconciler.kafka.futures import Deadline, cause_of, reason_of, submit
+from reconciler.kafka.futures import Deadline, submit, unknown_of
 from reconciler.kafka.offsets import Watermarks, find_by_time
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.garbage import gc_paused
@@ -205,9 +205,7 @@ def _read_ranges(
                     partition, [m for m in records if (m.offset() or 0) < end] if is_read else records
                 )
                 if failure is not None and not (is_read or is_enough):
-                    denied = failure.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
-                    reason = f"the right READ on {partition.topic} is missing" if denied else reason_of(failure)
-                    errors[partition] = Unknown(reason, cause_of(failure))
+                    errors[partition] = unknown_of(failure, right=f"READ on {partition.topic}")
                 if is_read or is_enough or failure is not None:
                     del unfinished[partition]
                     finished.append(ClientPartition(partition.topic, partition.partition))
