@@ -83,14 +83,12 @@ def read_consumer_offsets(
     that are for another id are in the table, too. `starts`: where to begin instead of the log start.
     `limit_s`: as of `read_records`.
     """
-    logs, ends, errors = _reduce(
-        session, partitions, starts=starts or {}, with_commits=frozenset(with_commits), limit_s=limit_s
-    )
+    logs = _reduce(session, partitions, starts=starts or {}, with_commits=frozenset(with_commits), limit_s=limit_s)
     tables: dict[str, list[dict[str, Any]]] = {"runs": [], "activity": [], "origins": [], "commits": [], "pending": []}
     for number, log in logs.items():
         at = {"log_partition": number}
         counts = {"records": log.records, "skipped": log.skipped, "garbled": log.malformed}
-        tables["runs"].append({**at, **counts, **error_columns(errors.get(number)), "log_offset": ends.get(number)})
+        tables["runs"].append({**at, **counts, **error_columns(log.unread), "log_offset": log.end})
         tables["activity"] += ({**at, **activity} for activity in log.activities())
         tables["origins"] += log.origins(origins, topic_ids or {})
         tables["commits"] += log.commits()
@@ -106,10 +104,9 @@ def read_newest_records(session: KafkaSession, starts: Mapping[int, int]) -> dic
     Commits of open transactions count, too. Unknown: a partition that was not read to its end, or
     a record that cannot be attributed to a group. Raises ClusterUnreachable.
     """
-    logs, _ends, errors = _reduce(session, sorted(starts), starts=starts)
     newest: dict[int, dict[str, int] | Unknown] = {}
-    for number, log in logs.items():
-        found = errors[number] if number in errors else log.newest()
+    for number, log in _reduce(session, sorted(starts), starts=starts).items():
+        found = log.newest() if log.unread is None else log.unread
         where = f"{CONSUMER_OFFSETS_TOPIC}[{number}] was not read from offset {starts[number]} to its end"
         newest[number] = found.about(where) if isinstance(found, Unknown) else found
     return newest
@@ -123,15 +120,13 @@ def read_committed_keys(
     Partitions that cannot be read to there are left out. Raises ClusterUnreachable.
     """
     try:
-        logs, _ends, errors = _reduce(
-            session, sorted(last_stable_offsets), starts={}, last_stable_offsets=last_stable_offsets
-        )
+        logs = _reduce(session, sorted(last_stable_offsets), starts={}, last_stable_offsets=last_stable_offsets)
     except KafkaException:
         return {}
     return {
         number: {activity["group"]: activity for activity in log.activities()}
         for number, log in logs.items()
-        if number not in errors
+        if log.unread is None
     }
 
 
@@ -143,8 +138,8 @@ def _reduce(
     with_commits: frozenset[str] = frozenset(),
     last_stable_offsets: Mapping[int, int] | None = None,
     limit_s: float | None = None,
-) -> tuple[dict[int, "Reduction"], dict[int, int], dict[int, Unknown]]:
-    """Read partitions from `starts` or their beginning: their records, their ends, and why one was not read.
+) -> dict[int, "Reduction"]:
+    """Read partitions from `starts` or their beginning.
 
     `last_stable_offsets`: where to end instead, without aborted transactions.
     """
@@ -156,15 +151,14 @@ def _reduce(
         logs[partition.partition].add_records(zip(*columns, strict=True))
 
     watermarks = read_ends(session, CONSUMER_OFFSETS_TOPIC, partitions)
-    ends = {number: of.high_watermark for number, of in watermarks.items() if isinstance(of.high_watermark, int)}
-    errors = {
-        number: Unknown(f"it ends at offset {ends[number]}, below {start}: it was cut")
-        for number, start in starts.items()
-        if number in ends and ends[number] < start
-    }
+    for number, of in watermarks.items():
+        if isinstance(of.high_watermark, int):
+            logs[number].end = of.high_watermark
+            if of.high_watermark < (start := starts.get(number, 0)):
+                logs[number].unread = Unknown(f"it ends at offset {of.high_watermark}, below {start}: it was cut")
     if last_stable_offsets is not None:
         watermarks = {n: of._replace(high_watermark=last_stable_offsets[n]) for n, of in watermarks.items()}
-    errors |= read_records(
+    unread = read_records(
         session,
         CONSUMER_OFFSETS_TOPIC,
         watermarks,
@@ -173,7 +167,9 @@ def _reduce(
         committed=last_stable_offsets is not None,
         limit_s=limit_s,
     )
-    return logs, ends, errors
+    for number, reason in unread.items():
+        logs[number].unread = reason
+    return logs
 
 
 @dataclass(slots=True)
@@ -198,10 +194,21 @@ class KeyState:
         """Whether it proves its group: a commit, or a known key type."""
         return self.is_commit or self.key.version in GROUP_TYPES
 
+    def row(self, committed: int | None) -> dict[str, Any]:
+        """Return the first columns of the row of a commit."""
+        return {
+            "group": self.key.group,
+            "topic": self.key.topic,
+            "partition": self.key.partition,
+            "committed": committed,
+        }
+
 
 @dataclass(slots=True)
 class Reduction:
     """The reduction of one partition of the log. Takes its records in offset order.
+
+    `end`: that of the partition, if it is known. `unread`: why it was not read to there.
 
     The inner loop of a scan over millions of records: one dictionary lookup and a few slices per
     record of the usual shape, the exact decoder for the others. `requested`: groups whose commits are
@@ -209,6 +216,8 @@ class Reduction:
     """
 
     requested: frozenset[str] = frozenset()
+    end: int | None = None
+    unread: Unknown | None = None
     records: int = 0
     skipped: int = 0
     malformed: int = 0
@@ -320,15 +329,12 @@ class Reduction:
         positions.
         """
         for state in self._states.values():
-            if state.offset >= last_stable_offset and state.is_commit and state.value is not None:
-                key = state.key
-                if key.topic in topics and key.group:
-                    try:
-                        committed: int | None = decode_commit(state.value).offset
-                    except ValueError:
-                        committed = None
-                    row = {"group": key.group, "topic": key.topic, "partition": key.partition}
-                    yield {**row, "committed": committed}
+            is_open = state.offset >= last_stable_offset and state.value is not None
+            if is_open and state.key.topic in topics and state.key.group:
+                try:
+                    yield state.row(decode_commit(state.value or b"").offset)
+                except ValueError:
+                    yield state.row(None)
 
     def origins(
         self, requested: Mapping[str, Collection[str]] | None, topic_ids: Mapping[str, str]
@@ -343,26 +349,20 @@ class Reduction:
             for topic_id, value in state.committed.items():
                 is_newest = present_id is not None and value is state.value
                 if is_requested or (is_newest and encode_topic_id(topic_id) not in (None, present_id)):
-                    yield _origin(state.key, topic_id, value)
+                    yield _origin(state, topic_id, value)
 
     def commits(self) -> Iterator[dict[str, Any]]:
         """One row per newest commit of the requested groups."""
         for state in self._states.values():
             for topic_id, value in state.committed.items() if state.is_requested else ():
                 if value is state.value:
-                    row = _origin(state.key, topic_id, value)
+                    row = _origin(state, topic_id, value)
                     texts = [base64.b64encode(metadata).decode() for metadata in state.metadata[row["committed"]]]
                     yield {**row, "metadata_base64": texts[0] if len(texts) == 1 else None}
 
 
-def _origin(key: RecordKey, topic_id: bytes, value: bytes) -> dict[str, Any]:
-    return {
-        "group": key.group,
-        "topic": key.topic,
-        "partition": key.partition,
-        "committed": decode_commit(value).offset,
-        "topic_id": encode_topic_id(topic_id),
-    }
+def _origin(state: KeyState, topic_id: bytes, value: bytes) -> dict[str, Any]:
+    return {**state.row(decode_commit(value).offset), "topic_id": encode_topic_id(topic_id)}
 
 
 def _subscription(live: Sequence[KeyState]) -> dict[str, list[str] | None]:
