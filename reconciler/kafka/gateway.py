@@ -30,7 +30,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election, ItemResult
 from reconciler.model.snapshot import CommittedOffset, Consumers, ExternalPositions, GroupFacts, PartitionFacts, Unknown
 
-_FAILURES = (ClusterUnreachable, ProgramFailed)
+_FAILURES = (ClusterUnreachable, ProgramFailed, KafkaException)
 # The broker gives up first: REQUEST_TIMED_OUT from a leader says more than silence.
 _BROKER_SHARE = 0.6
 
@@ -63,7 +63,7 @@ class KafkaGateway:
         try:
             facts = topics.read_partitions(self.session, requested, deadline=deadline)
             return with_watermarks(self.session, facts, deadline=deadline) if offsets else facts
-        except ClusterUnreachable as error:
+        except _FAILURES as error:
             return {partition: topics.unknown_partition(partition, Unknown(str(error))) for partition in requested}
 
     def read_positions(
@@ -86,7 +86,7 @@ class KafkaGateway:
         try:
             consumers = read_consumers(self.session, topics, log_starts=log_starts, without_log=self._without_log)
             return replace(consumers, external=self._read_external())
-        except (*_FAILURES, KafkaException) as error:
+        except _FAILURES as error:
             return Consumers(groups={}, commits={}, incomplete=Unknown(str(error)))
 
     def read_groups(
@@ -104,14 +104,14 @@ class KafkaGateway:
     def list_groups(self) -> Mapping[str, GroupFacts] | Unknown:
         try:
             groups, incomplete = list_all_groups(self.session)
-        except ClusterUnreachable as error:
+        except _FAILURES as error:
             return Unknown(str(error))
         return groups if incomplete is None else incomplete
 
     def read_consumer_offsets(self, starts: Mapping[int, int]) -> Mapping[int, Mapping[str, int] | Unknown]:
         try:
             return read_newest_records(self.session, starts) if starts else {}
-        except (ClusterUnreachable, KafkaException) as error:
+        except _FAILURES as error:
             return dict.fromkeys(starts, Unknown(f"__consumer_offsets: {error}"))
 
     def connect_for_deletions(self) -> None:
@@ -152,16 +152,13 @@ class KafkaGateway:
         self, election: Election, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, ItemResult]:
         requested = sorted(set(partitions))
-        if not requested:
-            return {}
-        request = [ClientPartition(p.topic, p.partition) for p in requested]
-        try:
+
+        def send() -> Any:
+            request = [ClientPartition(p.topic, p.partition) for p in requested]
             # No timeout arguments: the library raises SystemError. socket.timeout.ms limits it.
-            answer = self.session.client("controller").elect_leaders(ElectionType[election.name], request)
-            results = answer.result(timeout=self.session.timeout_s + REQUEST_GRACE_S)
-        except (ClusterUnreachable, KafkaException, FutureTimeout) as error:
-            return dict.fromkeys(requested, _result(error))
-        return _of_partitions(requested, results.items())
+            return self.session.client("controller").elect_leaders(ElectionType[election.name], request)
+
+        return _results_of_one(requested, send, self.session.deadline(), lambda answer: answer.items())
 
     def commit_offsets(self, group: str, offsets: Sequence[CommittedOffset]) -> Mapping[TopicPartition, ItemResult]:
         return self._call_worker(_commit_in_worker, (group, offsets), [commit.at for commit in offsets])
@@ -180,7 +177,6 @@ class KafkaGateway:
         return dict.fromkeys(items, crash) if results is None else results
 
     def refresh(self) -> None:
-        """Drop the clients, and with them the leaders and coordinators that they remember."""
         self.session.refresh()
 
 
@@ -205,22 +201,31 @@ def _commit_in_worker(
         )
         for commit in offsets
     ]
-    requested = [commit.at for commit in offsets]
-    commits = [ConsumerGroupTopicPartitions(group, partitions)]
-    try:
+
+    def send() -> Any:
+        commits = [ConsumerGroupTopicPartitions(group, partitions)]
         client = session.client("coordinators")
         (future,) = client.alter_consumer_group_offsets(commits, request_timeout=deadline.request_timeout_s).values()
-        answer = future.result(timeout=deadline.remaining_s + REQUEST_GRACE_S)
+        return future
+
+    requested = [commit.at for commit in offsets]
+    return _results_of_one(requested, send, deadline, lambda answer: ((p, p.error) for p in answer.topic_partitions))
+
+
+def _results_of_one(
+    requested: Collection[TopicPartition],
+    send: Callable[[], Future[Any]],
+    deadline: Deadline,
+    errors_in: Callable[[Any], Iterable[tuple[ClientPartition, KafkaError | None]]],
+) -> dict[TopicPartition, ItemResult]:
+    """Return the result of each partition of one request for all of them."""
+    if not requested:
+        return {}
+    try:
+        answer = send().result(timeout=deadline.remaining_s + REQUEST_GRACE_S)
     except (ClusterUnreachable, KafkaException, FutureTimeout) as error:
         return dict.fromkeys(requested, _result(error))
-    return _of_partitions(requested, ((p, p.error) for p in answer.topic_partitions))
-
-
-def _of_partitions(
-    requested: Iterable[TopicPartition], answered: Iterable[tuple[ClientPartition, KafkaError | None]]
-) -> dict[TopicPartition, ItemResult]:
-    """Return the result of each partition in the answer to one request for all of them."""
-    results = {TopicPartition(p.topic, p.partition): _result(error) for p, error in answered}
+    results = {TopicPartition(p.topic, p.partition): _result(error) for p, error in errors_in(answer)}
     missing = ItemResult("_TIMED_OUT", "the answer lacks this partition")
     return {partition: results.get(partition, missing) for partition in requested}
 

@@ -16,8 +16,6 @@ from reconciler.kafka.coordinators import (
     NO_ANSWER,
     REMOVING_CLIENTS,
     Commit,
-    Fetched,
-    Members,
     ask_for_positions,
     open_clients,
     read_consumption,
@@ -90,12 +88,11 @@ def read_groups(
         for group in requested
         if (listing.groups[group].state is GroupState.UNKNOWN if group in listed else group not in removed)
     )
-    described: dict[str, Members] = {}
-    fetched: Fetched = {}
+    answer = None
     if uncertain or listed:
         ask = partial(ask_for_positions, clients=REMOVING_CLIENTS, stable=True)
         answer = session.call_worker(ask, (uncertain, listed), timeout_s=deadline.remaining_s)
-        described, fetched = answer or (described, fetched)
+    described, fetched = answer or ({}, {})
     offsets = {group: select_commits(positions) for group, (positions, _is_final) in fetched.items()}
     states = {group: state for group, (state, _topics, _is_final) in described.items()}
     topic_ids = _topic_ids(session, offsets.values(), deadline)
