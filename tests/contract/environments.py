@@ -25,7 +25,12 @@ from tests.fakes.cluster import LOG_PARTITIONS, FakeCluster, FakeGroup
 from tests.fakes.error_table import InterpretingGateway
 
 
-class FakeEnvironment:
+def unique_name() -> str:
+    """Return a name that no topic and no group has."""
+    return f"contract-{uuid.uuid4().hex[:12]}"
+
+
+class FakeEnvironment(FakeCluster):
     """The changes that a contract test makes to a cluster, here in memory.
 
     `external`: what readers outside of groups answer. `has_new_groups`: whether there are share groups and
@@ -35,32 +40,14 @@ class FakeEnvironment:
     has_new_groups = True
 
     def __init__(self) -> None:
-        self.cluster = FakeCluster()
-        self.external = self.cluster.external
-        self.gateway = InterpretingGateway(self.cluster)
+        super().__init__()
+        self.gateway = InterpretingGateway(self)
 
-    def create_topic(self, partitions: int, *, compacted: bool = False) -> str:
+    def new_topic(self, partitions: int, *, compacted: bool = False) -> str:
         """Create a topic with replicas on all brokers and return its name."""
-        name = self.unique_name()
-        self.cluster.create_topic(name, partitions, cleanup=("compact",) if compacted else ("delete",))
+        name = unique_name()
+        self.create_topic(name, partitions, cleanup=("compact",) if compacted else ("delete",))
         return name
-
-    def unique_name(self) -> str:
-        """Return a name that no topic and no group has."""
-        return f"contract-{uuid.uuid4().hex[:12]}"
-
-    def delete_topic(self, topic: str) -> None:
-        self.cluster.delete_topic(topic)
-
-    def recreate_topic(self, topic: str, partitions: int) -> None:
-        """Create a topic again with the same name."""
-        self.cluster.create_topic(topic, partitions)
-
-    def produce(self, topic: str, counts: Mapping[int, int]) -> None:
-        self.cluster.produce(topic, counts)
-
-    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        self.cluster.commit(group, offsets)
 
     def log_partitions(self) -> int:
         """Return the number of partitions of `__consumer_offsets`."""
@@ -69,67 +56,56 @@ class FakeEnvironment:
     @contextmanager
     def member(self, group: str, topic: str) -> Iterator[None]:
         """Let a member that never commits read the topic during the block."""
-        assert topic in self.cluster.topics
-        self.cluster.join(group, topic)
+        self.join(group, topic)
         yield
-        self.cluster.leave(group)
+        self.leave(group)
 
     @contextmanager
     def pending_commit(self, group: str, topic: str, offset: int) -> Iterator[None]:
         """Hold a transaction with a commit of partition 0 open during the block, then abort it."""
-        self.cluster.commit_pending(group, {TopicPartition(topic, 0): offset})
+        self.commit_pending(group, {TopicPartition(topic, 0): offset})
         yield
-        self.cluster.end_transaction(group, committed=False)
+        self.end_transaction(group, committed=False)
 
     @contextmanager
     def share_member(self, group: str, topic: str) -> Iterator[None]:
         """Let a member of a share group read the topic during the block; the group goes with it."""
-        self.cluster.subscribe(group, topic)
+        self.subscribe(group, topic)
         yield
-        del self.cluster.groups[group]
+        del self.groups[group]
 
     def streams_group(self, group: str, at: TopicPartition, offset: int) -> None:
         """Create a group of the Streams protocol without members that has committed once."""
-        self.cluster.groups[group] = FakeGroup(type=GroupType.STREAMS, hidden=True)
-        self.cluster.commit(group, {at: offset})
+        self.groups[group] = FakeGroup(type=GroupType.STREAMS, hidden=True)
+        self.commit(group, {at: offset})
 
     def change_preferred_leader(self, at: TopicPartition) -> None:
         """Change the preferred leader of a partition; the leader stays."""
-        partition = self.cluster.partition(at)
+        partition = self.partition(at)
         partition.replicas = (*partition.replicas[1:], partition.replicas[0])
-
-    @contextmanager
-    def pause(self, broker: int) -> Iterator[None]:
-        """Pause a broker during the block, so that it does not answer."""
-        self.cluster.silent.add(broker)
-        yield
-        self.cluster.silent.discard(broker)
 
 
 class RealEnvironment:
     """The same changes on real brokers."""
 
-    def __init__(self, cluster: SandboxCluster, *, timeout_s: float = 20.0) -> None:
+    def __init__(self, cluster: SandboxCluster) -> None:
         self.cluster = cluster
         self.servers = cluster.bootstrap_servers
         self.has_new_groups = tools.kafka_version(cluster) >= (4, 2)
         self.external: dict[ExternalReaderRequest, ExternalPosition | Unknown] = {}
-        session = KafkaSession(connection_to(cluster, timeout_s=timeout_s))
+        session = KafkaSession(Connection(tuple(self.servers.split(",")), timeout_s=20.0))
         self.gateway = InterpretingGateway(KafkaGateway(session, read_external=lambda: dict(self.external)))
 
-    def create_topic(self, partitions: int, *, compacted: bool = False) -> str:
-        name = self.unique_name()
+    def new_topic(self, partitions: int, *, compacted: bool = False) -> str:
+        name = unique_name()
         configs = {"cleanup.policy": "compact"} if compacted else {}
         client.create_topics(self.servers, [client.Topic(name, partitions, 3, configs)])
         return name
 
-    def unique_name(self) -> str:
-        return f"contract-{uuid.uuid4().hex[:12]}"
-
     def delete_topic(self, topic: str) -> None:
         kafka_client.delete_topics(self.servers, [topic])
 
-    def recreate_topic(self, topic: str, partitions: int) -> None:
+    def create_topic(self, topic: str, partitions: int) -> None:
         """Wait for its offsets, too: a broker's metadata shows a topic before it has the replicas."""
         client.create_topics(self.servers, [client.Topic(topic, partitions, 3)])
         admin = client.admin_client(self.servers)
@@ -180,26 +156,6 @@ class RealEnvironment:
 
     def change_preferred_leader(self, at: TopicPartition) -> None:
         tools.change_preferred_leaders(self.cluster, [(at.topic, at.partition)])
-
-    @contextmanager
-    def pause(self, broker: int) -> Iterator[None]:
-        self.cluster.pause(broker)
-        try:
-            yield
-        finally:
-            self.cluster.resume(broker)
-            client.wait_until(
-                lambda: all(
-                    client.visible_brokers(f"127.0.0.1:{broker.port}") == {b.id for b in self.cluster.brokers}
-                    for broker in self.cluster.brokers
-                ),
-                60,
-                "all brokers to see each other again",
-            )
-
-
-def connection_to(cluster: SandboxCluster, *, timeout_s: float = 20.0) -> Connection:
-    return Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=timeout_s)
 
 
 Environment = FakeEnvironment | RealEnvironment
