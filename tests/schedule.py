@@ -29,7 +29,7 @@ SPLIT_FILES = frozenset(
 GROUPS: Mapping[str, str] = {
     file: files[0]
     for files in (
-        ("tests/kafka/test_doctor.py", "tests/kafka/test_sandbox_security.py", "tests/kafka/test_tls_sasl.py"),
+        ("tests/kafka/test_doctor.py", "tests/kafka/test_tls_sasl.py"),
         ("tests/kafka/test_connect.py", "tests/kafka/test_hidden_consumer_offsets.py", "tests/kafka/test_tokens.py"),
     )
     for file in files
@@ -123,7 +123,6 @@ _OWN_BROKERS = (
     "tests/kafka/test_hidden_consumer_offsets.py",
     "tests/kafka/test_sandbox.py",
     "tests/kafka/test_sandbox_jars.py",
-    "tests/kafka/test_sandbox_security.py",
     "tests/kafka/test_tls_sasl.py",
     "tests/kafka/test_tokens.py",
 )

@@ -243,6 +243,7 @@ def test_contract_new_records_tell_what_a_share_group_reads(environment: Environ
         facts = consumers.groups[group]
         assert (facts.listed, facts.type, facts.may_read) == (False, GroupType.HIDDEN, None)
         assert group not in consumers.commits[topic]
+        assert environment.gateway.read_groups([group])[group].listed is False, "no removal may find it"
         later = environment.gateway.read_consumers([topic], consumers.log_ends)
         assert group in later.groups
         assert later.subscriptions.get(group, {topic}) == {topic}

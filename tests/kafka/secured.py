@@ -25,8 +25,6 @@ USERS = {
         f"ci-{purpose}": f"s3cret{purpose}"
         for purpose in ("plan", "apply", "elections", "none", "earlier", "hidden", "removals", "topics")
     },
-    "reader": "r3ader",
-    "powerless": "p0werless",
 }
 _OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 _SASL = {

@@ -1,11 +1,11 @@
 """Properties of brokers and client that can cost data, on real brokers, and how the program avoids
 the loss.
 
-This file has share groups (trap 3), the race of lookups by timestamp with producers (12), and
-system topics without a reserved name (13). Silent brokers and -1001 (1) and absence (4) are in
-tests/spark/test_incomplete.py and tests/kafka/test_gateway_faults.py, -1 (2) in the contract suite,
-EMPTY and quiet groups (5, 18), open transactions (8), commits that outlive topics (15) and reads
-that create (16) in tests/spark/test_scan.py.
+This file has the race of lookups by timestamp with producers (trap 12), and system topics without a
+reserved name (13). Silent brokers and -1001 (1) and absence (4) are in tests/spark/test_incomplete.py
+and tests/kafka/test_gateway_faults.py, -1 (2) and share groups (3) in the contract suite, EMPTY and
+quiet groups (5, 18), open transactions (8), commits that outlive topics (15) and reads that create
+(16) in tests/spark/test_scan.py.
 """
 
 import struct
@@ -20,61 +20,19 @@ import pytest
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster
-from reconciler.companions.sandbox.tools import kafka_version, run_tool
-from reconciler.errors import SandboxError
+from reconciler.companions.sandbox.tools import run_tool
 from reconciler.kafka.connect import Connection
-from reconciler.kafka.gateway import KafkaGateway
-from reconciler.kafka.group_listing import list_groups
 from reconciler.kafka.offsets import OffsetsRequest, Watermarks, find_by_time, read_offsets
 from reconciler.kafka.records import read_records
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import list_topics
 from reconciler.model.selector import Selector, select
-from reconciler.model.snapshot import GroupType, LookupKind, RecordLookup, RecordStamp, Unknown
+from reconciler.model.snapshot import LookupKind, RecordLookup, RecordStamp, Unknown
 from tests.unit.kafka.test_api_versions import server
 
 pytestmark = pytest.mark.brokers
 
 DAY_MS = 86_400_000
-
-
-def test_trap_3_a_share_group_is_seen_as_hidden_and_is_no_candidate(
-    cluster: SandboxCluster, connection: Connection
-) -> None:
-    """The listing of consumer groups omits share groups, so "every EMPTY group" would include them.
-
-    The program gets the id from the old list call and reports it as no consumer group; the check
-    before a removal does not find it listed. Before Kafka 4 no tool creates such a group (see
-    test_versions.py).
-    """
-    if kafka_version(cluster) < (4,):
-        with pytest.raises(SandboxError, match="has no kafka-share-groups"):
-            run_tool(cluster, "kafka-share-groups", "--list")
-        return
-    topic, group = f"shared-{uuid4().hex[:8]}", f"share-{uuid4().hex[:8]}"
-    client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
-    run_tool(
-        cluster,
-        "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
-        *("--topic", topic, "--group", group, "--timeout-ms", "3000"),
-        timeout_s=60,
-    )
-    output = run_tool(cluster, "kafka-share-groups", "--list")
-    assert group in output.stdout.split(), output.stderr
-    gateway = KafkaGateway(KafkaSession(connection))
-    try:
-        listing = list_groups(KafkaSession(connection), hidden=True)
-        assert group in listing.groups
-        assert listing.groups[group].type not in (GroupType.CLASSIC, GroupType.CONSUMER)
-        facts = gateway.read_groups([group])[group]
-        assert facts.listed is not True
-    finally:
-        # The plain call removes the group, which is the trap. Here it cleans up, because a group
-        # that cannot be read blocks purges on this cluster.
-        client.wait_until(
-            lambda: gateway.delete_groups([group])[group].code in ("NONE", "GROUP_ID_NOT_FOUND"), 90, "the group to go"
-        )
-        gateway.session.close()
 
 
 def test_trap_12_no_record_at_or_after_never_means_a_later_end(cluster: SandboxCluster, connection: Connection) -> None:

@@ -13,6 +13,7 @@ from reconciler.companions.sandbox.config import LOG4J, LOG4J2, NodeAddress, bro
 from reconciler.companions.sandbox.java import find_java
 from reconciler.companions.sandbox.logs import tail
 from reconciler.companions.sandbox.ports import free_addresses, listens
+from reconciler.companions.sandbox.security import KeyStore, SecureAccess, Security
 from reconciler.companions.sandbox.storage import random_id
 from reconciler.companions.sandbox.tools import tool_command, tool_names
 from reconciler.errors import ExitCode, SandboxError
@@ -39,6 +40,13 @@ def test_an_invalid_cluster_id_is_refused_before_anything_starts(
     assert run(["sandbox", "up", "--nodes", "1", f"--cluster-id={cluster_id}"]) == ExitCode.USAGE
     assert f"{cluster_id!r} is not a cluster id: expected 16 bytes in base64url" in capsys.readouterr().err
     assert not list(tmp_path.rglob("*.json"))
+
+
+def test_passwords_are_not_shown(tmp_path: Path) -> None:
+    """The output of a failing test must not contain a password."""
+    users = {"reader": "r3ader"}
+    for holder in (Security(users), SecureAccess("b:1", None, users), KeyStore(tmp_path, "r3ader", tmp_path)):
+        assert "r3ader" not in repr(holder)
 
 
 def version(folder: Path, text: str) -> SandboxCluster:
