@@ -16,7 +16,6 @@ from confluent_kafka import KafkaException
 from reconciler.companions.sandbox import client, registry
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, start, stop, stopping
 from reconciler.companions.sandbox.process import Process, identify, read_process
-from reconciler.companions.sandbox.tools import run_tool
 from reconciler.errors import SandboxError
 from reconciler.kafka import connect
 from reconciler.kafka.connect import Connection
@@ -45,25 +44,6 @@ def named(single: SandboxCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     registry._write(single)
     return single
-
-
-def test_kafkas_own_tools_read_a_sandbox(single: SandboxCluster) -> None:
-    """Kafka's tools, which check the results of other tests, read topics and offsets of a sandbox."""
-    client.create_topics(single.bootstrap_servers, [client.Topic("tooltopic")])
-    client.produce(single.bootstrap_servers, "tooltopic", {0: [client.Record(b"x")] * 3})
-    result = run_tool(single, "kafka-get-offsets", "--topic", "tooltopic")
-    assert (result.returncode, result.stdout.strip()) == (0, "tooltopic:0:3"), result.stderr
-
-
-def test_a_paused_broker_runs_and_does_not_respond(single: SandboxCluster) -> None:
-    """SIGSTOP makes a broker slow, as timeouts need it; SIGCONT lets it continue."""
-    single.pause(1)
-    try:
-        assert single.alive(1)
-        assert client.visible_brokers(single.bootstrap_servers, timeout_s=1) == frozenset()
-    finally:
-        single.resume(1)
-    client.wait_until(lambda: client.visible_brokers(single.bootstrap_servers) == {1}, 30, "the resumed broker answers")
 
 
 def test_commands_crash_and_start_a_broker(named: SandboxCluster, tmp_path: Path) -> None:
