@@ -6,8 +6,9 @@ The test checks invariant 5 (the upper bound) throughout, invariant 6 (only subj
 """
 
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import KafkaError
 from hypothesis import settings
@@ -21,7 +22,8 @@ from reconciler.journal.journal import ActionJournal
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
-from reconciler.model.snapshot import Consumers, GroupState
+from reconciler.model.scan_request import ScanRequest
+from reconciler.model.snapshot import ClusterSnapshot, Consumers, GroupState
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
@@ -39,27 +41,30 @@ PARTITION_KEYS = [TopicPartition(topic, number) for topic, count in TOPICS.items
 GROUPS = ["billing", "audit", "etl", "old"]
 NO_LIMITS = {"recordsPercentPerTopic": 100, "recordsPercent": 100, "groupsPercent": 100}
 
-FLOORS: list[Callable[[str], Policy]] = [
-    lambda topic: floor(topic, name=topic, keep={"last": 3}, consumers="ignore"),
-    lambda topic: floor(topic, name=topic, keep={"last": 3}, consumers="clamp"),
-    lambda topic: floor(topic, name=topic, keep={"newerThan": "10s"}),
-    lambda topic: floor(topic, name=topic, keep={"unreadBy": ["billing"]}, every="5s"),
-    lambda topic: floor(
-        topic, name=topic, keep={"unreadBy": ["billing", "audit"], "last": 2}, consumers="ignore", every="1s"
-    ),
-    lambda topic: floor(topic, name=topic, keep={"fromOffset": {0: 4}}, consumers="ignore"),
+FLOORS: list[dict[str, Any]] = [
+    {"keep": {"last": 3}, "consumers": "ignore"},
+    {"keep": {"last": 3}, "consumers": "clamp"},
+    {"keep": {"newerThan": "10s"}},
+    {"keep": {"unreadBy": ["billing"]}, "every": "5s"},
+    {"keep": {"unreadBy": ["billing", "audit"], "last": 2}, "consumers": "ignore", "every": "1s"},
+    {"keep": {"fromOffset": {0: 4}}, "consumers": "ignore"},
 ]
 # None of them removes a group of an unreadBy: after such a removal the floor would be blocked.
-REMOVALS: list[Callable[[], Policy]] = [
-    lambda: removal("etl", "old", idleFor="0s"),
-    lambda: removal("*", exceptGroups=["billing", "audit"], idleFor="3s"),
+REMOVALS = [
+    removal("etl", "old", idleFor="0s"),
+    removal("*", exceptGroups=["billing", "audit"], idleFor="3s"),
 ]
 
 policies = st.builds(
-    lambda first, second, third: [FLOORS[first]("orders"), FLOORS[second]("clicks"), REMOVALS[third](), leaders()],
-    st.integers(0, len(FLOORS) - 1),
-    st.integers(0, len(FLOORS) - 2),
-    st.integers(0, len(REMOVALS) - 1),
+    lambda orders, clicks, groups: [
+        floor(name="orders", **orders),
+        floor("clicks", name="clicks", **clicks),
+        groups,
+        leaders(),
+    ],
+    st.sampled_from(FLOORS),
+    st.sampled_from(FLOORS[:-1]),
+    st.sampled_from(REMOVALS),
 )
 partitions, groups = st.sampled_from(PARTITION_KEYS), st.sampled_from(GROUPS)
 codes_by_operation = {
@@ -116,10 +121,7 @@ changes = st.one_of(
     st.tuples(st.just("recreate"), st.sampled_from(list(TOPICS)), st.integers(0, 20)),
     st.tuples(st.just("rewind"), st.sampled_from(["billing", "audit"]), st.integers(0, 3)),
     st.tuples(st.just("expire"), partitions, st.integers(1, 10)),
-    st.tuples(st.just("stop"), st.integers(1, 3), st.just(0)),
-    st.tuples(st.just("start"), st.integers(1, 3), st.just(0)),
-    st.tuples(st.just("pause"), st.integers(1, 3), st.just(0)),
-    st.tuples(st.just("resume"), st.integers(1, 3), st.just(0)),
+    *(st.tuples(st.just(name), st.integers(1, 3), st.just(0)) for name in ("stop", "start", "pause", "resume")),
     st.tuples(st.just("change_preferred"), partitions, st.just(0)),
 )
 
@@ -140,6 +142,10 @@ class ClusterMachine(RuleBasedStateMachine):
         self.planned: Plan | None = None
         self.bound: dict[tuple[str, int], int] = {}
         self.runs = 0
+
+    @property
+    def cluster(self) -> FakeCluster:
+        return self.timed_cluster.cluster
 
     def teardown(self) -> None:
         try:
@@ -198,27 +204,32 @@ class ClusterMachine(RuleBasedStateMachine):
             self.planned = self._plan()
         if self.planned.refused or self.planned.expires_at_ms <= self.timed_cluster.now_ms:
             return
-        self.timed_cluster.cluster.faults = broker_faults
+        self.cluster.faults = broker_faults
         self._apply(
             self.planned, changes_before=changes_before, scheduled_changes=scheduled_changes, stop_at=stop_at, size=size
         )
-        self.timed_cluster.cluster.faults = []
+        self.cluster.faults = []
 
     @invariant()
     def assert_upper_bound(self) -> None:
-        for name, topic in self.timed_cluster.cluster.topics.items():
+        for name, topic in self.cluster.topics.items():
             for number, partition in topic.partitions.items():
                 allowed = self.bound.get((topic.topic_id, number), 0)
                 assert partition.log_start <= allowed, (
                     f"{name}[{number}] starts at {partition.log_start}, allowed {allowed}"
                 )
 
+    @property
+    def rule_set(self) -> RuleSet:
+        return RuleSet(cluster(limits=NO_LIMITS), self.policies)
+
+    def _snapshot(self, request: ScanRequest) -> ClusterSnapshot:
+        last_purges = self.journal.last_purges(every_ms=5_000, now_ms=self.timed_cluster.now_ms)
+        return self.timed_cluster.snapshot(request, last_purges)
+
     def _plan(self) -> Plan:
         request = planner.scan_request(self.policies, self.timed_cluster.now_ms)
-        snapshot = self.timed_cluster.snapshot(
-            request, self.journal.last_purges(every_ms=5_000, now_ms=self.timed_cluster.now_ms)
-        )
-        return planner.plan(RuleSet(cluster(limits=NO_LIMITS), self.policies), snapshot)
+        return planner.plan(self.rule_set, self._snapshot(request))
 
     def _apply(
         self,
@@ -230,17 +241,14 @@ class ClusterMachine(RuleBasedStateMachine):
         size: int = 100,
     ) -> list[Outcome]:
         request = recheck.scan_request(planned, self.policies, self.timed_cluster.now_ms)
-        snapshot = self.timed_cluster.snapshot(
-            request, self.journal.last_purges(every_ms=5_000, now_ms=self.timed_cluster.now_ms)
-        )
-        checked = recheck.recheck(planned, RuleSet(cluster(limits=NO_LIMITS), self.policies), snapshot)
+        checked = recheck.recheck(planned, self.rule_set, self._snapshot(request))
         if any(not verdict.passed for verdict in checked.limits):
             return []
         for change in changes_before:
             self._change(change)
         gateway = _CheckingGateway(self, planned, scheduled_changes)
-        self.timed_cluster.cluster.requests = []
-        self.timed_cluster.cluster.on_request = gateway.check_request
+        self.cluster.requests = []
+        self.cluster.on_request = gateway.check_request
         clock = _MachineClock(self.timed_cluster, gateway)
         self.runs += 1
         outcomes = run(
@@ -249,7 +257,7 @@ class ClusterMachine(RuleBasedStateMachine):
             Path(self.folder.name),
             journal=self.journal,
             clock=clock,
-            stop=lambda: stop_at is not None and len(self.timed_cluster.cluster.requests) > stop_at,
+            stop=lambda: stop_at is not None and len(self.cluster.requests) > stop_at,
             tuning=Tuning(
                 batch_max=size,
                 # One thread, because each request is compared with the cluster at that moment.
@@ -259,7 +267,7 @@ class ClusterMachine(RuleBasedStateMachine):
             ),
             run_id=f"run-{self.runs}",
         ).outcomes
-        self.timed_cluster.cluster.on_request = lambda _operation: None
+        self.cluster.on_request = lambda _operation: None
         assert sorted(o.action.address for o in outcomes) == sorted(a.address for a in checked.remaining)
         for outcome in outcomes:
             gateway.check_outcome(outcome)
@@ -275,9 +283,9 @@ class ClusterMachine(RuleBasedStateMachine):
                 self.timed_cluster.join(group, *topics)
             case ("leave", group, _):
                 self.timed_cluster.leave(group)
-            case ("drop", topic, _) if topic in self.timed_cluster.cluster.topics:
+            case ("drop", topic, _) if topic in self.cluster.topics:
                 self.timed_cluster.drop(topic)
-            case ("create", topic, count) if topic not in self.timed_cluster.cluster.topics:
+            case ("create", topic, count) if topic not in self.cluster.topics:
                 self.timed_cluster.create(topic, TOPICS[topic])
                 for number in range(TOPICS[topic]):
                     self.timed_cluster.produce(TopicPartition(topic, number), count)
@@ -287,29 +295,29 @@ class ClusterMachine(RuleBasedStateMachine):
             case ("rewind", group, offset):
                 for at in PARTITION_KEYS:
                     self.timed_cluster.commit(group, at, offset)
-            case ("expire", at, offset) if at.topic in self.timed_cluster.cluster.topics:
-                self.timed_cluster.cluster.expire(at, offset)
-                key = (self.timed_cluster.cluster.topics[at.topic].topic_id, at.partition)
-                self.bound[key] = max(self.bound.get(key, 0), self.timed_cluster.cluster.partition(at).log_start)
+            case ("expire", at, offset) if at.topic in self.cluster.topics:
+                self.cluster.expire(at, offset)
+                key = (self.cluster.topics[at.topic].topic_id, at.partition)
+                self.bound[key] = max(self.bound.get(key, 0), self.cluster.partition(at).log_start)
             case ("stop", broker, _):
-                self.timed_cluster.cluster.stop_broker(broker)
+                self.cluster.stop_broker(broker)
             case ("start", broker, _):
-                self.timed_cluster.cluster.start_broker(broker)
+                self.cluster.start_broker(broker)
             case ("pause", broker, _):
-                self.timed_cluster.cluster.silent.add(broker)
+                self.cluster.silent.add(broker)
             case ("resume", broker, _):
-                self.timed_cluster.cluster.silent.discard(broker)
-            case ("change_preferred", at, _) if at.topic in self.timed_cluster.cluster.topics:
-                partition = self.timed_cluster.cluster.partition(at)
+                self.cluster.silent.discard(broker)
+            case ("change_preferred", at, _) if at.topic in self.cluster.topics:
+                partition = self.cluster.partition(at)
                 partition.replicas = (*partition.replicas[1:], partition.replicas[0])
 
     def _converge(self) -> None:
         """With all brokers available, plan and apply; a second plan at the same instant has no
         action.
         """
-        self.timed_cluster.cluster.silent = set()
-        for broker in self.timed_cluster.cluster.brokers:
-            self.timed_cluster.cluster.start_broker(broker)
+        self.cluster.silent = set()
+        for broker in self.cluster.brokers:
+            self.cluster.start_broker(broker)
         plan = self._plan()
         if plan.refused:
             return
@@ -345,7 +353,7 @@ class _CheckingGateway:
 
     def __init__(self, machine: ClusterMachine, planned: Plan, scheduled_changes: Sequence[tuple[int, object]]) -> None:
         self.machine = machine
-        self.cluster: FakeCluster = machine.timed_cluster.cluster
+        self.cluster = machine.cluster
         self.purges = {a.partition: a for a in planned.actions if isinstance(a, DeleteRecords)}
         self.removals = {a.group: a for a in planned.actions if isinstance(a, DeleteGroup)}
         self.elections = {a.partition for a in planned.actions if isinstance(a, ElectLeader)}
@@ -358,16 +366,9 @@ class _CheckingGateway:
         self.removed: set[str] = set()
         self.has_changed = False
         self.consumers = Consumers(groups={}, commits={})
-        for name in (
-            "read_partitions",
-            "read_positions",
-            "read_consumer_offsets",
-            "read_groups",
-            "elect_leaders",
-            "connect_for_deletions",
-            "refresh",
-        ):
-            setattr(self, name, getattr(self.cluster, name))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.cluster, name)
 
     def read_consumers(self, topics: Collection[str], log_starts: Mapping[int, int]) -> Consumers:
         self.consumers = self.cluster.read_consumers(topics, log_starts)
