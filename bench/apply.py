@@ -15,14 +15,13 @@ snapshot before the command's first write is part of bench.scan.
 
 import argparse
 import json
-import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import fields, replace
-from itertools import islice
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -40,6 +39,8 @@ from bench.apply_cluster import (
     leaders,
     log_starts,
 )
+from bench.clusters import batches
+from bench.processes import measure_seconds, take_turns
 from bench.sizes import FULL, QUICK, Apply
 from reconciler.apply.context import ApplyContext
 from reconciler.apply.executor import apply
@@ -51,23 +52,18 @@ from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.session import KafkaSession
 from reconciler.model import names
-from reconciler.model.action import Mode
 from reconciler.model.outcome import Status
-from reconciler.model.ports import Election
-from reconciler.model.snapshot import GroupState, GroupType
+from reconciler.model.snapshot import GroupState
 from reconciler.operations.base import Operation
-from reconciler.operations.delete_group import DeleteGroup, ObservedGroup
-from reconciler.operations.delete_records import DeleteRecords, LagPolicy, ObservedPartition, Preconditions
-from reconciler.operations.elect_leader import ElectLeader, ObservedLeadership
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import DeleteRecords
+from reconciler.operations.elect_leader import ElectLeader
+from tests.strategies.examples import election, purge, removal
 
 TIMEOUT_S = 120.0
 PARTITIONS_PER_REQUEST = 1_000
 TOOL, BARE, RECHECK, EXECUTOR, COMMAND = "Kafka's tool", "bare calls", "recheck", "executor", "the command"
 CONTENDERS = (TOOL, BARE, RECHECK, EXECUTOR)
-START = time.monotonic()
-
-Seconds = dict[str, list[float]]
-"""Contender → seconds of its turns."""
 
 
 class Workload(ABC):
@@ -97,7 +93,7 @@ class Workload(ABC):
         """Make the executor's reads before the requests."""
 
     @abstractmethod
-    def actions(self, gateway: KafkaGateway) -> list[Operation]:
+    def actions(self, gateway: KafkaGateway) -> Sequence[Operation]:
         """Build the planned actions from the present facts."""
 
     @abstractmethod
@@ -138,20 +134,15 @@ class Workload(ABC):
             gateway = KafkaGateway(session)
             self.recheck(gateway)
 
-    def measure(self) -> Seconds:
+    def measure(self) -> dict[str, list[float]]:
         """Measure the seconds of each contender, then of the whole command.
 
         Each repetition starts with another contender.
         """
-        seconds: Seconds = {contender: [] for contender in CONTENDERS}
-        for number in range(self.sizes.repetitions):
-            offset = number % len(CONTENDERS)
-            for contender in CONTENDERS[offset:] + CONTENDERS[:offset]:
-                seconds[contender].append(self.turn(contender))
-                last_s = seconds[contender][-1]
-                progress(f"{self.title()}, {number + 1} of {self.sizes.repetitions}: {contender} {last_s:.2f} s")
-        seconds[COMMAND] = [self.turn(COMMAND) for _ in range(self.sizes.commands)]
-        return seconds
+        self.cluster.progress(self.title())
+        contenders = {contender: partial(self.turn, contender) for contender in CONTENDERS}
+        seconds = take_turns(contenders, self.sizes.repetitions, self.cluster.progress)
+        return seconds | {COMMAND: [self.turn(COMMAND) for _ in range(self.sizes.commands)]}
 
     def row(self) -> list[str]:
         """Measure, and render the table row."""
@@ -166,7 +157,7 @@ class Workload(ABC):
             f"{medians[EXECUTOR] / medians[TOOL]:.2f} ×",
             f"{medians[EXECUTOR] / (medians[BARE] + medians[RECHECK]):.2f} ×",
         ]
-        progress(" | ".join(row))
+        self.cluster.progress(" | ".join(row))
         return row
 
 
@@ -200,7 +191,9 @@ class RecordDeletions(Workload):
     def run_bare(self, client: AdminClient) -> None:
         futures: list[Any] = []
         for partitions in self.by_leader:
-            for batch in batches([TopicPartition(*key, self.cluster.deleted) for key in partitions]):
+            for batch in batches(
+                [TopicPartition(*key, self.cluster.deleted) for key in partitions], PARTITIONS_PER_REQUEST
+            ):
                 futures += client.delete_records(batch, request_timeout=TIMEOUT_S, operation_timeout=60).values()
         for future in futures:
             future.result()
@@ -210,36 +203,24 @@ class RecordDeletions(Workload):
             for batch in batches([names.TopicPartition(*key) for key in partitions], DeleteRecords.BATCH_SIZE):
                 gateway.read_partitions(batch, offsets=True)
 
-    def actions(self, gateway: KafkaGateway) -> list[Operation]:
+    def actions(self, gateway: KafkaGateway) -> Sequence[Operation]:
         partitions = [names.TopicPartition(*key) for key in self.cluster.partitions]
         facts_by_partition: Any = gateway.read_partitions(partitions, offsets=True)
-        actions: list[Operation] = []
-        for partition in partitions:
-            facts = facts_by_partition[partition]
-            observed = ObservedPartition(
+        return [
+            purge(
+                partition.topic,
+                partition.partition,
+                policy="bench",
+                before_offset=self.cluster.deleted,
                 topic_id=facts.topic_id,
                 log_start=facts.log_start,
-                last_stable_offset=facts.high_watermark,
-                high_watermark=facts.high_watermark,
+                end=facts.high_watermark,
                 leader=facts.leader,
                 replicas=facts.replicas,
                 in_sync=facts.in_sync,
             )
-            actions.append(
-                DeleteRecords(
-                    address=names.Address("RetentionFloor", "bench", partition.topic, partition.partition),
-                    declared_at=names.NOWHERE,
-                    reason="bench",
-                    mode=Mode.MERGE,
-                    partition=partition,
-                    before_offset=self.cluster.deleted,
-                    seen=observed,
-                    guard=Preconditions(consumers=LagPolicy.BLOCK),
-                    consumed_by_named=False,
-                    drift=True,
-                )
-            )
-        return actions
+            for partition, facts in facts_by_partition.items()
+        ]
 
     def policy(self) -> str:
         return apply_command.records(self.cluster, self.cluster.deleted)
@@ -282,33 +263,17 @@ class GroupRemovals(Workload):
         for batch in batches(self.removed, DeleteGroup.BATCH_SIZE):
             gateway.read_groups(batch)
 
-    def actions(self, gateway: KafkaGateway) -> list[Operation]:
-        actions: list[Operation] = []
+    def actions(self, gateway: KafkaGateway) -> Sequence[Operation]:
+        facts: dict[str, Any] = {}
         for batch in batches(self.removed, DeleteGroup.BATCH_SIZE):
-            facts_by_group: Any = gateway.read_groups(batch)
-            for group, facts in facts_by_group.items():
-                assert facts.state is GroupState.EMPTY
-                observed = ObservedGroup(
-                    type=GroupType.CLASSIC,
-                    state=GroupState.EMPTY,
-                    commits=COMMITS_PER_GROUP,
-                    commit_topics=1,
-                    fingerprint=facts.fingerprint,
-                    last_activity_ms=None,
-                    newest_record=None,
-                )
-                actions.append(
-                    DeleteGroup(
-                        address=names.Address("GroupRemoval", "bench", group),
-                        declared_at=names.NOWHERE,
-                        reason="bench",
-                        mode=Mode.MERGE,
-                        group=group,
-                        idle_for_ms=0,
-                        seen=observed,
-                    )
-                )
-        return actions
+            facts |= gateway.read_groups(batch)
+        assert all(group.state is GroupState.EMPTY for group in facts.values())
+        commits = {"commits": COMMITS_PER_GROUP, "commit_topics": 1}
+        evidence = {"idle_for_ms": 0, "last_activity_ms": None, "newest_record": None}
+        return [
+            removal(name, policy="bench", fingerprint=group.fingerprint, **commits, **evidence)
+            for name, group in facts.items()
+        ]
 
     def policy(self) -> str:
         return apply_command.groups(self.sizes.groups)
@@ -358,28 +323,22 @@ class Elections(Workload):
         for batch in batches(partitions, ElectLeader.BATCH_SIZE):
             gateway.read_partitions(batch, offsets=False)
 
-    def actions(self, gateway: KafkaGateway) -> list[Operation]:
+    def actions(self, gateway: KafkaGateway) -> Sequence[Operation]:
         partitions = [names.TopicPartition(*key) for key in self.partitions]
         facts_by_partition: Any = gateway.read_partitions(partitions, offsets=False)
-        actions: list[Operation] = []
-        for partition in partitions:
-            facts = facts_by_partition[partition]
-            observed = ObservedLeadership(
-                topic_id=facts.topic_id, leader=facts.leader, replicas=facts.replicas, in_sync=facts.in_sync
+        return [
+            election(
+                partition.topic,
+                partition.partition,
+                policy="bench",
+                leader_wanted=facts.replicas[0],
+                topic_id=facts.topic_id,
+                leader=facts.leader,
+                replicas=facts.replicas,
+                in_sync=facts.in_sync,
             )
-            actions.append(
-                ElectLeader(
-                    address=names.Address("LeaderPolicy", "bench", partition.topic, partition.partition),
-                    declared_at=names.NOWHERE,
-                    reason="bench",
-                    mode=Mode.MERGE,
-                    partition=partition,
-                    election=Election.PREFERRED,
-                    leader_wanted=facts.replicas[0],
-                    seen=observed,
-                )
-            )
-        return actions
+            for partition, facts in facts_by_partition.items()
+        ]
 
     def policy(self) -> str:
         return apply_command.elections(self.partitions)
@@ -392,16 +351,6 @@ class Elections(Workload):
         assert all(leader_of[key] == self.cluster.replicas[key][0] for key in self.partitions), contender
 
 
-def progress(line: str, *_state: object) -> None:
-    print(f"[{time.monotonic() - START:7.1f} s] {line}", file=sys.stderr, flush=True)
-
-
-def measure_seconds(call: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
-
-
 def connection(cluster: ApplyCluster) -> Connection:
     return Connection(tuple(cluster.servers.split(",")), timeout_s=TIMEOUT_S)
 
@@ -409,12 +358,6 @@ def connection(cluster: ApplyCluster) -> Connection:
 def run_kafka_tool(cluster: ApplyCluster, name: str, *arguments: str) -> None:
     result = run_tool(cluster.cluster, name, *arguments, timeout_s=900, as_script=True)
     assert result.returncode == 0, (result.stdout[-500:], result.stderr[-500:])
-
-
-def batches(items: Sequence[Any], size: int = PARTITIONS_PER_REQUEST) -> Iterator[list[Any]]:
-    iterator = iter(items)
-    while batch := list(islice(iterator, size)):
-        yield batch
 
 
 def execute(cluster: ApplyCluster, actions: Sequence[Operation], folder: Path) -> None:
@@ -439,7 +382,7 @@ def execute(cluster: ApplyCluster, actions: Sequence[Operation], folder: Path) -
 
 def main() -> None:
     options = parse_arguments()
-    sizes = select_sizes(options)
+    sizes, progress = select_sizes(options), results.timed_progress()
     rows: list[list[str]] = []
     with tempfile.TemporaryDirectory(prefix="bench-apply-") as scratch:
         if set(options.only) - {"memory"}:
@@ -476,9 +419,7 @@ def main() -> None:
         "Goals: ÷ tool at most 1 (group removals: 3), ÷ (bare + recheck) at most 1.5. "
         f"Repeat: `python -m bench.apply{' --quick' if options.quick else ''}`."
     )
-    print("\n".join(lines))
-    if not options.dry:
-        results.write("apply", "Apply", lines)
+    results.publish(options, "apply", "Apply", lines)
 
 
 def records_per_partition(sizes: Apply) -> int:
@@ -508,21 +449,13 @@ def select_sizes(options: argparse.Namespace) -> Apply:
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--topics", type=int)
-    parser.add_argument("--partitions", type=int)
-    parser.add_argument("--groups", type=int)
-    parser.add_argument("--elections", type=int)
-    parser.add_argument("--repetitions", type=int)
+    parser = results.parser("Measure what an apply costs, against Kafka's own tools and the client library alone.")
+    for name in ("topics", "partitions", "groups", "elections", "repetitions"):
+        parser.add_argument(f"--{name}", type=int)
     parser.add_argument("--memory", type=int, nargs="+")
     parser.add_argument("--heap", type=int, default=1024, help="heap of each broker in MiB")
     parser.add_argument("--only", nargs="+", default=["elections", "groups", "records", "memory"])
-    parser.add_argument("--dry", action="store_true", help="print the results without writing RESULTS.md")
-    options = parser.parse_args()
-    # Small sizes only show that the bench works; RESULTS.md never gets them.
-    options.dry = options.dry or options.quick
-    return options
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

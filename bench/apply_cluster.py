@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
-from confluent_kafka import Message, Producer, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewTopic, OffsetSpec
 
 from bench import clusters
 from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.client import DebugLogger, admin_client, producer_properties
+from reconciler.companions.sandbox.client import admin_client
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sandbox.tools import run_tool
 from reconciler.model.progress import Progress
@@ -32,7 +32,6 @@ REPLICAS = 2
 """Two, so that an election waits for a replica; three exceed the usual limit of open files."""
 
 _TOPICS_PER_REQUEST = 50
-_PRODUCE_ATTEMPTS = 10
 
 
 @dataclass(slots=True)
@@ -72,7 +71,12 @@ class ApplyCluster:
             for name in self.topics
         ]
         clusters.create_topics(self.servers, topics, batch_size=_TOPICS_PER_REQUEST, progress=self.progress)
-        _produce(self.servers, self.partitions, self.records)
+        now_ms = time.time_ns() // 1_000_000
+        records = [(*key, now_ms) for key in self.partitions for _ in range(self.records)]
+        # The library sends a request per partition, and a broker answers those of a connection one
+        # after the other. So the requests do not wait for followers.
+        properties = {"acks": "1", "linger.ms": 50, "queue.buffering.max.messages": 2_000_000}
+        clusters.write_records(self.servers, records, properties)
         self._wait_in_sync()
         self.progress(f"wrote {self.records} records to each of {len(self.partitions):,} partitions")
 
@@ -183,38 +187,3 @@ def log_starts(servers: str, partitions: Sequence[Partition]) -> dict[Partition,
     request = {TopicPartition(*key): OffsetSpec.earliest() for key in partitions}
     futures = admin.list_offsets(request, request_timeout=clusters.TIMEOUT_S)
     return {(key.topic, key.partition): int(future.result().offset) for key, future in futures.items()}
-
-
-def _produce(servers: str, partitions: Sequence[Partition], count: int) -> None:
-    """Write at least `count` records to each partition.
-
-    Brokers refuse some records while they create the logs; these are written again.
-    """
-    refused: list[Partition] = []
-    # The library sends a request per partition, and a broker answers those of a connection one
-    # after the other. So the requests do not wait for followers.
-    properties = producer_properties(servers) | {
-        "acks": "1",
-        "linger.ms": 50,
-        "queue.buffering.max.messages": 2_000_000,
-    }
-
-    def on_delivery(error: object, message: Message) -> None:
-        topic, number = message.topic(), message.partition()
-        if error is not None and topic is not None and number is not None:
-            refused.append((topic, number))
-
-    pending = [key for key in partitions for _ in range(count)]
-    for _ in range(_PRODUCE_ATTEMPTS):
-        refused.clear()
-        producer = Producer(properties, logger=DebugLogger())
-        for index, (topic, number) in enumerate(pending):
-            producer.produce(topic, b"x", partition=number, on_delivery=on_delivery)
-            if index % 100 == 0:
-                producer.poll(0)
-        clusters.flush(producer)
-        if not refused:
-            return
-        pending = list(refused)
-        time.sleep(1.0)
-    raise RuntimeError(f"{len(refused)} records refused")

@@ -14,62 +14,40 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.apply_cluster import REMOVED_PREFIX, ApplyCluster, Partition
+from bench.processes import measure_seconds
+from tests.build import LIMITS, policy, write_manifests
 
 
 def records(cluster: ApplyCluster, before: int) -> str:
     floors = ", ".join(f"{number}: {before}" for number in range(cluster.partitions_per_topic))
-    return f"""\
-kind: RetentionFloor
-metadata: {{name: bench}}
-spec:
-  topics: {json.dumps(cluster.topics)}
-  keep: {{fromOffset: {{{floors}}}}}
-"""
+    return policy(
+        "RetentionFloor", "bench", f"topics: {json.dumps(cluster.topics)}, keep: {{fromOffset: {{{floors}}}}}"
+    )
 
 
 def groups(count: int) -> str:
-    return f"""\
-kind: GroupRemoval
-metadata: {{name: bench}}
-spec: {{groups: ["{REMOVED_PREFIX}*"], idleFor: 1s, expectAtMost: {count}}}
-"""
+    return policy("GroupRemoval", "bench", f'groups: ["{REMOVED_PREFIX}*"], idleFor: 1s, expectAtMost: {count}')
 
 
 def elections(partitions: Sequence[Partition]) -> str:
     topics = json.dumps(sorted({topic for topic, _number in partitions}))
-    return f"""\
-kind: LeaderPolicy
-metadata: {{name: bench}}
-spec: {{topics: {topics}}}
-"""
+    return policy("LeaderPolicy", "bench", f"topics: {topics}")
 
 
-def manifests(cluster: ApplyCluster, policy: str) -> str:
-    """Render the Cluster manifest and one policy."""
-    return f"""\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {{name: bench}}
-spec:
-  clusterId: {cluster.cluster.cluster_id}
-  bootstrapServers: {json.dumps(cluster.servers.split(","))}
-  limits: {{topics: {len(cluster.topics)}, groups: 1000000, elections: 1000000, groupsPercent: 100, recordsPercentPerTopic: 100, recordsPercent: 100}}
----
-apiVersion: reconciler/v1
-{policy}"""
+def write(folder: Path, cluster: ApplyCluster, policy: str) -> None:
+    """Write the manifests of the cluster and one policy into the folder."""
+    limits = f"topics: {len(cluster.topics)}, groups: 1000000, elections: 1000000, {LIMITS}"
+    write_manifests(folder, cluster.servers, policy, limits=limits, cluster_id=cluster.cluster.cluster_id, name="bench")
 
 
 def measure(cluster: ApplyCluster, policy: str, actions: int) -> float:
     """Return the seconds of the apply, which must apply exactly `actions` actions."""
     with tempfile.TemporaryDirectory(prefix="bench-apply-") as scratch:
         folder = Path(scratch)
-        (folder / "manifests").mkdir()
-        (folder / "manifests" / "all.yaml").write_text(manifests(cluster, policy))
+        write(folder, cluster, policy)
         time.sleep(1.5)  # the policy has idleFor: 1s
         _run(folder, "plan", "--out", "plan.json")
-        start = time.perf_counter()
-        _run(folder, "apply", "plan.json", "--results", "results.json")
-        seconds = time.perf_counter() - start
+        seconds = measure_seconds(lambda: _run(folder, "apply", "plan.json", "--results", "results.json"))
         summary = json.loads((folder / "results.json").read_text())["summary"]
     assert summary["applied"] == actions, summary
     return seconds

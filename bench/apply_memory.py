@@ -5,8 +5,6 @@ gateway is a fake that keeps one bit per subject, so that the figures are the pr
 """
 
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -15,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import plan_file
-from bench.processes import memory_mib
+from bench.processes import memory_mib, run_module
 from reconciler.apply import results
 from reconciler.apply.context import ApplyContext
 from reconciler.apply.executor import apply
@@ -112,7 +110,7 @@ def _number(partition: TopicPartition) -> int:
 
 def peak_mib() -> float:
     # ru_maxrss is not usable: it starts with the memory of the parent process.
-    return memory_mib(os.getpid(), "VmHWM")
+    return memory_mib("self", "VmHWM")
 
 
 def measure(path: Path, size: int) -> dict[str, Any]:
@@ -156,13 +154,7 @@ def rows(sizes: Sequence[int], progress: Callable[[str], None]) -> list[list[str
         with tempfile.TemporaryDirectory(prefix="bench-apply-") as folder:
             path = Path(folder) / "plan.json"
             plans.write(plan_file.plan(size), path)
-            result = subprocess.run(
-                [sys.executable, "-m", "bench.apply_memory", str(path), str(size)],
-                capture_output=True,
-                text=True,
-                check=True,
-            )
-        figures = json.loads(result.stdout)
+            figures = run_module("bench.apply_memory", str(path), str(size))
         progress(f"memory: {size:,} actions {figures}")
         table_rows.append(
             [

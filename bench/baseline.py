@@ -8,13 +8,14 @@ retry and no deadline, as in a script that trusts its cluster.
 import struct
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, IsolationLevel, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
+from bench.clusters import batches
 from bench.scan_cluster import CONSUMER_OFFSETS_LOG, DAY_MS
 
 _PARTITIONS_PER_REQUEST = 1_000
@@ -50,8 +51,8 @@ def measure(servers: str, runs: int) -> dict[str, list[float]]:
 
 def _describe_topics(client: AdminClient, names: Sequence[str]) -> None:
     futures: list[Future[Any]] = []
-    for batch in _batches(names, _TOPICS_PER_REQUEST):
-        futures += client.describe_topics(TopicCollection(list(batch))).values()
+    for batch in batches(names, _TOPICS_PER_REQUEST):
+        futures += client.describe_topics(TopicCollection(batch)).values()
         futures += client.describe_configs([ConfigResource(ResourceType.TOPIC, name) for name in batch]).values()
     for future in futures:
         future.result()
@@ -75,7 +76,7 @@ def _list_offsets(client: AdminClient, partitions: Sequence[tuple[str, int]]) ->
     for specs in (ends, [(week_ago, committed)]):
         futures: list[tuple[TopicPartition, Future[Any]]] = []
         for spec, isolation in specs:
-            for batch in _batches(partitions, _PARTITIONS_PER_REQUEST):
+            for batch in batches(partitions, _PARTITIONS_PER_REQUEST):
                 request = {TopicPartition(*key): spec for key in batch}
                 futures += client.list_offsets(request, isolation_level=isolation).items()
         for partition, future in futures:
@@ -85,7 +86,7 @@ def _list_offsets(client: AdminClient, partitions: Sequence[tuple[str, int]]) ->
 
 def _list_commits(client: AdminClient, groups: Sequence[str]) -> dict[str, list[tuple[str, int, int]]]:
     commits: dict[str, list[tuple[str, int, int]]] = {}
-    for batch in _batches(groups, _GROUPS_IN_FLIGHT):
+    for batch in batches(groups, _GROUPS_IN_FLIGHT):
         futures: dict[str, Future[Any]] = {}
         for group in batch:
             futures |= client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
@@ -122,7 +123,3 @@ def _read_log(servers: str, numbers: Sequence[int]) -> dict[str, int]:
             newest[group] = max(newest.get(group, 0), timestamp_ms)
     consumer.close()
     return newest
-
-
-def _batches(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
-    return (items[start : start + size] for start in range(0, len(items), size))

@@ -8,16 +8,20 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from reconciler.companions.sandbox.client import admin_client, wait_until
+from reconciler.companions.sandbox.client import DebugLogger, admin_client, producer_properties, wait_until
 from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.model.progress import Progress
 
+T = TypeVar("T")
+
 TIMEOUT_S = 300
+TimedRecord = tuple[str, int, int]
+"""Topic, partition and timestamp in milliseconds."""
 
 _REQUESTS_IN_FLIGHT = 400
 _CLIENTS = 8
@@ -45,12 +49,50 @@ def bench_brokers(
 def create_topics(servers: str, topics: Sequence[NewTopic], *, batch_size: int, progress: Progress) -> None:
     """Create topics in batches, then wait until every broker's metadata shows their leaders."""
     admin = admin_client(servers)
-    for start_index in range(0, len(topics), batch_size):
-        batch = list(topics[start_index : start_index + batch_size])
+    created = 0
+    for batch in batches(topics, batch_size):
         for future in admin.create_topics(batch, operation_timeout=TIMEOUT_S, request_timeout=TIMEOUT_S).values():
             future.result()
-        progress(f"created {start_index + len(batch):,} of {len(topics):,} topics")
+        created += len(batch)
+        progress(f"created {created:,} of {len(topics):,} topics")
     wait_for_leaders(servers, [topic.topic for topic in topics])
+
+
+def batches(items: Sequence[T], size: int) -> Iterator[list[T]]:
+    return (list(items[start : start + size]) for start in range(0, len(items), size))
+
+
+def write_records(servers: str, records: Sequence[TimedRecord], properties: Mapping[str, Any]) -> None:
+    """Write records with these properties of the producer, the first time or again.
+
+    Brokers refuse some records while they create the logs. Raises RuntimeError if they do so for too long.
+    """
+    deadline = time.monotonic() + TIMEOUT_S
+    while records := _write_once(servers, records, properties):
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{len(records)} records refused, such as one for {records[0][0]}")
+        time.sleep(0.5)
+
+
+def _write_once(servers: str, records: Sequence[TimedRecord], properties: Mapping[str, Any]) -> list[TimedRecord]:
+    """Write records with a new client, and return the refused ones, the old ones first."""
+    producer = Producer(producer_properties(servers) | dict(properties), logger=DebugLogger())
+    refused: list[TimedRecord] = []
+    for record in records:
+        topic, partition, timestamp_ms = record
+
+        def on_delivery(error: object, _message: object, record: TimedRecord = record) -> None:
+            if error is not None:
+                refused.append(record)
+
+        try:
+            producer.produce(topic, b"x", partition=partition, timestamp=timestamp_ms, on_delivery=on_delivery)
+        except KafkaException:
+            refused.append(record)
+        producer.poll(0)
+    if pending := producer.flush(TIMEOUT_S):
+        raise RuntimeError(f"{pending} records not acknowledged")
+    return sorted(refused)
 
 
 def wait_for_leaders(servers: str, names: Iterable[str]) -> None:
@@ -89,13 +131,6 @@ def commit_offsets(
         pending.append((group, partitions, _commit(next(clients), group, partitions)))
         complete_pending(down_to=_REQUESTS_IN_FLIGHT)
     complete_pending(down_to=0)
-
-
-def flush(producer: Producer) -> None:
-    """Wait for all acknowledgements. Raises RuntimeError after the timeout."""
-    pending = producer.flush(TIMEOUT_S)
-    if pending:
-        raise RuntimeError(f"{pending} records not acknowledged")
 
 
 def _commit(admin: AdminClient, group: str, partitions: Sequence[TopicPartition]) -> "Future[Any]":

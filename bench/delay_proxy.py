@@ -16,6 +16,8 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from bench.processes import background_module
+
 HOST = "127.0.0.1"
 _BUFFER = 1 << 16
 
@@ -38,22 +40,11 @@ class DelayProxy:
 @contextmanager
 def delay_proxy(ports: Mapping[int, int]) -> Iterator[DelayProxy]:
     """Forward each port to another one during the block."""
-    command = [sys.executable, "-m", "bench.delay_proxy", *(f"{port}:{target}" for port, target in ports.items())]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
+    pairs = (f"{port}:{target}" for port, target in ports.items())
+    with background_module("bench.delay_proxy", *pairs) as process:
         proxy = DelayProxy(process)
         proxy.set_round_trip(0)
         yield proxy
-    finally:
-        process.stdin.close()
-        process.stdout.close()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 class _Forwarder:

@@ -6,11 +6,8 @@ All contenders take turns on one cluster. `tail` repeats whole plans, because ra
 client show only in the slowest of many runs. `stalls` opens many clients, each with its first call.
 """
 
-import argparse
 import statistics
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,6 +18,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from bench import programs, results
+from bench.processes import measure_seconds, take_turns
 from bench.programs import Program
 from bench.sizes import FULL, QUICK, Demo
 from reconciler.companions.sandbox import client
@@ -29,6 +27,7 @@ from reconciler.companions.sandbox.cluster import SandboxCluster, start, stoppin
 from reconciler.companions.sandbox.demo_data import create_demo_data
 from reconciler.companions.sandbox.jars import DEFAULT_VERSION
 from reconciler.model.progress import Progress
+from tests.build import cluster_manifest, policy
 
 HEAD = ("work", "measured", "baseline, same run", "ratio", "goal")
 SPARK, INLINE, AUTO = (("--engine", name) for name in ("spark", "inline", "auto"))
@@ -36,49 +35,29 @@ STALL_S = 0.9
 TIMEOUT_S = 300.0
 ONE_ACTION = "one-action"
 """The topic whose records the measured `apply` deletes."""
-CLUSTER = """apiVersion: reconciler/v1
-kind: Cluster
-metadata: {name: bench}
-spec:
-  clusterId: %s
-  bootstrapServers: ["${env:KAFKA_BOOTSTRAP_SERVERS}"]
-  limits: {recordsPercent: 100, recordsPercentPerTopic: 100}
-"""
-FLOOR = """---
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {name: one-action}
-spec:
-  topics: [one-action]
-  keep: {fromOffset: {0: %d}}
-"""
-POLICIES = """---
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {name: week}
-spec:
-  topics: ["*"]
-  exceptTopics: [one-action, customers]
-  expectAtMost: 100
-  keep: {newerThan: 7d}
----
-apiVersion: reconciler/v1
-kind: GroupRemoval
-metadata: {name: idle}
-spec:
-  groups: ["old-*", billing, "nightly-*"]
-  expectAtMost: 100
-  idleFor: 5s
----
-apiVersion: reconciler/v1
-kind: LeaderPolicy
-metadata: {name: preferred}
-spec:
-  topics: ["*"]
-"""
 
-Turns = dict[str, list[float]]
-"""Contender → seconds of its turns."""
+
+def manifests(cluster_id: str, *policies: str) -> str:
+    """Return the manifests of a measured command."""
+    limits = "recordsPercent: 100, recordsPercentPerTopic: 100"
+    cluster = cluster_manifest("${env:KAFKA_BOOTSTRAP_SERVERS}", limits=limits, cluster_id=cluster_id, name="bench")
+    return "---\n".join((cluster, *policies))
+
+
+def one_more(before: int) -> str:
+    """Return the floor that deletes the records of one topic below this offset."""
+    return policy("RetentionFloor", ONE_ACTION, f"topics: [{ONE_ACTION}], keep: {{fromOffset: {{0: {before}}}}}")
+
+
+POLICIES = (
+    policy(
+        "RetentionFloor",
+        "week",
+        f'topics: ["*"], exceptTopics: [{ONE_ACTION}, customers], expectAtMost: 100, keep: {{newerThan: 7d}}',
+    ),
+    policy("GroupRemoval", "idle", 'groups: ["old-*", billing, "nightly-*"], expectAtMost: 100, idleFor: 5s'),
+    policy("LeaderPolicy", "preferred", 'topics: ["*"]'),
+)
 
 
 class DemoBench:
@@ -101,18 +80,18 @@ class DemoBench:
 
     def plan(self, program: Program, *arguments: str) -> float:
         """Run a `plan` of all policies and return its seconds."""
-        folder = self._workspace(program, POLICIES)
+        folder = self._workspace(program, *POLICIES)
         return program.run("plan", *arguments, cwd=folder, environment=self.environment).seconds
 
     def offline(self, program: Program, command: str) -> float:
         """Run a command without a network and return its seconds."""
-        folder = self._workspace(program, POLICIES)
+        folder = self._workspace(program, *POLICIES)
         return program.run(command, cwd=folder, environment=self.environment).seconds
 
     def apply(self, program: Program) -> float:
         """Plan the deletion of one more record, and return the seconds of its `apply`."""
         self.floor += 1
-        folder = self._workspace(program, FLOOR % self.floor)
+        folder = self._workspace(program, one_more(self.floor))
         program.run("plan", "--out", "plan.json", cwd=folder, environment=self.environment)
         seconds = program.run("apply", "plan.json", cwd=folder, environment=self.environment).seconds
         log_start, _end = client.watermarks(self.cluster.bootstrap_servers, ONE_ACTION, 0)
@@ -120,30 +99,33 @@ class DemoBench:
             raise RuntimeError(f"{program.name}: apply left the log start at {log_start}, planned is {self.floor}")
         return seconds
 
-    def _workspace(self, program: Program, policies: str) -> Path:
+    def _workspace(self, program: Program, *policies: str) -> Path:
         """Write the manifests of one contender. Its journal is beside them."""
         folder = self.folder / f"work-{program.name}"
         (folder / "manifests").mkdir(parents=True, exist_ok=True)
-        (folder / "manifests" / "all.yaml").write_text(CLUSTER % self.cluster.cluster_id + policies, encoding="utf-8")
+        (folder / "manifests" / "all.yaml").write_text(manifests(self.cluster.cluster_id, *policies), encoding="utf-8")
         return folder
 
-    def take_turns(self, contenders: Mapping[str, Callable[[], float]], runs: int) -> Turns:
-        """Run each contender once per turn, each turn starting with another one."""
-        turns: Turns = {name: [] for name in contenders}
-        names = list(contenders)
-        for turn in range(runs):
-            for name in names[turn % len(names) :] + names[: turn % len(names)]:
-                turns[name].append(contenders[name]())
-                self.progress(f"{turn + 1} of {runs}, {name}: {turns[name][-1]:.2f} s")
-        return turns
+    def take_turns(self, contenders: Mapping[str, Callable[[], float]], runs: int) -> dict[str, list[float]]:
+        return take_turns(contenders, runs, self.progress)
+
+    def take_turns_before_and_now(self, measure: Callable[[Program], float]) -> dict[str, list[float]]:
+        """Measure this version and the earlier one, by their names."""
+        contenders = {program.name: partial(measure, program) for program in (self.before, self.now)}
+        return self.take_turns(contenders, self.sizes.runs)
+
+    def add_comparison(self, work: str, turns: Mapping[str, Sequence[float]], name: str, goal: str) -> None:
+        """Add a row that compares a contender with the earlier version."""
+        seconds, before = turns[name], turns[self.before.name]
+        baseline = f"{self.before.label}: {results.summarize(before, ' s', digits=2)}"
+        self.add_row(work, results.summarize(seconds, " s", digits=2), baseline, results.ratio(seconds, before), goal)
 
 
 def measure_offline(bench: DemoBench) -> None:
     """Measure commands that read only manifests."""
     for command in ("validate", "clusters"):
-        contenders = {program.name: partial(bench.offline, program, command) for program in (bench.before, bench.now)}
-        turns = bench.take_turns(contenders, bench.sizes.runs)
-        _add_comparison(bench, f"`{command}` of four manifests", turns["now"], turns[bench.before.name], "≤ 0.50 ×")
+        turns = bench.take_turns_before_and_now(partial(bench.offline, command=command))
+        bench.add_comparison(f"`{command}` of four manifests", turns, "now", "≤ 0.50 ×")
 
 
 def measure_plan(bench: DemoBench) -> None:
@@ -158,7 +140,7 @@ def measure_plan(bench: DemoBench) -> None:
         bench.sizes.runs,
     )
     for name, goal in (("Spark", "≤ 0.55 ×"), ("auto", "≤ 0.20 ×"), ("inline", "")):
-        _add_comparison(bench, f"cold `plan`, demo cluster, {name}", turns[name], turns[bench.before.name], goal)
+        bench.add_comparison(f"cold `plan`, demo cluster, {name}", turns, name, goal)
 
 
 def measure_first(bench: DemoBench) -> None:
@@ -176,24 +158,14 @@ def measure_first(bench: DemoBench) -> None:
         },
         bench.sizes.runs,
     )
-    before = turns[bench.before.name]
-    _add_comparison(
-        bench, "the very first `plan`, demo cluster, after `make setup`", turns["after setup"], before, "≤ 0.60 ×"
-    )
-    _add_comparison(bench, "the same without the archive of classes", turns["without archive"], before, "≤ 0.60 ×")
+    bench.add_comparison("the very first `plan`, demo cluster, after `make setup`", turns, "after setup", "≤ 0.60 ×")
+    bench.add_comparison("the same without the archive of classes", turns, "without archive", "≤ 0.60 ×")
 
 
 def measure_apply(bench: DemoBench) -> None:
     """Measure `apply` of one action, from its start to the prompt."""
-    contenders = {program.name: partial(bench.apply, program) for program in (bench.before, bench.now)}
-    turns = bench.take_turns(contenders, bench.sizes.runs)
-    _add_comparison(
-        bench,
-        "`apply` of one action, demo cluster, start to prompt",
-        turns["now"],
-        turns[bench.before.name],
-        "≤ 0.25 ×",
-    )
+    turns = bench.take_turns_before_and_now(bench.apply)
+    bench.add_comparison("`apply` of one action, demo cluster, start to prompt", turns, "now", "≤ 0.25 ×")
 
 
 def measure_tail(bench: DemoBench) -> None:
@@ -228,11 +200,11 @@ def _p95(seconds: Sequence[float]) -> float:
 
 def measure_stalls(bench: DemoBench) -> None:
     """Add the rows of many clients."""
-    for row in stall_rows(bench.cluster.bootstrap_servers, bench.sizes.clients, bench.progress):
+    for row in stall_rows(bench.cluster.bootstrap_servers, bench.sizes.clients):
         bench.add_row(*row)
 
 
-def stall_rows(servers: str, count: int, progress: Progress) -> Iterator[list[str]]:
+def stall_rows(servers: str, count: int) -> Iterator[list[str]]:
     """Count slow first calls of new clients, and slow calls of one client that is used again."""
     partitions = [
         TopicPartition(name, partition)
@@ -254,13 +226,7 @@ def stall_rows(servers: str, count: int, progress: Progress) -> Iterator[list[st
         "new client, metadata first": lambda: measure_seconds(list_with_metadata_first),
         "one client used again": lambda: measure_seconds(lambda: list_offsets(reused, partitions)),
     }
-    seconds: Turns = {name: [] for name in contenders}
-    for trial in range(count):
-        for name, call in contenders.items():
-            seconds[name].append(call())
-        if (trial + 1) % 50 == 0:
-            progress(f"{trial + 1} of {count} clients of each kind")
-    for name, values in seconds.items():
+    for name, values in take_turns(contenders, count, lambda *_step: None).items():
         stalls = sum(value >= STALL_S for value in values)
         yield [
             f"{count} trials: {name}",
@@ -274,18 +240,6 @@ def stall_rows(servers: str, count: int, progress: Progress) -> Iterator[list[st
 def list_offsets(admin: AdminClient, partitions: Sequence[TopicPartition]) -> object:
     answers = admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.latest()), request_timeout=30)
     return [answer.result() for answer in answers.values()]
-
-
-def measure_seconds(call: Callable[[], object]) -> float:
-    start_s = time.perf_counter()
-    call()
-    return time.perf_counter() - start_s
-
-
-def _add_comparison(bench: DemoBench, work: str, seconds: Sequence[float], before: Sequence[float], goal: str) -> None:
-    ratio = statistics.median(seconds) / statistics.median(before)
-    baseline = f"{bench.before.label}: {results.summarize(before, ' s', digits=2)}"
-    bench.add_row(work, results.summarize(seconds, " s", digits=2), baseline, f"{ratio:.2f} ×", goal)
 
 
 MEASUREMENTS: dict[str, Callable[[DemoBench], None]] = {
@@ -325,17 +279,10 @@ def measure(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure small plans and applies on the demo's cluster.")
-    parser.add_argument("--quick", action="store_true", help="few runs")
-    parser.add_argument("--dry", action="store_true", help="print the results without writing RESULTS.md")
+    parser = results.parser("Measure small plans and applies on the demo's cluster.")
     parser.add_argument("--only", nargs="+", choices=tuple(MEASUREMENTS), default=tuple(MEASUREMENTS))
     options = parser.parse_args()
-    sizes = (QUICK if options.quick else FULL).demo
-    start_s = time.monotonic()
-
-    def progress(text: str, *_state: object) -> None:
-        print(f"{time.monotonic() - start_s:7.1f} s  {text}", file=sys.stderr, flush=True)
-
+    sizes, progress = (QUICK if options.quick else FULL).demo, results.timed_progress()
     with tempfile.TemporaryDirectory(prefix="reconciler-bench-demo-") as folder, demo_cluster(progress) as cluster:
         rows = measure(cluster, Path(folder), sizes, options.only, progress)
     lines = [
@@ -349,9 +296,8 @@ def main() -> None:
         "",
         *results.table(HEAD, rows),
     ]
-    print("\n".join(lines))
-    if not (options.dry or options.quick or len(options.only) < len(MEASUREMENTS)):
-        results.write("demo", "Small plans and applies", lines)
+    whole = len(options.only) == len(MEASUREMENTS)
+    results.publish(options, "demo", "Small plans and applies", lines, whole=whole)
 
 
 if __name__ == "__main__":

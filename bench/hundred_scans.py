@@ -11,7 +11,6 @@ the process that owns Spark, and of its JVM; and once more after a rest.
 import argparse
 import os
 import statistics
-import subprocess
 import sys
 import threading
 import time
@@ -24,11 +23,11 @@ from pathlib import Path
 from confluent_kafka import Consumer
 
 from bench import results
-from bench.processes import SPARK_PROCESS, command_line, descendants, memory_mib
+from bench.processes import SPARK_PROCESS, background_module, command_line, descendants, memory_mib
 from bench.sizes import FULL, QUICK, HundredScans
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import start, stop
+from reconciler.companions.sandbox.cluster import start, stopping
 from reconciler.companions.sandbox.jars import DEFAULT_VERSION
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
@@ -169,20 +168,13 @@ def consumer_protocol_member(servers: str, names: list[str], stop_event: threadi
 
 @contextmanager
 def background_traffic(servers: str, topics: int, partitions: int) -> Iterator[None]:
-    command = [sys.executable, "-m", "bench.hundred_scans", "--traffic", servers, str(topics), str(partitions)]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        if process.stdout.readline().strip() != "running":
+    arguments = ("--traffic", servers, str(topics), str(partitions))
+    with background_module("bench.hundred_scans", *arguments) as process:
+        if process.stdout is None or process.stdout.readline().strip() != "running":
             raise RuntimeError("the traffic did not start")
         yield
         if process.poll() is not None:
             raise RuntimeError("the traffic ended before the scans")
-    finally:
-        process.stdin.close()
-        process.stdout.close()
-        process.wait(TIMEOUT_S)
 
 
 def measure(servers: str, sizes: HundredScans) -> list[str]:
@@ -214,10 +206,8 @@ def measure(servers: str, sizes: HundredScans) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="One hundred scans in a row.")
-    parser.add_argument("--quick", action="store_true", help="run ten scans and print the results")
+    parser = results.parser("One hundred scans in a row.")
     parser.add_argument("--scans", type=int)
-    parser.add_argument("--dry", action="store_true", help="print the results without writing RESULTS.md")
     parser.add_argument("--traffic", nargs=3, metavar=("SERVERS", "TOPICS", "PARTITIONS"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.traffic:
@@ -226,15 +216,13 @@ def main() -> None:
         return
     sizes = (QUICK if options.quick else FULL).hundred_scans
     sizes = replace(sizes, scans=options.scans or sizes.scans)
-    cluster = start(3, name="hundred", heap_mib=384, properties={"offsets.topic.num.partitions": "50"})
-    try:
-        lines = [results.machine(DEFAULT_VERSION), "", *measure(cluster.bootstrap_servers, sizes)]
-    finally:
-        close()
-        stop(cluster)
-    print("\n".join(lines))
-    if not (options.dry or options.quick):
-        results.write("hundred", "One hundred scans in a row", lines)
+    properties = {"offsets.topic.num.partitions": "50"}
+    with stopping(start(3, name="hundred", heap_mib=384, properties=properties)) as cluster:
+        try:
+            lines = [results.machine(DEFAULT_VERSION), "", *measure(cluster.bootstrap_servers, sizes)]
+        finally:
+            close()
+    results.publish(options, "hundred", "One hundred scans in a row", lines)
 
 
 if __name__ == "__main__":

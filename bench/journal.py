@@ -7,11 +7,10 @@ The month: 50 partitions purged every 30 s, each round with an intent and an out
 the recheck. A round of `watch` reads it for interrupted runs only.
 """
 
-import argparse
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from confluent_kafka import Producer
 
 from bench import results
 from bench.plan_file import action
+from bench.processes import measure_seconds
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.cluster import start, stopping
 from reconciler.companions.sandbox.jars import DEFAULT_VERSION
@@ -62,12 +62,6 @@ def month(days: int, now_ms: int) -> Iterator[tuple[int, bytes]]:
             yield at_ms + number, stamped.encode("ascii")
 
 
-def seconds(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
-
-
 def read_as_a_round_does(store: LineStore, now_ms: int) -> None:
     """Read for the plan; then for interrupted runs, and for the recheck."""
     assert len(ActionJournal(store).last_purges(every_ms=EVERY_MS, now_ms=now_ms)) == PARTITIONS
@@ -77,8 +71,8 @@ def read_as_a_round_does(store: LineStore, now_ms: int) -> None:
 
 
 def rows(name: str, store: LineStore, size: int, days: int, now_ms: int) -> Iterator[tuple[str, str]]:
-    rounds = [seconds(lambda: read_as_a_round_does(store, now_ms)) for _ in range(RUNS)]
-    whole = seconds(lambda: [None for _ in store.lines()])
+    rounds = [measure_seconds(lambda: read_as_a_round_does(store, now_ms)) for _ in range(RUNS)]
+    whole = measure_seconds(lambda: [None for _ in store.lines()])
     megabytes = size / days / 1_000_000
     yield f"{name}: a day of entries", f"{megabytes:,.1f} MB"
     yield f"{name}: all reading of a round, after {days} days", results.summarize(rounds, " s", digits=2)
@@ -104,10 +98,7 @@ def fill_topic(servers: str, lines: Iterable[tuple[int, bytes]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--dry", action="store_true", help="write no file")
-    options = parser.parse_args()
+    options = results.parser("Measure what a month of journal entries costs a `converge`.").parse_args()
     days = 1 if options.quick else 30
     now_ms = time.time_ns() // 1_000_000
     measured: list[tuple[str, str]] = []
@@ -129,9 +120,7 @@ def main() -> None:
         "",
         *results.table(("work", "measured"), measured),
     ]
-    print("\n".join(text))
-    if not (options.quick or options.dry):
-        results.write("journal", "A month of journal entries", text)
+    results.publish(options, "journal", "A month of journal entries", text)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from bench import results
+from bench.processes import run_module
 from bench.sizes import FULL, QUICK
 from reconciler.model.action import Mode
 from reconciler.model.names import Address, SourceLocation, TopicPartition
@@ -163,26 +164,20 @@ STEPS = {
 
 
 def main() -> None:
-    if len(sys.argv) == 4:
-        print(json.dumps(step(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))))
+    parser = results.parser("Measure each step with a plan of a million actions.")
+    parser.add_argument("step", nargs="*", metavar="STEP SIZE FOLDER", help="one step in this process")
+    options = parser.parse_args()
+    if options.step:
+        name, actions, folder = options.step
+        print(json.dumps(step(name, int(actions), Path(folder))))
         return
-    size = QUICK.plan_file if sys.argv[1:] == ["--quick"] else FULL.plan_file
+    size = (QUICK if options.quick else FULL).plan_file
     figures = {}
     with tempfile.TemporaryDirectory() as folder:
         for name in STEPS:
-            result = subprocess.run(
-                [sys.executable, "-m", "bench.plan_file", name, str(size), folder],
-                capture_output=True,
-                text=True,
-                check=True,
-                cwd=Path(__file__).parents[1],
-            )
-            figures[name] = json.loads(result.stdout)
+            figures[name] = run_module("bench.plan_file", name, str(size), folder)
             print(f"{name}: {figures[name]}", file=sys.stderr, flush=True)
-    lines = list(render(size, figures))
-    print("\n".join(lines))
-    if size == FULL.plan_file:
-        results.write("plan_file", "A plan of a million actions", lines)
+    results.publish(options, "plan_file", "A plan of a million actions", render(size, figures))
 
 
 def render(size: int, figures: Mapping[str, dict[str, Any]]) -> Iterator[str]:

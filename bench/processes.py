@@ -11,10 +11,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from reconciler.model.progress import Progress
 
 SPARK_PROCESS = "reconciler.scan.spark_process"
 """Part of the command line of the process that owns Spark."""
@@ -102,6 +105,41 @@ def run_module(module: str, *arguments: str, timeout_s: float = 1_800) -> Any:
     result = run([sys.executable, "-m", module, *arguments], timeout_s=timeout_s)
     check(result, " ".join([module, *arguments]))
     return json.loads(result.stdout)
+
+
+@contextmanager
+def background_module(module: str, *arguments: str) -> "Iterator[subprocess.Popen[str]]":
+    """Run a module of this project, which ends with its standard input, during the block."""
+    command = [sys.executable, "-m", module, *arguments]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        for pipe in (process.stdin, process.stdout):
+            assert pipe is not None
+            pipe.close()
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def measure_seconds(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def take_turns(contenders: Mapping[str, Callable[[], float]], runs: int, progress: Progress) -> dict[str, list[float]]:
+    """Run each contender once per turn, each turn starting with another one, and return their seconds."""
+    turns: dict[str, list[float]] = {name: [] for name in contenders}
+    names = list(contenders)
+    for turn in range(runs):
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            turns[name].append(contenders[name]())
+            progress(f"{turn + 1} of {runs}, {name}: {turns[name][-1]:.2f} s")
+    return turns
 
 
 def descendants(root: int) -> list[int]:

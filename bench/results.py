@@ -6,19 +6,46 @@ Each bench has one section between markers and replaces it. The figures of sever
 median and a range: `results.summarize([1.2, 1.3, 1.9])` is "1.3 (1.2–1.9, n=3)".
 """
 
+import argparse
 import os
 import platform
 import re
 import statistics
 import subprocess
+import sys
 import textwrap
+import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+from reconciler.model.progress import Progress
+
 FILE = Path(__file__).with_name("RESULTS.md")
 LINE_LENGTH = 100
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """Return a parser with the options of every bench: small sizes only show that it works, and are never written."""
+    options = argparse.ArgumentParser(description=description)
+    options.add_argument("--quick", action="store_true", help="smaller sizes or fewer runs; prints the results only")
+    options.add_argument("--dry", action="store_true", help="print the results without writing RESULTS.md")
+    return options
+
+
+def timed_progress() -> Progress:
+    """Return a function that prints a line with the seconds since now."""
+    start = time.monotonic()
+    return lambda text, *_state: print(f"{time.monotonic() - start:7.1f} s  {text}", file=sys.stderr, flush=True)
+
+
+def publish(options: argparse.Namespace, name: str, title: str, lines: Iterable[str], *, whole: bool = True) -> None:
+    """Print the lines, and write their section. `whole`: of a run that measured everything."""
+    text = [*lines]
+    print("\n".join(text))
+    if whole and not (options.dry or options.quick):
+        write(name, title, text)
 
 
 def write(name: str, title: str, lines: Iterable[str], *, file: Path = FILE) -> None:
@@ -52,6 +79,11 @@ def summarize(values: Sequence[float], unit: str = "", *, digits: int = 1) -> st
     if len(values) == 1:
         return f"{center} (n=1)"
     return f"{center} ({min(values):,.{digits}f}–{max(values):,.{digits}f}, n={len(values)})"
+
+
+def ratio(seconds: Sequence[float], baseline_s: Sequence[float]) -> str:
+    """Render the ratio of the medians; empty without a baseline."""
+    return f"{statistics.median(seconds) / statistics.median(baseline_s):.2f} ×" if baseline_s else ""
 
 
 def machine(kafka: str) -> str:

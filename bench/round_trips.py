@@ -8,9 +8,8 @@ number of its round trips that wait for each other. The fastest run of each dela
 other work on the machine can only add time. The engine is `inline`: Spark adds none.
 """
 
-import argparse
+import json
 import re
-import sys
 import tempfile
 import time
 from collections import defaultdict
@@ -33,6 +32,7 @@ from reconciler.model.outcome import Status
 from reconciler.model.progress import Progress
 from reconciler.run import Run
 from reconciler.scan.engine_choice import Engine, EngineName
+from tests.build import cluster_manifest, policy
 
 TIMEOUT_S, START_TIMEOUT_S = 60.0, 300.0
 MAX_TRIPS = 10
@@ -42,35 +42,6 @@ TOPIC_NAMES = [f"trips-{number}" for number in range(TOPICS)]
 RECORDS = 100
 COMMITS = {(TOPIC_NAMES[0], number): RECORDS for number in range(PARTITIONS)}
 """On all partitions of the topic: a group without a commit on one counts as standing at its log start."""
-MANIFESTS = """apiVersion: reconciler/v1
-kind: Cluster
-metadata: {name: delayed}
-spec:
-  clusterId: %(cluster_id)s
-  bootstrapServers: [%(servers)s]
-  limits: {topics: 1000, recordsPercent: 100, recordsPercentPerTopic: 100, groups: 1000, groupsPercent: 100, elections: 1000}
----
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {name: trips}
-spec:
-  topics: [%(topics)s]
-  keep: {fromOffset: {%(floors)s}}
----
-apiVersion: reconciler/v1
-kind: GroupRemoval
-metadata: {name: idle}
-spec:
-  groups: ["trips-dead-*"]
-  expectAtMost: 1000
-  idleFor: 1s
----
-apiVersion: reconciler/v1
-kind: LeaderPolicy
-metadata: {name: preferred}
-spec:
-  topics: ["trips-*"]
-"""
 
 
 @contextmanager
@@ -128,12 +99,15 @@ class StepTimes:
 
 def manifests(cluster_id: str, servers: str, floor: int) -> str:
     """Render the manifests that delete the records of each partition below this offset."""
-    return MANIFESTS % {
-        "cluster_id": cluster_id,
-        "servers": ", ".join(f'"{server}"' for server in servers.split(",")),
-        "topics": ", ".join(TOPIC_NAMES),
-        "floors": ", ".join(f"{number}: {floor}" for number in range(PARTITIONS)),
-    }
+    limits = "topics: 1000, recordsPercent: 100, recordsPercentPerTopic: 100, groups: 1000, groupsPercent: 100, elections: 1000"
+    floors = ", ".join(f"{number}: {floor}" for number in range(PARTITIONS))
+    documents = (
+        cluster_manifest(servers, limits=limits, cluster_id=cluster_id, name="delayed"),
+        policy("RetentionFloor", "trips", f"topics: {json.dumps(TOPIC_NAMES)}, keep: {{fromOffset: {{{floors}}}}}"),
+        policy("GroupRemoval", "idle", 'groups: ["trips-dead-*"], expectAtMost: 1000, idleFor: 1s'),
+        policy("LeaderPolicy", "preferred", 'topics: ["trips-*"]'),
+    )
+    return "---\n".join(documents)
 
 
 class Workload:
@@ -227,16 +201,8 @@ def rows(command: str, runs: Mapping[int, Sequence[Mapping[str, float]]]) -> Ite
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Count the sequential round trips of each step.")
-    parser.add_argument("--quick", action="store_true", help="few runs")
-    parser.add_argument("--dry", action="store_true", help="print the results without writing RESULTS.md")
-    options = parser.parse_args()
-    sizes = (QUICK if options.quick else FULL).round_trips
-    start_s = time.monotonic()
-
-    def progress(text: str, *_state: object) -> None:
-        print(f"{time.monotonic() - start_s:7.1f} s  {text}", file=sys.stderr, flush=True)
-
+    options = results.parser("Count the sequential round trips of each step.").parse_args()
+    sizes, progress = (QUICK if options.quick else FULL).round_trips, results.timed_progress()
     with (
         tempfile.TemporaryDirectory(prefix="reconciler-bench-trips-") as folder,
         delayed_cluster(progress) as (cluster, proxy, servers),
@@ -258,9 +224,7 @@ def main() -> None:
         "",
         *results.table(head, rows),
     ]
-    print("\n".join(lines))
-    if not (options.dry or options.quick):
-        results.write("round-trips", "Round trips", lines)
+    results.publish(options, "round-trips", "Round trips", lines)
 
 
 if __name__ == "__main__":

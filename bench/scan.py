@@ -8,13 +8,9 @@ This module orders the phases. `scan_rows` has the rows, `scan_cluster` the clus
 the plain Python calls.
 """
 
-import argparse
 import json
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -37,7 +33,6 @@ from bench.scan_rows import (
 )
 from bench.sizes import FULL, QUICK, Scan
 from reconciler.companions.sandbox.jars import DEFAULT_VERSION
-from reconciler.model.progress import Progress
 
 FIGURES = Path(__file__).with_name("scan.json")
 """Rows by phase, and the figures of each run; docs/scaling.md uses their medians."""
@@ -60,16 +55,10 @@ COLD_PHASES = {"plan", "plan-more", "memory"}
 """Phases with `plan` as a process that starts a JVM."""
 
 
-@contextmanager
-def timed_progress() -> Iterator[Progress]:
-    start = time.monotonic()
-    yield lambda text, *_count: print(f"{time.monotonic() - start:7.1f} s  {text}", file=sys.stderr, flush=True)
-
-
 def measure(sizes: Scan, *, heap_mib: int, dry: bool, only: Collection[str] = PHASES) -> None:
     earlier = json.loads(FIGURES.read_text(encoding="utf-8")) if len(only) < len(PHASES) and FIGURES.is_file() else {}
+    progress = results.timed_progress()
     with (
-        timed_progress() as progress,
         tempfile.TemporaryDirectory(prefix="reconciler-bench-scan-") as folder,
         scan_cluster(heap_mib=heap_mib, progress=progress) as cluster,
     ):
@@ -154,9 +143,7 @@ def section(bench: Bench) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure the scan against its baselines.")
-    parser.add_argument("--quick", action="store_true", help="a tenth of the size")
-    parser.add_argument("--dry", action="store_true", help="print the results without writing RESULTS.md")
+    parser = results.parser("Measure the scan against its baselines.")
     parser.add_argument("--only", nargs="+", choices=PHASES, default=PHASES, help="run only these phases")
     parser.add_argument("--scan-runs", type=int, help="runs of the scan and of the plain calls")
     parser.add_argument("--tool-runs", type=int, help="runs of Kafka's tools")
@@ -168,7 +155,7 @@ def main() -> None:
         scan_runs=options.scan_runs or sizes.scan_runs,
         tool_runs=options.tool_runs or sizes.tool_runs,
     )
-    measure(sizes, heap_mib=options.heap_mib, dry=options.dry, only=options.only)
+    measure(sizes, heap_mib=options.heap_mib, dry=options.dry or options.quick, only=options.only)
 
 
 if __name__ == "__main__":

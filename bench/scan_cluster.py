@@ -10,12 +10,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewTopic
 
 from bench import clusters
 from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.client import DebugLogger, producer_properties
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.model.progress import Progress
 
@@ -29,9 +28,6 @@ FIRST_COMMIT = "first-commit"
 
 _TOPICS_PER_REQUEST = 20
 _TOPICS_PER_PRODUCER = 50
-
-TimedRecord = tuple[str, int, int]
-"""Topic, partition and timestamp in milliseconds."""
 
 
 @dataclass(slots=True)
@@ -142,35 +138,11 @@ def _produce(servers: str, names: Sequence[str]) -> None:
     for a topic that was unknown once.
     """
     now_ms = time.time_ns() // 1_000_000
-    for start in range(0, len(names), _TOPICS_PER_PRODUCER):
-        pending = [
+    for batch in clusters.batches(names, _TOPICS_PER_PRODUCER):
+        records = [
             (name, partition, timestamp_ms)
-            for name in names[start : start + _TOPICS_PER_PRODUCER]
+            for name in batch
             for partition in range(PARTITIONS_PER_TOPIC)
             for timestamp_ms in (now_ms - 10 * DAY_MS, now_ms)
         ]
-        deadline = time.monotonic() + clusters.TIMEOUT_S
-        while pending := _produce_once(servers, pending):
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"{len(pending)} records refused, such as one for {pending[0][0]}")
-            time.sleep(0.5)
-
-
-def _produce_once(servers: str, records: Sequence[TimedRecord]) -> list[TimedRecord]:
-    """Write records with a new client, and return the refused ones, the old ones first."""
-    producer = Producer(producer_properties(servers) | {"linger.ms": 50}, logger=DebugLogger())
-    refused: list[TimedRecord] = []
-    for record in records:
-        name, partition, timestamp_ms = record
-
-        def on_delivery(error: object, _message: object, record: TimedRecord = record) -> None:
-            if error is not None:
-                refused.append(record)
-
-        try:
-            producer.produce(name, b"x", partition=partition, timestamp=timestamp_ms, on_delivery=on_delivery)
-        except KafkaException:
-            refused.append(record)
-        producer.poll(0)
-    clusters.flush(producer)
-    return sorted(refused)
+        clusters.write_records(servers, records, {"linger.ms": 50})

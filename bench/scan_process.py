@@ -16,13 +16,14 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bench import baseline
+from bench.processes import measure_seconds
 from bench.scan_cluster import CONSUMER_OFFSETS_LOG, DAY_MS, FIRST_COMMIT, log_sizes
 from reconciler.companions.sandbox import client
 from reconciler.kafka.connect import Connection
@@ -70,12 +71,6 @@ def parse_engine(text: str) -> Engine:
     if text == EngineName.INLINE:
         return Engine(name=EngineName.INLINE)
     return Engine(remote=text) if text.startswith("sc://") else Engine(master=text)
-
-
-def measure_seconds(call: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
 
 
 def open_session(servers: str) -> KafkaSession:

@@ -15,39 +15,24 @@ from bench.programs import Program
 from bench.scan_cluster import COMMITS_PER_GROUP, CONSUMER_OFFSETS_LOG, ScanCluster, log_records
 from bench.sizes import Scan
 from reconciler.companions.sandbox.tools import tool_command
+from tests.build import cluster_manifest, policy
 from tests.spark.servers import connect_server
 
 SPARK_MASTER = "local[2]"
-MANIFESTS = """apiVersion: reconciler/v1
-kind: Cluster
-metadata: {name: bench}
-spec:
-  clusterId: %(cluster_id)s
-  bootstrapServers: [%(servers)s]
-  limits: {topics: 100_000, recordsPercent: 100, recordsPercentPerTopic: 100, groups: 1_000_000, elections: 1_000_000}
----
-apiVersion: reconciler/v1
-kind: RetentionFloor
-metadata: {name: week}
-spec:
-  topics: ["bench-*"]
-  expectAtMost: 100_000
-  keep: {newerThan: 7d}
----
-apiVersion: reconciler/v1
-kind: GroupRemoval
-metadata: {name: idle}
-spec:
-  groups: ["bench-group-*"]
-  expectAtMost: 1_000_000
-  idleFor: 7d
----
-apiVersion: reconciler/v1
-kind: LeaderPolicy
-metadata: {name: preferred}
-spec:
-  topics: ["bench-*"]
-"""
+
+
+def manifests(cluster_id: str, servers: str) -> str:
+    """Return a Cluster and a policy of each kind, with limits above every size."""
+    limits = (
+        "topics: 100_000, recordsPercent: 100, recordsPercentPerTopic: 100, groups: 1_000_000, elections: 1_000_000"
+    )
+    documents = (
+        cluster_manifest(servers, limits=limits, cluster_id=cluster_id, name="bench"),
+        policy("RetentionFloor", "week", 'topics: ["bench-*"], expectAtMost: 100_000, keep: {newerThan: 7d}'),
+        policy("GroupRemoval", "idle", 'groups: ["bench-group-*"], expectAtMost: 1_000_000, idleFor: 7d'),
+        policy("LeaderPolicy", "preferred", 'topics: ["bench-*"]'),
+    )
+    return "---\n".join(documents)
 
 
 def measure_in_process(*arguments: str) -> Any:
@@ -82,7 +67,7 @@ class Bench:
     def add_comparison(self, work: str, seconds: list[float], before: list[float], goal: str) -> None:
         """Add a row that compares runs of this version with those of the earlier one."""
         baseline = f"{self.before.label}: {results.summarize(before, ' s')}" if self.before is not None else ""
-        self.add_row(work, results.summarize(seconds, " s"), baseline, ratio(seconds, before), goal)
+        self.add_row(work, results.summarize(seconds, " s"), baseline, results.ratio(seconds, before), goal)
 
     @property
     def manifests(self) -> Path:
@@ -90,8 +75,7 @@ class Bench:
 
     def write_manifests(self) -> None:
         self.manifests.mkdir(exist_ok=True)
-        servers = ", ".join(f'"{server}"' for server in self.cluster.servers.split(","))
-        text = MANIFESTS % {"cluster_id": self.cluster.cluster.cluster_id, "servers": servers}
+        text = manifests(self.cluster.cluster.cluster_id, self.cluster.servers)
         (self.manifests / "bench.yaml").write_text(text, encoding="utf-8")
 
 
@@ -126,8 +110,10 @@ def full_plan(bench: Bench, *, goal_before: str, goal_tools: str) -> None:
     )
     of_tools = f"{TOOL_NAMES}: {results.summarize(tools, ' s')}"
     bench.add_comparison(work, plans, before, goal_before)
-    bench.add_row("the same", results.summarize(plans, " s"), of_tools, ratio(plans, tools), goal_tools)
-    bench.add_row("the same with `--engine inline`", results.summarize(inline, " s"), of_tools, ratio(inline, tools))
+    bench.add_row("the same", results.summarize(plans, " s"), of_tools, results.ratio(plans, tools), goal_tools)
+    bench.add_row(
+        "the same with `--engine inline`", results.summarize(inline, " s"), of_tools, results.ratio(inline, tools)
+    )
     key = f"{cluster.groups} groups"
     bench.figures |= {f"plan_s {key}": plans, f"plan_s {key} inline": inline, f"tools_s {key}": tools}
     bench.figures[f"plan_s {key} before"] = before
@@ -167,7 +153,7 @@ def warm_scan(bench: Bench) -> None:
             f"scan alone, {words}, {size}",
             results.summarize(seconds, " s", digits=2),
             f"the same librdkafka calls in plain Python: {results.summarize(plain['plain_s'], ' s', digits=2)} (of these {parts})",
-            ratio(seconds, plain["plain_s"]),
+            results.ratio(seconds, plain["plain_s"]),
             "≤ 1.5 ×" if engine == SPARK_MASTER else "",
         )
 
@@ -181,7 +167,7 @@ def lookups(bench: Bench) -> None:
             f"first and last record of {figures['partitions'][0]:,} partitions that lose records",
             results.summarize(figures["lookups_s"], " s", digits=2),
             f"the scan before, {words}: {results.summarize(figures['scan_s'], ' s', digits=2)}",
-            ratio(figures["lookups_s"], figures["scan_s"]),
+            results.ratio(figures["lookups_s"], figures["scan_s"]),
             "≤ 0.10 ×",
         )
 
@@ -327,13 +313,6 @@ def consumer_offsets(bench: Bench) -> None:
         f"{results.summarize(rates, ' thousand records/s', digits=0)} on two cores",
         f"`kafka-console-consumer` with Kafka's own formatter: {results.summarize(console, ' thousand/s', digits=0)}; "
         f"the reader without Spark, one process: {results.summarize(single, ' thousand/s', digits=0)}",
-        ratio(seconds_by_run, [records / rate / 1_000 for rate in console]),
+        results.ratio(seconds_by_run, [records / rate / 1_000 for rate in console]),
         "≥ 600 thousand/s",
     )
-
-
-def ratio(seconds: list[float], baseline_s: list[float]) -> str:
-    """Render the ratio of the medians; empty without a baseline."""
-    if not baseline_s:
-        return ""
-    return f"{statistics.median(seconds) / statistics.median(baseline_s):.2f} ×"

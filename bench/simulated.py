@@ -9,7 +9,6 @@ file, the text, and the recheck of `apply`. Each size runs in a new process, so 
 is its own. The time of the generator is left out.
 """
 
-import argparse
 import json
 import pickle
 import sys
@@ -27,7 +26,7 @@ from unittest.mock import patch
 from bench import results
 from bench.processes import memory_mib, run_module
 from bench.scan_cluster import DAY_MS, RECORDS_PER_PARTITION, group_name, topic_name
-from bench.scan_rows import MANIFESTS
+from bench.scan_rows import manifests
 from bench.sizes import FULL, QUICK
 from reconciler import pipeline
 from reconciler.companions.sources import export
@@ -254,8 +253,8 @@ def measure(partitions: int, groups: int, commits: int) -> dict[str, Any]:
     steps, cluster = Steps(), SimulatedCluster(partitions, groups, commits)
     sizes: dict[str, int] = {}
     with tempfile.TemporaryDirectory(prefix="bench-simulated-") as folder, ExitStack() as stack:
-        manifests = Path(folder) / "all.yaml"
-        manifests.write_text(MANIFESTS % {"cluster_id": CLUSTER_ID, "servers": "127.0.0.1:9"}, encoding="utf-8")
+        path = Path(folder) / "all.yaml"
+        path.write_text(manifests(CLUSTER_ID, "127.0.0.1:9"), encoding="utf-8")
         for name in (
             "list_topics",
             "describe",
@@ -272,7 +271,7 @@ def measure(partitions: int, groups: int, commits: int) -> dict[str, Any]:
         combine = steps.timed("rows of the answers", answer_rows.combine, after="snapshot")
         stack.enter_context(patch.object(scan_module, "combine", combine))
         stack.enter_context(patch.object(limits, "verdicts", steps.timed("limits", limits.verdicts)))
-        loaded = load([manifests], now_ms=NOW_MS).for_cluster()
+        loaded = load([path], now_ms=NOW_MS).for_cluster()
         decisions = _plan_and_recheck(steps, loaded, Path(folder) / "plan.json")
     return {
         "seconds": {name: value for name, value in steps.seconds.items() if not name.endswith(GENERATED)},
@@ -390,12 +389,10 @@ def render(figures: Sequence[tuple[tuple[int, int, int], Mapping[str, Any]]]) ->
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure the driver with the facts of a simulated cluster.")
+    parser = results.parser("Measure the driver with the facts of a simulated cluster.")
     parser.add_argument(
         "size", nargs="*", type=int, metavar="PARTITIONS GROUPS COMMITS", help="one size in this process"
     )
-    parser.add_argument("--quick", action="store_true", help="a tenth of the size")
-    parser.add_argument("--dry", action="store_true", help="print the results without writing RESULTS.md")
     options = parser.parse_args()
     if options.size:
         print(json.dumps(measure(*options.size)))
@@ -417,9 +414,7 @@ def main() -> None:
         "",
         *render(figures),
     ]
-    print("\n".join(lines))
-    if not (options.dry or options.quick):
-        results.write("simulated", "A simulated cluster", lines)
+    results.publish(options, "simulated", "A simulated cluster", lines)
 
 
 if __name__ == "__main__":

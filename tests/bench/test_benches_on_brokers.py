@@ -83,7 +83,7 @@ def test_the_scan_is_measured(cluster: SandboxCluster, tmp_path: Path) -> None:
 
 
 def test_stalls_of_clients_are_counted(cluster: SandboxCluster) -> None:
-    rows = list(demo.stall_rows(cluster.bootstrap_servers, TOY.demo.clients, ignore_progress))
+    rows = list(demo.stall_rows(cluster.bootstrap_servers, TOY.demo.clients))
     assert [row[1].split(" took")[0].partition(" of ")[2] for row in rows] == [str(TOY.demo.clients)] * 3
 
 

@@ -132,15 +132,15 @@ def test_round_trips_are_the_growth_per_delay() -> None:
     ids=["records", "groups", "elections"],
 )
 def test_manifests_of_an_apply_are_valid(policy: str, tmp_path: Path) -> None:
-    (tmp_path / "all.yaml").write_text(apply_command.manifests(CLUSTER, policy))
-    assert len(load([tmp_path], now_ms=manifests.NOW_MS).policies) == 1
+    apply_command.write(tmp_path, CLUSTER, policy)
+    assert len(load([tmp_path / "manifests"], now_ms=manifests.NOW_MS).policies) == 1
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        demo.CLUSTER % CLUSTER_ID + demo.POLICIES,
-        demo.CLUSTER % CLUSTER_ID + demo.FLOOR % 3,
+        demo.manifests(CLUSTER_ID, *demo.POLICIES),
+        demo.manifests(CLUSTER_ID, demo.one_more(3)),
         round_trips.manifests(CLUSTER_ID, "127.0.0.1:1", 3),
     ],
     ids=["plan", "apply", "round trips"],
