@@ -6,7 +6,7 @@ Times are ages before NOW_MS.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeVar
 
 from reconciler.model.names import SourceLocation, TopicPartition
 from reconciler.model.plan import Plan
@@ -29,6 +29,7 @@ from reconciler.plan import planner
 from reconciler.plan.rules import RuleSet
 from reconciler.plan.targets import check_targets, find_targets
 from reconciler.policies import GroupRemoval, LeaderPolicy, Policy, RetentionFloor
+from reconciler.policies.base import Envelope
 from reconciler.policies.cluster import Cluster
 from reconciler.policies.waiver import Waiver
 
@@ -38,6 +39,7 @@ CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 TOPIC_ID = "kAwXdc4bS8uMfEXAMPLE0g"
 OTHER_ID = "bbbbbbbbbbbbbbbbbbbbbg"
 LOST = Unknown("broker 2 did not answer")
+M = TypeVar("M", bound=Envelope)
 
 
 LONG_AGO_MS = 1_000_000_000_000  # 2001-09-09, a plausible timestamp that every rule calls old
@@ -63,54 +65,47 @@ def manifest(kind: str, name: str, spec: Mapping[str, Any], **envelope: Any) -> 
     return {"apiVersion": "reconciler/v1", "kind": kind, "metadata": metadata, "spec": dict(spec), **envelope}
 
 
+def _model(kind: type[M], file: str, line: int, name: str, spec: Mapping[str, Any], **envelope: Any) -> M:
+    """The manifest of a kind at a line of this file."""
+    of_kind = manifest(kind.__name__, name, spec, **envelope)
+    return kind.model_validate(of_kind).with_location(SourceLocation(f"manifests/{file}.yaml", line, 1))
+
+
+def _selecting(key: str, names: Sequence[str], spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a policy on these names; with a pattern, expectAtMost is high enough."""
+    return {key: list(names)} | ({"expectAtMost": 1000} if any(map(is_pattern, names)) else {}) | dict(spec)
+
+
 def cluster(**spec: Any) -> Cluster:
     """The cluster prod-eu; arguments are fields of its spec."""
     fields = {"clusterId": CLUSTER_ID, "bootstrapServers": ["broker-1:9093"], **spec}
-    return Cluster.model_validate(manifest("Cluster", "prod-eu", fields)).with_location(
-        SourceLocation("manifests/cluster.yaml", 1, 1)
-    )
+    return _model(Cluster, "cluster", 1, "prod-eu", fields)
 
 
-def floor(
-    *topics: str, name: str = "gdpr", line: int = 9, envelope: Mapping[str, Any] | None = None, **spec: Any
-) -> RetentionFloor:
-    """A floor on `orders` unless topics are given; with a pattern, expectAtMost is high enough."""
-    selectors = list(topics) or ["orders"]
-    if any(map(is_pattern, selectors)):
-        spec.setdefault("expectAtMost", 1000)
-    fields = manifest("RetentionFloor", name, {"topics": selectors, **spec}, **(envelope or {}))
-    return RetentionFloor.model_validate(fields).with_location(SourceLocation("manifests/floors.yaml", line, 1))
+def floor(*topics: str, name: str = "gdpr", envelope: Mapping[str, Any] = {}, **spec: Any) -> RetentionFloor:
+    """A floor on `orders` unless topics are given."""
+    return _model(RetentionFloor, "floors", 9, name, _selecting("topics", topics or ["orders"], spec), **envelope)
 
 
-def removal(
-    *groups: str, name: str = "dead", line: int = 4, envelope: Mapping[str, Any] | None = None, **spec: Any
-) -> GroupRemoval:
+def removal(*groups: str, name: str = "dead", envelope: Mapping[str, Any] = {}, **spec: Any) -> GroupRemoval:
     """A removal of `old-etl` unless groups are given; idle for three days."""
-    selectors = list(groups) or ["old-etl"]
-    spec.setdefault("idleFor", "3d")
-    if any(map(is_pattern, selectors)):
-        spec.setdefault("expectAtMost", 1000)
-    fields = manifest("GroupRemoval", name, {"groups": selectors, **spec}, **(envelope or {}))
-    return GroupRemoval.model_validate(fields).with_location(SourceLocation("manifests/groups.yaml", line, 1))
+    fields = _selecting("groups", groups or ["old-etl"], {"idleFor": "3d"} | spec)
+    return _model(GroupRemoval, "groups", 4, name, fields, **envelope)
 
 
 def leaders(
-    *topics: str, name: str = "all", line: int = 6, envelope: Mapping[str, Any] | None = None, **spec: Any
+    *topics: str, name: str = "all", line: int = 6, envelope: Mapping[str, Any] = {}, **spec: Any
 ) -> LeaderPolicy:
     """Preferred leaders of all topics unless topics or partitions are given."""
-    if "partitions" not in spec:
-        spec["topics"] = list(topics) or ["*"]
-    fields = manifest("LeaderPolicy", name, spec, **(envelope or {}))
-    return LeaderPolicy.model_validate(fields).with_location(SourceLocation("manifests/leaders.yaml", line, 1))
+    fields = spec if "partitions" in spec else {"topics": list(topics) or ["*"]} | spec
+    return _model(LeaderPolicy, "leaders", line, name, fields, **envelope)
 
 
 def waiver(
     policy: str, limit: str, value: float, *, name: str = "once", expires: str = "2026-12-01T00:00:00Z"
 ) -> Waiver:
     spec = {"policy": policy, "limit": limit, "value": value, "expires": expires}
-    return Waiver.model_validate(manifest("Waiver", name, spec)).with_location(
-        SourceLocation("manifests/waivers.yaml", 1, 1)
-    )
+    return _model(Waiver, "waivers", 1, name, spec)
 
 
 def partition(
