@@ -3,7 +3,9 @@
 import copy
 import json
 import string
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -159,16 +161,13 @@ def _leaders(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def _waiver(draw: st.DrawFn) -> dict[str, Any]:
-    kind, limit, value = draw(
-        st.sampled_from(
-            (
-                ("RetentionFloor", "topics", _counts),
-                ("RetentionFloor", "recordsPercent", _percents),
-                ("GroupRemoval", "groupsPercent", _percents),
-                ("LeaderPolicy", "uncleanElections", _counts),
-            )
-        )
+    limits = (
+        ("RetentionFloor", "topics", _counts),
+        ("RetentionFloor", "recordsPercent", _percents),
+        ("GroupRemoval", "groupsPercent", _percents),
+        ("LeaderPolicy", "uncleanElections", _counts),
     )
+    kind, limit, value = draw(st.sampled_from(limits))
     return {"policy": f"{kind}/{draw(_names)}", "limit": limit, "value": draw(value), "expires": draw(_soon)}
 
 
@@ -197,16 +196,13 @@ def _cluster(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def _reader(draw: st.DrawFn) -> dict[str, Any]:
-    position = draw(
-        st.sampled_from(
-            (
-                {"sparkCheckpoint": "s3://lake/checkpoints/orders"},
-                {"mirrorMakerSyncs": "mm2-offset-syncs.B.internal"},
-                {"table": "/data/positions.parquet"},
-            )
-        )
+    positions = (
+        {"sparkCheckpoint": "s3://lake/checkpoints/orders"},
+        {"mirrorMakerSyncs": "mm2-offset-syncs.B.internal"},
+        {"table": "/data/positions.parquet"},
     )
-    return {"topics": draw(_unique_list(st.one_of(_words, _patterns))), "position": position}
+    topics = draw(_unique_list(st.one_of(_words, _patterns)))
+    return {"topics": topics, "position": draw(st.sampled_from(positions))}
 
 
 _SPECS: dict[str, Callable[[], st.SearchStrategy[dict[str, Any]]]] = {
@@ -284,9 +280,7 @@ def changed_manifests(draw: st.DrawFn) -> dict[str, Any]:
         if not paths:
             break
         *parent_path, key_or_index = draw(st.sampled_from(paths))
-        parent: Any = document
-        for key in parent_path:
-            parent = parent[key]
+        parent = _node_at(document, parent_path)
         change = draw(st.sampled_from(("drop", "rename", "replace", "move", "add")))
         if change == "drop":
             del parent[key_or_index]
@@ -297,18 +291,14 @@ def changed_manifests(draw: st.DrawFn) -> dict[str, Any]:
         elif isinstance(parent, list):
             parent.append(draw(_unusual_values))
         elif change == "rename":
-            parent[draw(st.sampled_from(("x", "topics", "partitions", "fromOffset", "0", f"{key_or_index}s")))] = (
-                parent.pop(key_or_index)
-            )
+            others = ("x", "topics", "partitions", "fromOffset", "0", f"{key_or_index}s")
+            parent[draw(st.sampled_from(others))] = parent.pop(key_or_index)
         else:
-            parent[
-                draw(st.sampled_from(("x", "topics", "partitions", "exceptTopics", "topicId", "cluster", "group.id")))
-            ] = draw(_unusual_values)
+            others = ("x", "topics", "partitions", "exceptTopics", "topicId", "cluster", "group.id")
+            parent[draw(st.sampled_from(others))] = draw(_unusual_values)
         document = json.loads(json.dumps(document))
     return document
 
 
-def _node_at(node: Any, path: tuple[Any, ...]) -> Any:
-    for key in path:
-        node = node[key]
-    return node
+def _node_at(document: Any, path: Sequence[Any]) -> Any:
+    return reduce(getitem, path, document)
