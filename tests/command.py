@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -51,16 +51,21 @@ def reconciler_process(
     folder: Path, *arguments: str, stdin: str = "", **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Run the command line as a new process, in `folder`, with more environment variables."""
-    result = subprocess.run(
-        command(*arguments),
-        cwd=folder,
-        env=environment(**variables),
-        input=stdin.encode(),
-        capture_output=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    return _decode(result)
+    words, variables = command(*arguments), environment(**variables)
+    return run_process(folder, *words, env=variables, stdin=None, input=stdin.encode())
+
+
+def run_process(
+    folder: Path, *words: str | Path, env: Mapping[str, str] | None = None, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run a program in `folder` to its end, and return its output.
+
+    `env`: all its variables, by default `environment()`. `options`: as `subprocess.run` has them, in place
+    of an empty input, of outputs that are returned, and of a timeout.
+    """
+    defaults = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "timeout": TIMEOUT_S}
+    variables = environment() if env is None else env
+    return _decode(subprocess.run(words, cwd=folder, env=variables, check=False, **defaults | options))
 
 
 def python(program: str, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -109,7 +114,8 @@ def output(folder: Path, *arguments: str, stdin: bytes = b"", **variables: str) 
 
 
 def _decode(result: subprocess.CompletedProcess[bytes]) -> subprocess.CompletedProcess[str]:
-    return subprocess.CompletedProcess(result.args, result.returncode, result.stdout.decode(), result.stderr.decode())
+    stdout, stderr = ((stream or b"").decode() for stream in (result.stdout, result.stderr))
+    return subprocess.CompletedProcess(result.args, result.returncode, stdout, stderr)
 
 
 @contextmanager

@@ -9,7 +9,8 @@ import struct
 import subprocess
 import sys
 import termios
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.command import environment
@@ -46,6 +47,17 @@ def run_on_terminal(*words: str, columns: int = 80, expected: int | None = 0, un
         process.wait(60)
     assert expected in (None, process.returncode), written
     return written.decode()
+
+
+@contextmanager
+def keyboard() -> Iterator[tuple[int, int]]:
+    """A terminal for the input of a program: the descriptor that a test types into, and that of the program's stdin."""
+    keys, stdin = pty.openpty()
+    try:
+        yield keys, stdin
+    finally:
+        os.close(keys)
+        os.close(stdin)
 
 
 def screen(written: str) -> list[str]:

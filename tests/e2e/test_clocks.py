@@ -1,13 +1,11 @@
 """A machine whose clock is two days ahead, and one whose clock passes the end of a waiver, on real brokers."""
 
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.build import waiver
-from tests.command import environment
+from tests.command import run_process
 from tests.e2e.workspace import OPEN_LIMITS, Workspace, create_journal, floor
 from tests.toolbox import run_kafka_tool
 
@@ -31,25 +29,12 @@ main()
 """
 
 
-def run_with_clock(program: str, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", program, *words],
-        cwd=folder,
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
-
-
 @pytest.mark.parametrize("verb", [("converge",), ("watch", "--rounds", "1")])
 def test_converge_on_a_machine_two_days_ahead_does_nothing(space: Workspace, topic: str, verb: tuple[str, ...]) -> None:
     """To it, records of this minute are two days old. The brokers' stamp of its own intent says no."""
     journal = f"journal: {{topic: {create_journal(space.cluster)}}}"
     space.write(floor(topic, YOUNG, mode="continuous"), more=journal)
-    result = run_with_clock(TWO_DAYS_AHEAD, space.folder, *verb)
+    result = run_process(space.folder, sys.executable, "-c", TWO_DAYS_AHEAD, *verb)
     assert result.returncode == 1, result.stderr
     assert "log start from 0 to 100" in result.stdout, "the plan by its clock"
     assert "apart, more than 5m; set the clock that is wrong, then plan again" in result.stderr
@@ -65,7 +50,7 @@ def test_converge_refuses_a_journal_topic_that_the_brokers_do_not_stamp(space: W
     journal = space.create_topic(0)
     more = f"journal: {{topic: {journal}}}"
     space.write(floor(topic, YOUNG, mode="continuous"), more=more)
-    refused = run_with_clock(TWO_DAYS_AHEAD, space.folder, "converge")
+    refused = run_process(space.folder, sys.executable, "-c", TWO_DAYS_AHEAD, "converge")
     assert refused.returncode == 1
     assert space.log_start(topic) == 0
     command = f"--alter --entity-type topics --entity-name {journal} --add-config message.timestamp.type=LogAppendTime"
@@ -86,6 +71,6 @@ def test_a_waiver_that_ends_during_an_apply_lets_no_later_request_out(space: Wor
     once = waiver("RetentionFloor/floor", "topics", 1, name="once", minutes=10)
     space.write(floor(topic, "keep: {last: 10}"), once, limits=f"topics: 0, {OPEN_LIMITS}")
     space.plan()
-    applied = run_with_clock(LATER_ONCE_STORED, space.folder, "apply", "plan.json")
+    applied = run_process(space.folder, sys.executable, "-c", LATER_ONCE_STORED, "apply", "plan.json")
     assert (applied.returncode, space.log_start(topic)) == (1, 0), applied.stdout
     assert "Waiver/once expired during this run: plan again" in applied.stderr

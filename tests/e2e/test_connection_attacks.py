@@ -6,7 +6,6 @@ confined references, each of these listeners got what the test has planted.
 """
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
 from tests.build import cluster_manifest, waiver
-from tests.command import TIMEOUT_S, environment, reconciler, reconciler_process
+from tests.command import environment, reconciler, reconciler_process, run_process
 from tests.e2e.workspace import Workspace, floor, leaders
 from tests.fakes.listener import Listener
 
@@ -197,14 +196,6 @@ def test_no_module_of_the_checkout_runs(cluster: SandboxCluster, tmp_path: Path)
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text(f"open({str(planted)!r}, 'a').write({name!r})")
     script = Path(sys.executable).with_name("reconciler")
-    result = subprocess.run(
-        [script, "plan"],
-        cwd=tmp_path,
-        env=environment(RECONCILER_ENGINE="spark"),
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    result = run_process(tmp_path, script, "plan", env=environment(RECONCILER_ENGINE="spark"))
     assert result.returncode == 0, result.stderr
     assert not planted.exists(), planted.read_text()

@@ -20,7 +20,7 @@ from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, start, stopping
 from reconciler.companions.sandbox.java import find_java
 from tests.build import git, write_manifests
-from tests.command import reconciler
+from tests.command import reconciler, run_process
 from tests.e2e.samples import PageText, check_page, wait_until_idle
 from tests.e2e.workspace import DAY_MS, Workspace, floor
 from tools.generate_docs import fill_sections
@@ -43,20 +43,6 @@ def binaries() -> str:
     return f"{Path(sys.executable).parent}:{find_java().parent}"
 
 
-def shell(program: str, line: str, folder: Path, variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run a line with these variables only; no file of a user's shell counts, because it is not interactive."""
-    return subprocess.run(
-        [program, "-c", line],
-        cwd=folder,
-        env=variables,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-
-
 class NewUser:
     """A user with a folder, an empty HOME, and the program on PATH."""
 
@@ -68,8 +54,9 @@ class NewUser:
         self._home.mkdir()
 
     def type(self, line: str) -> subprocess.CompletedProcess[str]:
-        """Run a line of a page, with this machine's brokers and folders in place of the page's
-        examples.
+        """Run a line of a page, with this machine's brokers and folders in place of the page's examples.
+
+        No file of a user's shell counts, because it is not interactive.
         """
         variables = {
             "PATH": f"{binaries()}:/usr/bin:/bin",
@@ -77,7 +64,7 @@ class NewUser:
             "XDG_CACHE_HOME": str(platformdirs.user_cache_path()),  # with the archives of `make setup`
             "LANG": "C.UTF-8",
         }
-        return shell("bash", self.page_text.for_this_machine(line), self.folder, variables)
+        return run_process(self.folder, "bash", "-c", self.page_text.for_this_machine(line), env=variables)
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -180,7 +167,7 @@ def test_the_crontab_prints_nothing_without_drift(docs_cluster: SandboxCluster, 
         local_line = line.replace("/srv/kafka", str(folder)).replace("/var/lib/node_exporter", str(metrics))
         path = variables["PATH"].replace("/opt/reconciler/bin", binaries())
         local = {**variables, "PATH": path, "HOME": str(tmp_path), "RECONCILER_ENGINE": "auto"}
-        return shell("/bin/sh", local_line, tmp_path, local)
+        return run_process(tmp_path, "/bin/sh", "-c", local_line, env=local)
 
     first_converge = run(converge)
     assert first_converge.returncode == 0, first_converge.stderr

@@ -22,7 +22,7 @@ from reconciler.model.plan import LimitVerdict
 from reconciler.plan import plan_file
 from tests import kafka_client
 from tests.build import cluster_manifest
-from tests.command import command, environment, reconciler, reconciler_process
+from tests.command import command, reconciler, reconciler_process, run_process
 from tests.e2e.workspace import DAY_MS, OPEN_LIMITS, Workspace, floor, leaders
 from tests.strategies.examples import plan, purge, satisfied
 
@@ -184,9 +184,7 @@ def exit_code_without_reader(folder: Path, *arguments: str, stdout: bool = True)
     os.close(read_fd)
     with open(write_fd, "wb") as pipe:  # noqa: PTH123 - a descriptor
         output = pipe if stdout else subprocess.DEVNULL
-        words = command(*arguments)
-        streams = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": pipe}
-        return subprocess.run(words, cwd=folder, env=environment(), timeout=300, check=False, **streams).returncode
+        return run_process(folder, *command(*arguments), stdout=output, stderr=pipe).returncode
 
 
 @pytest.mark.parametrize(
@@ -219,17 +217,9 @@ def test_a_closed_stdout_is_an_error(folder: Path, arguments: list[str]) -> None
 def test_a_full_disk_is_an_error_of_one_line(folder: Path, arguments: list[str]) -> None:
     """The error names standard output, and is neither a bug nor the interpreter's 120."""
     with Path("/dev/full").open("wb") as full_device:
-        result = subprocess.run(
-            command(*arguments),
-            cwd=folder,
-            env=environment(),
-            stdout=full_device,
-            stderr=subprocess.PIPE,
-            timeout=300,
-            check=False,
-        )
+        result = run_process(folder, *command(*arguments), stdout=full_device)
     assert result.returncode == 1
-    [line] = result.stderr.decode().splitlines()
+    [line] = result.stderr.splitlines()
     assert line.startswith("error: standard output could not be written")
 
 

@@ -17,7 +17,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import sysconfig
 import venv
@@ -34,6 +33,7 @@ from reconciler import __version__
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.suggest.starter import starter_manifests
 from tests.build import git, policy, write_manifests
+from tests.command import run_process
 from tests.e2e.github import expressions
 from tests.e2e.workspace import Workspace
 from tests.repeats import LONG
@@ -53,12 +53,8 @@ def run(command: list[str | Path], folder: Path, **variables: str | Path) -> str
     removed = ("PYTHONPATH", "VIRTUAL_ENV", "PIP_REQUIRE_VIRTUALENV")
     environment = {key: value for key, value in os.environ.items() if key not in removed}
     environment |= {key: str(value) for key, value in variables.items()}
-    words = [str(word) for word in command]
-    result = subprocess.run(
-        words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=1800,
-        check=False,
-    )  # fmt: skip
-    assert result.returncode == 0, f"{shlex.join(words)}\n{result.stdout}{result.stderr}"
+    result = run_process(folder, *command, env=environment, timeout=1800)
+    assert result.returncode == 0, f"{shlex.join(map(str, command))}\n{result.stdout}{result.stderr}"
     return result.stdout
 
 
@@ -424,7 +420,7 @@ def test_the_action_installs_its_own_source(
     write_files(tmp_path, starter_manifests("5L6g3nShT-eMCtK--X86sw", ["127.0.0.1:9"], "prod-eu"))
     assert run([program, "validate"], tmp_path).startswith("valid: ")
     assert run([program, "clusters", "-o", "json"], tmp_path) == '["prod-eu"]\n'
-    plan = subprocess.run([program, "plan"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    plan = run_process(tmp_path, program, "plan")
     assert (plan.returncode, plan.stdout) == (1, "")
     assert "a scan needs pyarrow" in plan.stderr
     has_connect = [

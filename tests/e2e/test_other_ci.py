@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from ruamel.yaml import YAML
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from tests.build import cluster_manifest, git
+from tests.command import command, run_process
 from tests.e2e.github.runner import run_script, write_program
 from tests.e2e.workspace import Workspace, create_journal, floor, removal
 from tests.toolbox import list_groups, log_start_offsets
@@ -207,18 +207,9 @@ def run_container(name: str, repository: Repository, pod: Path) -> tuple[str, in
     assert address.startswith("https://")
     subprocess.run(program, env=variables(clone, pod), check=True, timeout=60)
     arguments = [argument.replace("/state", str(pod / "state")) for argument in container["args"]]
-    result = subprocess.run(
-        [*user, sys.executable, "-m", "reconciler", *arguments],
-        cwd=pod / "git" / "current",
-        env=variables(container, pod) | {"RECONCILER_NO_INPUT": "1", "PYTHONPATH": str(EXAMPLES.parent)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    return result.stdout, result.returncode
+    environment = variables(container, pod) | {"RECONCILER_NO_INPUT": "1", "PYTHONPATH": str(EXAMPLES.parent)}
+    result = run_process(pod / "git" / "current", *user, *command(*arguments), env=environment)
+    return result.stdout + result.stderr, result.returncode
 
 
 def variables(container: Mapping[str, Any], pod: Path) -> dict[str, str]:

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import sys
 import tarfile
 import zipfile
@@ -18,6 +17,7 @@ from packaging.metadata import Metadata
 
 from reconciler import __version__
 from reconciler.companions.github import workflows
+from tests.command import run_process
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(sys.executable).with_name("reconciler")
@@ -28,9 +28,8 @@ SOURCE = "acme/reconciler@" + "4f2c9aa0c1d2e3f405162738495a6b7c8d9e0f10"
 def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the wheel and the sdist of this tree, as of the commit SOURCE."""
     target = tmp_path_factory.mktemp("dist")
-    arguments = [sys.executable, "-m", "hatchling", "build", "--directory", str(target)]
-    variables = environment() | {"RECONCILER_SOURCE": SOURCE}
-    subprocess.run(arguments, cwd=ROOT, env=variables, check=True, capture_output=True, timeout=120)
+    words = (sys.executable, "-m", "hatchling", "build", "--directory", target)
+    run_process(ROOT, *words, env=environment() | {"RECONCILER_SOURCE": SOURCE}).check_returncode()
     return target
 
 
@@ -73,8 +72,8 @@ def test_the_sdist_has_the_package_and_its_license(distributions: Path) -> None:
 def test_the_sdist_installs_what_the_wheel_installs(distributions: Path, tmp_path: Path) -> None:
     """pip builds the same wheel from the sdist, so the tests of the installed wheel are about both."""
     options = ["--no-deps", "--no-index", "--no-build-isolation", "--quiet", "--wheel-dir", str(tmp_path)]
-    command = [sys.executable, "-m", "pip", "wheel", *options, str(next(distributions.glob("*.tar.gz")))]
-    subprocess.run(command, cwd=tmp_path, env=environment(), check=True, capture_output=True, timeout=120)
+    command = [sys.executable, "-m", "pip", "wheel", *options, next(distributions.glob("*.tar.gz"))]
+    run_process(tmp_path, *command, env=environment()).check_returncode()
     contents = []
     for folder in (distributions, tmp_path):
         [wheel] = folder.glob("*.whl")
@@ -117,7 +116,7 @@ def test_the_sbom_of_a_release_lists_the_packages_that_run(tmp_path: Path) -> No
     [command] = re.findall(r'"\$python" (-m cyclonedx_py .*)', workflow)
     (tmp_path / "dist").mkdir()
     words = shlex.split(command.replace("$RUNNER_TEMP", str(tmp_path)))
-    subprocess.run([sys.executable, *words], cwd=ROOT, check=True, capture_output=True, timeout=300)
+    run_process(ROOT, sys.executable, *words).check_returncode()
     document = json.loads((tmp_path / "dist" / "sbom.cdx.json").read_text(encoding="utf-8"))
     listed = sorted((part["name"], part["version"]) for part in document["components"])
     lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
@@ -143,15 +142,9 @@ for COMP_LINE in "$@"; do
   echo "${COMPREPLY[@]}"
 done
 """
-    result = subprocess.run(
-        ["bash", "--noprofile", "--norc", "-c", script, "bash", *expected],
-        cwd=tmp_path,
-        env={**environment(), "PATH": f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    words = ("bash", "--noprofile", "--norc", "-c", script, "bash", *expected)
+    path = f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}"
+    result = run_process(tmp_path, *words, env={**environment(), "PATH": path})
     assert [set(line.split()) for line in result.stdout.splitlines()] == list(expected.values()), result.stderr
 
 
@@ -162,7 +155,5 @@ done
 def test_completion_is_offered_for_the_usual_shells(shell: str, expected: str, tmp_path: Path) -> None:
     """A shell's completion script has the command and its hook."""
     variables = {**environment(), "_RECONCILER_COMPLETE": f"source_{shell}"}
-    result = subprocess.run(
-        [PROGRAM], cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=60, check=False
-    )
+    result = run_process(tmp_path, PROGRAM, env=variables)
     assert expected in result.stdout, result.stderr

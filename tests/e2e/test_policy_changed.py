@@ -5,7 +5,6 @@ changed. Kafka's own tools show what is left.
 """
 
 import os
-import pty
 import subprocess
 from dataclasses import replace
 
@@ -14,6 +13,7 @@ import pytest
 from reconciler.plan import plan_file
 from tests.command import command, environment
 from tests.e2e.workspace import Workspace, floor, removal
+from tests.terminal import keyboard
 
 pytestmark = pytest.mark.brokers
 
@@ -103,26 +103,24 @@ def test_a_continued_plan_finds_done_what_a_tightened_policy_no_longer_asks_for(
 def test_a_floor_that_keeps_more_by_the_answer_keeps_it(space: Workspace, topic: str) -> None:
     """A person reads the plan and types the name. The manifests were once those from before the question."""
     space.write(floor(topic, LAST))
-    writer, terminal = pty.openpty()
-    try:
-        with subprocess.Popen(
+    with (
+        keyboard() as (keys, stdin),
+        subprocess.Popen(
             command("apply"),
             cwd=space.folder,
             env=environment(),
-            stdin=terminal,
+            stdin=stdin,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-        ) as process:
-            assert process.stderr is not None
-            asked = b""
-            while not asked.endswith(b"to apply this plan: "):
-                part = process.stderr.read1()
-                assert part, asked
-                asked += part
-            space.write(floor(topic, f"keep: {{last: 95}}, {IGNORING}"))
-            os.write(writer, b"local\n")
-            process.stderr.read()
-    finally:
-        os.close(writer)
-        os.close(terminal)
+        ) as process,
+    ):
+        assert process.stderr is not None
+        asked = b""
+        while not asked.endswith(b"to apply this plan: "):
+            part = process.stderr.read1()
+            assert part, asked
+            asked += part
+        space.write(floor(topic, f"keep: {{last: 95}}, {IGNORING}"))
+        os.write(keys, b"local\n")
+        process.stderr.read()
     assert (process.returncode, space.log_start(topic)) == (0, 5)

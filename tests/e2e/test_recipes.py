@@ -7,7 +7,6 @@ the pages. What differs from run to run is replaced: see docs/recipes/README.md.
 
 import re
 import shlex
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -19,7 +18,7 @@ from reconciler.companions.sandbox import client, tools
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from tests import kafka_client
-from tests.command import environment, reconciler
+from tests.command import environment, reconciler, run_process
 from tests.e2e.samples import PageText, check_page, wait_until_idle
 from tests.e2e.workspace import DAY_MS
 
@@ -173,15 +172,7 @@ class Recipe:
         if words[0] == "reconciler":
             done = reconciler(self._folder, *words[1:], **variables)
         else:
-            done = subprocess.run(
-                words,
-                cwd=self._folder,
-                env=environment(**variables),
-                capture_output=True,
-                text=True,
-                timeout=60,
-                check=False,
-            )
+            done = run_process(self._folder, *words, env=environment(**variables))
         self._code = done.returncode
         return self._page_text.output(done)
 

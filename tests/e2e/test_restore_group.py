@@ -4,8 +4,6 @@ Only offsets that still mean the same records are written, and never over a grou
 """
 
 import os
-import pty
-import subprocess
 from contextlib import closing, nullcontext
 
 import pytest
@@ -17,8 +15,9 @@ from reconciler.companions.sandbox.client import Record, admin_client
 from reconciler.companions.sandbox.cluster import CLUSTER_ID
 from tests import kafka_client
 from tests.build import policy
-from tests.command import command, environment, reconciler
+from tests.command import command, reconciler, run_process
 from tests.e2e.workspace import Workspace, removal
+from tests.terminal import keyboard
 from tests.toolbox import committed_offsets
 
 pytestmark = [pytest.mark.brokers]
@@ -220,22 +219,10 @@ def test_a_script_has_to_repeat_the_name(removed: RemovedGroup) -> None:
 def test_a_person_types_the_name(removed: RemovedGroup) -> None:
     """On a terminal the program asks after the plan; another answer writes nothing."""
     for answer, code in (("other", 3), (removed.group, 0)):
-        writer, terminal = pty.openpty()
-        try:
-            os.write(writer, f"{answer}\n".encode())
-            process = subprocess.run(
-                command("restore-group", "results.json", removed.group),
-                cwd=removed.folder,
-                env=environment(),
-                stdin=terminal,
-                capture_output=True,
-                text=True,
-                timeout=120,
-                check=False,
-            )
-        finally:
-            os.close(writer)
-            os.close(terminal)
+        with keyboard() as (keys, stdin):
+            os.write(keys, f"{answer}\n".encode())
+            words = command("restore-group", "results.json", removed.group)
+            process = run_process(removed.folder, *words, stdin=stdin)
         assert process.returncode == code, process.stderr
         assert "3 of 3 offsets can be written back" in process.stdout
         assert f'Type the name of the group ("{removed.group}")' in process.stderr
