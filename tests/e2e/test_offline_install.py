@@ -278,8 +278,7 @@ def run_step(
     [step] = [step for job in jobs for step in job["steps"] if step.get("name") == name]
     inputs = variables.pop("inputs", {})
     values = {
-        key: expressions.text(expressions.value(text, {"inputs": inputs}, {}))
-        for key, text in step.get("env", {}).items()
+        key: expressions.text(expressions.value(text, {"inputs": inputs})) for key, text in step.get("env", {}).items()
     }
     files = {key: temporary / key.lower() for key in ("GITHUB_OUTPUT", "GITHUB_PATH")}
     for file in files.values():
@@ -331,7 +330,6 @@ def released(release: Path, image: Path, offline: Mapping[str, str], tmp_path_fa
     return binaries
 
 
-@pytest.mark.brokers
 @pytest.mark.spark
 def test_a_release_validates_and_plans_with_the_network_closed(
     released: Path, offline: Mapping[str, str], tmp_path: Path, cluster: SandboxCluster
@@ -357,7 +355,6 @@ def test_the_image_runs_as_its_entry_point_says(image: Path, offline: Mapping[st
     assert versions.items() - {("pip", versions["pip"]), ("kafka-reconciler", __version__)} <= set(locked)
 
 
-@pytest.mark.brokers
 @pytest.mark.parametrize("way", ["wheel", "image", "clone"])
 def test_init_ends_with_workflows_that_install_what_they_name(
     way: str,

@@ -18,11 +18,9 @@ from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from tests.build import cluster_manifest, git
 from tests.command import command, run_process
-from tests.e2e.github.runner import run_script, write_program
+from tests.e2e.github.runner import run_script
 from tests.e2e.workspace import Workspace, create_journal, floor, removal
 from tests.toolbox import list_groups, log_start_offsets
-
-pytestmark = pytest.mark.brokers
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -42,19 +40,12 @@ class Repository:
         self.cluster = cluster
         self.journal = create_journal(cluster)
         self.commit("first", cluster=self.declare_cluster(cluster.bootstrap_servers))
-        write_program(folder / "state")
 
     def declare_cluster(self, servers: str, more: str = "") -> str:
         """Return the Cluster manifest."""
         limits, name = "groupsPercent: 100, recordsPercentPerTopic: 100", "prod-eu"
         text = cluster_manifest(servers, limits=limits, cluster_id=self.cluster.cluster_id, name=name)
         return f"{text}  journal: {{topic: {self.journal}}}\n{more}"
-
-    def environment(self, variables: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables of a job: no credentials of this machine, and the program of this checkout."""
-        inherited = {key: value for key, value in os.environ.items() if not key.startswith(("RECONCILER_", "KAFKA_"))}
-        path = f"{self.folder / 'state' / 'bin'}{os.pathsep}{inherited['PATH']}"
-        return {**inherited, "HOME": str(self.folder), **variables, "PATH": path}
 
     def git(self, *arguments: str) -> None:
         git(self.origin, *arguments)
@@ -102,15 +93,13 @@ class GitLab:
             [needed] = job["needs"]
             for path in self.pipeline[needed]["artifacts"]["paths"]:
                 (folder / path).write_bytes((artifacts / path).read_bytes())
-        predefined = {"CI_PROJECT_DIR": str(folder), "CI_DEFAULT_BRANCH": "main"}
+        home = str(self.repository.folder)  # without credentials of this machine
+        predefined = {"HOME": home, "CI_PROJECT_DIR": str(folder), "CI_DEFAULT_BRANCH": "main"}
         declared = {
             key: text.replace("$CI_PROJECT_DIR", str(folder)) for key, text in self.pipeline["variables"].items()
         }
-        environment = self.repository.environment(predefined | declared | variables)
         script = "\n".join((*self.pipeline["default"]["before_script"], *job["script"]))
-        text, code = run_script(
-            ["bash", "-eo", "pipefail", "-c", script], folder, environment, record=lambda _arguments, _variables: None
-        )
+        text, code = run_script(["bash", "-eo", "pipefail", "-c", script], folder, predefined | declared | variables)
         if code == 0:
             missing = [path for path in job.get("artifacts", {}).get("paths", ()) if not (folder / path).exists()]
             assert missing == []

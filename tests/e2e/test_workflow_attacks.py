@@ -19,8 +19,6 @@ from tests.e2e.github.runner import WorkflowRun
 from tests.e2e.workspace import Workspace
 from tests.toolbox import list_groups
 
-pytestmark = pytest.mark.brokers
-
 UPLOADS = """\
       - uses: actions/checkout@v0
         with: {persist-credentials: false}
@@ -94,20 +92,24 @@ def attack(tmp_path: Path, cluster: SandboxCluster) -> Attack:
     return Attack(tmp_path, cluster)
 
 
+@pytest.fixture
+def repository(attack: Attack) -> Repository:
+    return attack.repository
+
+
 def _applied(run: WorkflowRun) -> bool:
     return run.results().get("Apply to eu") == "success"
 
 
-def test_a_forged_plan_workflow_bounds_nothing(attack: Attack) -> None:
+def test_a_forged_plan_workflow_bounds_nothing(attack: Attack, repository: Repository) -> None:
     """A run of a file called plan.yml counts only if the default branch holds the file.
 
     The forged runs have the path, the name, the title and the artifacts of a real one, and the head of
     the reviewed pull request.
     """
-    repository = attack.repository
     repository.propose(groups=attack.change)
     repository.approve()
-    head = repository.pull()["head"]["sha"]
+    head = repository.head()
     before = repository.git("rev-parse", "main")
     repository.checkout("evil", "main")
     attack.forge(FORGED, head)
@@ -115,9 +117,7 @@ def test_a_forged_plan_workflow_bounds_nothing(attack: Attack) -> None:
 
     def pull_request_of_a_fork() -> list[WorkflowRun]:
         repository.open("evil", owner="mallory", number=9)
-        pulls = repository.state.read("pulls")
-        pulls[-1]["head"]["ref"] = "main"
-        repository.state.write("pulls", pulls)
+        repository.pull(9)["head"]["ref"] = "main"
         return repository.hub.pull_request(9)
 
     repository.open("change", base="evil", number=8)
@@ -126,14 +126,14 @@ def test_a_forged_plan_workflow_bounds_nothing(attack: Attack) -> None:
     ways.append(repository.hub.push("refs/tags/main", before))
     forgeries = [run for runs in ways for run in runs if run.results() == {"Forged": "success"}]
     assert len(forgeries) == len(ways)
-    artifacts = repository.state.read("artifacts")
+    artifacts = repository.state.artifacts
     for forged in forgeries:
         own = [row["name"] for row in artifacts if row["workflow_run"]["id"] == forged.id]
         assert f"plan_eu_{PULL}_{head}_1" in own
 
     merged = repository.merge()
     for forged in forgeries:
-        row = repository.state.read("runs")[forged.id - 1]
+        row = repository.state.runs[forged.id - 1]
         assert (
             f"::warning title=Not trusted::Run {forged.id} (.github/workflows/plan.yml on {forged.trigger.name}, "
             f"{row['head_branch']} of {row['head_repository']['full_name']}, commit {row['head_sha']}) "
@@ -144,11 +144,10 @@ def test_a_forged_plan_workflow_bounds_nothing(attack: Attack) -> None:
     assert attack.groups() == (False, True)
 
 
-def test_a_changed_base_bounds_nothing(attack: Attack) -> None:
+def test_a_changed_base_bounds_nothing(attack: Attack, repository: Repository) -> None:
     """A pull request that was approved against another branch has no plan when its base becomes the
     default branch; the plan that follows is later than the approval, until a reviewer approves again.
     """
-    repository = attack.repository
     repository.commit("change", branch="change", start="main", groups=attack.change)
     head = repository.git("rev-parse", "change")
     repository.checkout("evil", "main")
@@ -172,36 +171,30 @@ def test_a_changed_base_bounds_nothing(attack: Attack) -> None:
     assert _applied(again), again.log
 
 
-def test_a_title_a_comment_and_a_check_name_prove_nothing(attack: Attack) -> None:
+def test_a_title_a_comment_and_a_check_name_prove_nothing(attack: Attack, repository: Repository) -> None:
     """The gate stays red beside a check run of its name, and a forged status applies nothing: the
     plan was refused, so none bounds the merge.
     """
-    repository = attack.repository
     repository.checkout("change", "main")
     repository.write(".github/workflows/green.yml", GREEN.replace("STEPS", "echo green"))
     runs = repository.propose(groups=attack.change, cluster=cluster_manifest("eu", limits="{groups: 0}"))
     assert runs["green.yml"].results() == {"reconciler": "success"}
     assert runs["plan.yml"].results()["Plan eu"] == "failure"
     assert repository.gate() == "failure", "a status and a check of one name must both pass"
-    [comment] = repository.state.read("comments")
-    pulls = repository.state.read("pulls")
-    pulls[0]["title"] = f"Plan of pull request {PULL}"
-    repository.state.write("pulls", pulls)
-    repository.state.write("comments", [{**comment, "body": "<!-- reconciler plan eu -->\nNothing to do."}])
-    head = pulls[0]["head"]["sha"]
-    repository.state.add("statuses", {"sha": head, "context": "reconciler", "state": "success"})
+    repository.pull()["title"] = f"Plan of pull request {PULL}"
+    [comment] = repository.state.comments
+    comment["body"] = "<!-- reconciler plan eu -->\nNothing to do."
+    repository.state.statuses.append({"sha": repository.head(), "context": "reconciler", "state": "success"})
     assert repository.gate() == "success", "who may push may post a status"
-    repository.approve()
-    merged = repository.merge()
+    merged = repository.approve_and_merge()
     assert "::error title=Not reviewed::The pull request has no plan for eu" in merged.log
     assert attack.groups() == (True, False)
 
 
-def test_a_pull_request_does_not_choose_where_the_plan_connects(attack: Attack) -> None:
+def test_a_pull_request_does_not_choose_where_the_plan_connects(attack: Attack, repository: Repository) -> None:
     """The plan connects to where the default branch says, and is refused: no byte goes to the servers
     of the pull request, neither before nor after its merge.
     """
-    repository = attack.repository
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         address = f"127.0.0.1:{listener.getsockname()[1]}"
@@ -210,19 +203,17 @@ def test_a_pull_request_does_not_choose_where_the_plan_connects(attack: Attack) 
         assert "::error title=REFUSED (connection)::" in runs["plan.yml"].jobs["Plan eu"].log
         assert attack.reviewed in repository.comments()["eu"], "planned on the trusted cluster"
         assert repository.gate() == "failure"
-        repository.approve()
-        merged = repository.merge()
+        merged = repository.approve_and_merge()
         assert "::error title=Not reviewed::The pull request has no plan for eu" in merged.log
         with pytest.raises(BlockingIOError):
             listener.accept()
     assert attack.groups() == (True, False)
 
 
-def test_a_rerun_after_the_approval_does_not_replace_the_plan(attack: Attack) -> None:
+def test_a_rerun_after_the_approval_does_not_replace_the_plan(attack: Attack, repository: Repository) -> None:
     """The second attempt plans the later group and has its own artifact; the attempt that was
     approved bounds the merge.
     """
-    repository = attack.repository
     planned = repository.propose(groups=attack.change)["plan.yml"]
     repository.approve()
     attack.create(attack.later)
@@ -235,12 +226,11 @@ def test_a_rerun_after_the_approval_does_not_replace_the_plan(attack: Attack) ->
     assert attack.groups() == (False, True)
 
 
-def test_only_the_last_decision_of_a_writer_on_the_last_commit_approves(attack: Attack) -> None:
+def test_only_the_last_decision_of_a_writer_on_the_last_commit_approves(attack: Attack, repository: Repository) -> None:
     """Approvals of an older commit, of a reader, and those that were taken back do not count.
 
     For a cluster that an operator names in RECONCILER_UNREVIEWED the merge is the approval.
     """
-    repository = attack.repository
     repository.propose(groups=removal("no-group"))
     repository.approve("second-reviewer")
     repository.propose(groups=attack.change)
@@ -256,11 +246,10 @@ def test_only_the_last_decision_of_a_writer_on_the_last_commit_approves(attack: 
     assert _applied(rerun), rerun.log
 
 
-def test_a_refused_attempt_leaves_no_plan_of_an_earlier_one(attack: Attack) -> None:
+def test_a_refused_attempt_leaves_no_plan_of_an_earlier_one(attack: Attack, repository: Repository) -> None:
     """The review is taken back while the first attempt waits for its approval. The second attempt has
     no plan, and asks for no approval of the plan of the first.
     """
-    repository = attack.repository
     repository.propose(groups=attack.change)
     repository.approve()
     repository.hub.approve = lambda _environment: False
@@ -278,11 +267,10 @@ def test_a_refused_attempt_leaves_no_plan_of_an_earlier_one(attack: Attack) -> N
     assert attack.groups() == (False, False)
 
 
-def test_a_bot_approves_no_digest(attack: Attack) -> None:
+def test_a_bot_approves_no_digest(attack: Attack, repository: Repository) -> None:
     """It can start a run, but the digest of a plan is an approval: neither its runs nor its attempts
     of a person's run apply one.
     """
-    repository = attack.repository
     repository.commit("merged", groups=attack.change)
     repository.hub.approve = lambda _environment: False
     repository.hub.dispatch("apply.yml", cluster="eu", digest="")
@@ -301,9 +289,8 @@ def test_a_bot_approves_no_digest(attack: Attack) -> None:
     assert "helper[bot] is a bot" in repository.hub.rerun(repeated).log
 
 
-def test_a_forged_plan_is_not_applied_by_its_digest(attack: Attack) -> None:
+def test_a_forged_plan_is_not_applied_by_its_digest(attack: Attack, repository: Repository) -> None:
     """A run by hand takes plans of runs of the default branch only, also if a tag has its name."""
-    repository = attack.repository
     repository.commit("merged", groups=attack.change)
     before = repository.git("rev-parse", "main")
     repository.checkout("evil", "main")

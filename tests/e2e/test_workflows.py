@@ -3,9 +3,9 @@
 import json
 import time
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,8 +21,6 @@ from tests.e2e.workspace import create_journal
 from tests.strategies.examples import election
 from tests.strategies.examples import plan as example_plan
 from tests.toolbox import list_groups
-
-pytestmark = pytest.mark.brokers
 
 PLANNED = dict.fromkeys(("Find the pull request", "Validate", "Plan eu", "Comment", "Gate"), "success")
 
@@ -48,11 +46,6 @@ def _create_group(cluster: SandboxCluster, name: str, topic: str) -> str:
     return name
 
 
-def _commands(repository: Repository, name: str) -> list[dict[str, Any]]:
-    """The commands `reconciler NAME` of the workflows, each with its arguments and variables."""
-    return [row for row in repository.state.read("commands") if row["arguments"][0] == name]
-
-
 def test_a_pull_request_and_its_merge(
     tmp_path: Path, cluster: SandboxCluster, other_cluster: SandboxCluster, topic: str
 ) -> None:
@@ -72,7 +65,7 @@ spec: {{topics: [{topic}], keep: {{last: 60}}}}
     assert runs["validate.yml"].results() == {"Validate": "success", "queue": "skipped"}
     planned = runs["plan.yml"]
     assert planned.results() == PLANNED | {"Plan us": "success"}, planned.log
-    assert repository.entered == ["reconciler-plan-eu", "reconciler-plan-us"]
+    assert repository.hub.entered == ["reconciler-plan-eu", "reconciler-plan-us"]
     assert repository.gate() == "success"
     comments = repository.comments()
     assert set(comments) == {"eu", "us"}
@@ -84,31 +77,30 @@ spec: {{topics: [{topic}], keep: {{last: 60}}}}
     assert (_log_start(cluster, topic), group in list_groups(cluster)) == (0, True)
 
     client.produce(cluster.bootstrap_servers, topic, {0: [Record(b"y")] * 20})
-    repository.entered.clear()
-    repository.approve()
-    apply_run = repository.merge()
+    repository.hub.entered.clear()
+    apply_run = repository.approve_and_merge()
     assert set(apply_run.results().values()) == {"success"}, apply_run.log
-    assert sorted(repository.entered) == ["reconciler-apply-eu", "reconciler-plan-eu", "reconciler-plan-us"]
+    assert sorted(repository.hub.entered) == ["reconciler-apply-eu", "reconciler-plan-eu", "reconciler-plan-us"]
     assert apply_run.jobs["Apply to eu"].concurrency == "reconciler-apply-eu"
     assert _log_start(cluster, topic) == 40, "the reviewed target, although the rule now allows 60"
     assert group not in list_groups(cluster)
     results = json.loads((repository.artifact("results_apply_eu_1") / "eu/apply/results.json").read_text())
     assert results["exit_code"] == 0
     assert "**Applied**: records of 1 partition deleted; 1 group removed" in apply_run.jobs["Apply to eu"].summary
-    [applied] = _commands(repository, "apply")
+    [applied] = repository.commands("apply")
     assert applied["arguments"][applied["arguments"].index("--operations") + 1] == "DeleteGroups,DeleteRecords"
     assert "--release" in applied["arguments"]
     assert applied["variables"] == {
         "RECONCILER_APPROVER": "approver",
         "RECONCILER_RUN_URL": f"https://github.com/{REPOSITORY}/actions/runs/{apply_run.id}/attempts/1",
     }
-    [posted] = [comment for comment in repository.state.read("comments") if "reconciler plan" not in comment["body"]]
+    [posted] = [comment for comment in repository.state.comments if "reconciler plan" not in comment["body"]]
     assert "records of 1 partition deleted; 1 group removed" in posted["body"]
     assert f"{REPOSITORY}/actions/runs/{apply_run.id}/attempts/1" in posted["body"]
 
-    drift_run = repository.run_schedule("drift.yml")
+    drift_run = repository.hub.schedule("drift.yml")
     assert set(drift_run.results().values()) == {"success"}, drift_run.log
-    assert repository.state.read("issues") == []
+    assert repository.state.issues == []
 
 
 def test_a_pull_request_of_a_fork_is_only_validated(repository: Repository) -> None:
@@ -126,12 +118,11 @@ def test_a_pull_request_of_a_fork_is_only_validated(repository: Repository) -> N
         "comment": "skipped",
         "Gate": "success",
     }
-    assert repository.entered == []
+    assert repository.hub.entered == []
     assert repository.gate() == "failure"
-    [status] = repository.state.read("statuses")
+    [status] = repository.state.statuses
     assert status["description"].startswith("manifests of a fork are not planned: push its commits to a branch")
-    repository.approve()
-    merged = repository.merge()
+    merged = repository.approve_and_merge()
     assert merged.results()["Plan eu"] == "failure"
     assert "::error title=Not reviewed::The pull request has no plan for eu" in merged.log
 
@@ -161,12 +152,10 @@ def test_the_gate_reports_for_every_pull_request(repository: Repository) -> None
     repository.open("left", number=9)
     assert not repository.pull(9)["mergeable"]
     # GitHub runs no workflow of a pull request that conflicts; it may have begun before the conflict.
-    pulls = repository.state.read("pulls")
-    pulls[-1]["merge_commit_sha"] = repository.git("rev-parse", "left")
-    repository.state.write("pulls", pulls)
+    repository.pull(9)["merge_commit_sha"] = repository.git("rev-parse", "left")
     repository.hub.pull_request(9)
     assert repository.gate(9) == "failure"
-    assert repository.state.read("statuses")[-1]["description"] == "it conflicts with main: merge main into it"
+    assert repository.state.statuses[-1]["description"] == "it conflicts with main: merge main into it"
 
     repository.commit("broken", branch="broken", start="main", groups=removal("a").replace("groups:", "gruops:"))
     runs = repository.update("broken", number=10)
@@ -177,7 +166,7 @@ def test_the_gate_reports_for_every_pull_request(repository: Repository) -> None
         sha = repository.git("rev-parse", branch)
         repository.hub.merge_group(sha)
         assert repository.hub.check(sha, "reconciler") == state
-    assert repository.entered == []
+    assert repository.hub.entered == []
 
 
 def _connection_waiver(name: str) -> str:
@@ -192,15 +181,15 @@ def test_a_new_cluster_needs_a_waiver_and_creates_no_environment(repository: Rep
     The gate is red until a waiver allows the new connection.
     """
     repository.change({"manifests/new/cluster.yaml": cluster_manifest("new", "bmV3LWNsdXN0ZXItbmV3Mg")})
-    environments = set(repository.hub.environments)
+    environments = set(repository.state.environments)
     refused = repository.update()["plan.yml"]
     assert "error: new: connection: connects elsewhere after the merge" in refused.jobs["Validate"].log
     assert "::error title=New Cluster::The default branch has no Cluster new: " in refused.jobs["Validate"].log
-    assert (repository.gate(), repository.entered) == ("failure", [])
+    assert (repository.gate(), repository.hub.entered) == ("failure", [])
     repository.change({"manifests/new/waiver.yaml": _connection_waiver("new")})
     assert repository.update()["plan.yml"].results() == PLANNED
-    assert set(repository.hub.environments) == environments
-    assert repository.entered == ["reconciler-plan-eu"]
+    assert set(repository.state.environments) == environments
+    assert repository.hub.entered == ["reconciler-plan-eu"]
     assert repository.gate() == "success"
 
 
@@ -224,9 +213,9 @@ def test_a_renamed_cluster_needs_a_waiver(repository: Repository) -> None:
     renamed = repository.update()["plan.yml"]
     assert "::warning title=Cluster eu is removed::" in renamed.jobs["Validate"].log
     assert repository.gate() == "success"
-    description = repository.state.read("statuses")[-1]["description"]
+    description = repository.state.statuses[-1]["description"]
     assert description == "removes the Cluster eu; no cluster of the default branch to plan"
-    assert repository.entered == []
+    assert repository.hub.entered == []
 
 
 def test_a_cluster_that_vanishes_is_shown(repository: Repository) -> None:
@@ -237,7 +226,7 @@ def test_a_cluster_that_vanishes_is_shown(repository: Repository) -> None:
     assert planned.results() == PLANNED, planned.log
     assert "::warning title=Cluster us is removed::" in planned.jobs["Validate"].log
     assert repository.gate() == "success"
-    assert repository.state.read("statuses")[-1]["description"].startswith("removes the Cluster us; planned for each")
+    assert repository.state.statuses[-1]["description"].startswith("removes the Cluster us; planned for each")
 
 
 def test_a_refused_limit_fails_the_check_and_bounds_nothing(
@@ -253,13 +242,12 @@ def test_a_refused_limit_fails_the_check_and_bounds_nothing(
     assert "::error title=REFUSED (groups)::" in run.jobs["Plan eu"].log
     assert group in repository.comments()["eu"]
     assert repository.gate() == "failure"
-    repository.entered.clear()
-    repository.approve()
-    merged = repository.merge()
+    repository.hub.entered.clear()
+    merged = repository.approve_and_merge()
     assert merged.results()["Plan eu"] == "failure"
     assert "::error title=Not reviewed::The pull request has no plan for eu" in merged.log
     assert merged.results()["apply"] == "skipped"
-    assert repository.entered == ["reconciler-plan-eu"]
+    assert repository.hub.entered == ["reconciler-plan-eu"]
     assert group in list_groups(cluster)
 
 
@@ -276,12 +264,11 @@ def test_an_unreachable_cluster_replaces_the_plan_and_stops_the_merge(
     assert "error: eu: no broker of ${env:KAFKA_BOOTSTRAP_SERVERS} answered" in second_run.jobs["Plan eu"].log
     assert group not in repository.comments()["eu"]
     assert f"https://github.com/{REPOSITORY}/actions/runs/{second_run.id}" in repository.comments()["eu"]
-    repository.approve()
-    apply_run = repository.merge()
+    apply_run = repository.approve_and_merge()
     assert apply_run.results()["Plan eu"] == "failure"
     assert "::error title=Not reviewed::" in apply_run.jobs["Plan eu"].log
     assert group in list_groups(cluster)
-    [issue] = repository.state.read("issues")
+    [issue] = repository.state.issues
     assert (issue["title"], issue["state"]) == ("reconciler apply fails", "open")
     assert "- [Plan eu](https://github.com/" in issue["body"]
 
@@ -300,16 +287,16 @@ def test_one_cluster_that_fails_stops_no_other(
         merged = repository.merge()
         assert (merged.results()["Plan us"], merged.results()["Apply to eu"]) == ("failure", "success"), merged.log
         assert group not in list_groups(cluster)
-        [issue] = repository.state.read("issues")
+        [issue] = repository.state.issues
         assert "- [Plan us]" in issue["body"]
         assert "Plan eu" not in issue["body"]
         _create_group(cluster, group, topic)
-        drift_run = repository.run_schedule("drift.yml")
+        drift_run = repository.hub.schedule("drift.yml")
     assert (drift_run.results()["Drift of us"], drift_run.results()["Issue"]) == ("failure", "success"), drift_run.log
-    assert [issue["title"] for issue in repository.state.read("issues")][1:] == ["Drift on eu"]
+    assert [issue["title"] for issue in repository.state.issues][1:] == ["Drift on eu"]
     again = repository.hub.rerun(merged)
     assert again.results()["Report / Issue"] == "success", again.log
-    assert repository.state.read("issues")[0]["state"] == "closed"
+    assert repository.state.issues[0]["state"] == "closed"
 
 
 def test_drift_opens_keeps_and_closes_one_issue(repository: Repository, cluster: SandboxCluster, topic: str) -> None:
@@ -320,27 +307,25 @@ def test_drift_opens_keeps_and_closes_one_issue(repository: Repository, cluster:
     """
     group = f"drifting-{topic}"
     repository.commit("merged long ago", groups=removal(group))
-    assert set(repository.run_schedule("drift.yml").results().values()) == {"success"}
-    assert repository.state.read("issues") == []
+    assert set(repository.hub.schedule("drift.yml").results().values()) == {"success"}
+    assert repository.state.issues == []
     _create_group(cluster, group, topic)
-    assert set(repository.run_schedule("drift.yml").results().values()) == {"success"}
-    [opened] = repository.state.read("issues")
+    assert set(repository.hub.schedule("drift.yml").results().values()) == {"success"}
+    [opened] = deepcopy(repository.state.issues)
     assert (opened["title"], opened["state"]) == ("Drift on eu", "open")
     assert f'"{group}"' in opened["body"]
     assert f"(https://github.com/{REPOSITORY}/actions/workflows/apply.yml) for the cluster `eu`" in opened["body"]
     with repository.unreachable("eu"):
-        unreachable_run = repository.run_schedule("drift.yml")
+        unreachable_run = repository.hub.schedule("drift.yml")
     assert unreachable_run.results() == {"List the clusters": "success", "Drift of eu": "failure", "Issue": "success"}
-    assert set(repository.run_schedule("drift.yml").results().values()) == {"success"}
-    assert repository.state.read("issues") == [opened], (
-        "an unchanged drift leaves the issue unchanged, with its *since*"
-    )
-    drifting = repository.run_schedule("drift.yml")
+    assert set(repository.hub.schedule("drift.yml").results().values()) == {"success"}
+    assert repository.state.issues == [opened], "an unchanged drift leaves the issue unchanged, with its *since*"
+    drifting = repository.hub.schedule("drift.yml")
     repository.commit("the group may stay", groups=removal(f"not-{group}"))
     assert set(repository.hub.rerun(drifting).results().values()) == {"success"}
-    [closed] = repository.state.read("issues")
+    [closed] = repository.state.issues
     assert (closed["number"], closed["state"]) == (opened["number"], "closed")
-    assert repository.state.read("comments")[-1]["body"] == "In sync again."
+    assert repository.state.comments[-1]["body"] == "In sync again."
 
 
 def test_a_push_without_a_pull_request_applies_nothing(
@@ -354,7 +339,7 @@ def test_a_push_without_a_pull_request_applies_nothing(
     run = repository.merge(associated=False)
     assert run.results()["Find what was reviewed"] == "failure"
     assert "::error title=Not reviewed::This commit was not merged from a pull request" in run.log
-    assert repository.entered == []
+    assert repository.hub.entered == []
     assert group in list_groups(cluster)
 
 
@@ -376,7 +361,7 @@ def test_a_run_by_hand_brings_drift_back(repository: Repository, cluster: Sandbo
     run = repository.hub.dispatch("apply.yml", cluster="eu", digest="")
     assert run.results()["Apply to eu"] == "success", run.log
     assert group not in list_groups(cluster)
-    assert repository.state.read("issues") == [], "a person watches a run by hand"
+    assert repository.state.issues == [], "a person watches a run by hand"
 
 
 def test_without_reviewers_only_a_run_with_the_digest_applies(
@@ -387,24 +372,23 @@ def test_without_reviewers_only_a_run_with_the_digest_applies(
     A run by hand with the digest of a plan applies exactly that plan.
     """
     group, later = _create_group(cluster, f"by-hand-{topic}", topic), f"later-{topic}"
-    protected = repository.hub.environments.pop("reconciler-apply-eu")
+    protected = repository.state.environments.pop("reconciler-apply-eu")
     repository.propose(groups=removal(group, later))
-    repository.approve()
-    merged = repository.merge()
+    merged = repository.approve_and_merge()
     assert merged.results().get("Apply to eu") == "failure", merged.log
     assert "not protected: environment reconciler-apply-eu: has no required reviewers" in merged.jobs["Apply to eu"].log
     assert group in list_groups(cluster)
     planned = repository.hub.dispatch("apply.yml", cluster="eu", digest="")
     assert "not protected" in planned.jobs["Apply to eu"].log
 
-    repository.hub.environments["reconciler-apply-eu"] = replace(protected, reviewers=())
+    repository.state.environments["reconciler-apply-eu"] = replace(protected, reviewers=())
     digest = repository.digest()
     _create_group(cluster, later, topic)
     other = repository.hub.dispatch("apply.yml", cluster="eu", digest=f"sha256:{0:064}")
     assert "::error title=Not reviewed::No run of this workflow has a plan of eu with the digest" in other.log
     applied = repository.hub.dispatch("apply.yml", cluster="eu", digest=digest)
     assert applied.results()["Apply to eu"] == "success", applied.log
-    [command] = _commands(repository, "apply")
+    [command] = repository.commands("apply")
     assert command["variables"]["RECONCILER_APPROVER"] == "octocat", "who runs it with a digest approves"
     assert (group in list_groups(cluster), later in list_groups(cluster)) == (False, True)
 
@@ -419,11 +403,11 @@ def test_elections_have_a_job_and_an_environment_of_their_own(repository: Reposi
     (folder / "plan.md").write_text("elections")
     sha = repository.git("rev-parse", "main")
     head = {"event": "push", "head_branch": "main", "head_sha": sha, "head_repository": {"full_name": REPOSITORY}}
-    repository.state.write("runs", [{"id": 1, "path": ".github/workflows/apply.yml", "attempts": [], **head}])
+    repository.state.runs.append({"id": 1, "path": ".github/workflows/apply.yml", "attempts": [], **head})
     artifact = {"id": 1, "name": f"apply_eu_{digest.partition(':')[2]}", "workflow_run": {"id": 1}}
-    repository.state.write("artifacts", [artifact])
+    repository.state.artifacts.append(artifact)
     run = repository.hub.dispatch("apply.yml", cluster="eu", digest=digest)
-    assert repository.entered == ["reconciler-plan-eu", "reconciler-elect-eu"], run.log
+    assert repository.hub.entered == ["reconciler-plan-eu", "reconciler-elect-eu"], run.log
     assert run.jobs["Elect leaders on eu"].concurrency == "reconciler-elect-eu"
     assert "(exit 4)" in run.jobs["Elect leaders on eu"].log
 
@@ -482,7 +466,7 @@ def test_a_continuous_policy_is_approved_once_and_then_converges(
     The schedule enters only the environments of clusters with a continuous policy, and each of its
     runs has the manifests of the moment. A later one of its commit once removed what main protected.
     """
-    idle = repository.run_schedule("converge.yml")
+    idle = repository.hub.schedule("converge.yml")
     assert idle.results() == {"List the clusters": "success", "converge": "skipped", "Report / Issue": "success"}
     # A file would be lost with the runner, so the release is in a topic.
     journal = create_journal(cluster)
@@ -490,19 +474,19 @@ def test_a_continuous_policy_is_approved_once_and_then_converges(
     continuous = removal(f"dead-{topic}", idle_for="1s").replace("spec:", "mode: continuous\nspec:")
     repository.propose(groups=continuous)
     repository.approve()
-    repository.entered.clear()
+    repository.hub.entered.clear()
     merged = repository.merge()
     assert merged.results().get("Apply to eu") == "success", merged.log
-    assert repository.entered == ["reconciler-plan-eu", "reconciler-apply-eu"]
+    assert repository.hub.entered == ["reconciler-plan-eu", "reconciler-apply-eu"]
 
     _create_group(cluster, f"dead-{topic}", topic)
     time.sleep(1.5)  # idleFor: 1s
-    repository.entered.clear()
-    run = repository.run_schedule("converge.yml")
+    repository.hub.entered.clear()
+    run = repository.hub.schedule("converge.yml")
     assert run.results()["Converge eu"] == "success", run.log
-    assert repository.entered == ["reconciler-converge-eu"]
+    assert repository.hub.entered == ["reconciler-converge-eu"]
     assert run.jobs["Converge eu"].concurrency == "reconciler-converge-eu"
-    [converge] = _commands(repository, "converge")
+    [converge] = repository.commands("converge")
     assert "--reviewed" in converge["arguments"]
     assert f"dead-{topic}" not in list_groups(cluster)
 

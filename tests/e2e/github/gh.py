@@ -1,4 +1,4 @@
-"""A fake of GitHub's API on a folder: the calls that the workflows make, over HTTP on loopback.
+"""A fake of GitHub's API on a repository: the calls that the workflows make, over HTTP on loopback.
 
 The token has the job's permissions, and a call without its permission is refused as on GitHub. An
 unknown path fails.
@@ -8,8 +8,9 @@ import json
 import re
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -20,209 +21,192 @@ from tests.build import git
 REPOSITORY = "acme/housekeeping"
 DEFAULT_BRANCH = "main"
 BOT = "github-actions[bot]"
+SCOPES = {
+    "actions": "actions",
+    "commits": "pull-requests",
+    "compare": "contents",
+    "environments": "actions",
+    "git": "contents",
+    "issues": "issues",
+    "pulls": "pull-requests",
+    "statuses": "statuses",
+}
+"""First part of a path → what a token needs a permission for."""
+
+Row = dict[str, Any]
 
 
 class Refused(Exception):
     """A refused call."""
 
 
+@dataclass(slots=True)
+class Environment:
+    """An environment: its values, and its protection. No branches: each branch may use it."""
+
+    variables: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    reviewers: tuple[str, ...] = ()
+    branches: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
 class State:
-    """The documents of a repository on GitHub, as JSON files of a folder, and its Git repository."""
+    """What GitHub has of a repository: commits, environments, and documents in their order.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    `folder`: of artifacts, caches and jobs. `permissions`: login → permission of a collaborator.
+    """
 
-    def read(self, name: str) -> Any:
-        path = self.folder / f"{name}.json"
-        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-
-    def write(self, name: str, rows: Any) -> None:
-        (self.folder / f"{name}.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
-
-    def add(self, name: str, row: dict[str, Any]) -> None:
-        self.write(name, [*self.read(name), row])
+    folder: Path
+    origin: Path
+    environments: dict[str, Environment] = field(default_factory=dict)
+    permissions: dict[str, str] = field(default_factory=dict)
+    approvals: list[Row] = field(default_factory=list)
+    artifacts: list[Row] = field(default_factory=list)
+    checks: list[Row] = field(default_factory=list)
+    comments: list[Row] = field(default_factory=list)
+    issues: list[Row] = field(default_factory=list)
+    pulls: list[Row] = field(default_factory=list)
+    reviews: list[Row] = field(default_factory=list)
+    runs: list[Row] = field(default_factory=list)
+    statuses: list[Row] = field(default_factory=list)
 
     def git(self, *arguments: str) -> str:
         """Run git in the repository. Raises CalledProcessError."""
-        return git(self.folder.parent / "origin", *arguments)
+        return git(self.origin, *arguments)
 
 
-class Api:
-    """The API on the state of a repository. `permissions`: those of the job."""
+def find(rows: list[Row], key: str, value: int) -> Row:
+    return next(row for row in rows if row[key] == value)
 
-    def __init__(self, folder: Path, permissions: dict[str, str]) -> None:
-        self._state = State(folder)
-        self._permissions = permissions
 
-    def call(self, method: str, path: str, fields: dict[str, str]) -> Any:
-        path, _, query = path.partition("?")
-        fields = dict(parse_qsl(query)) | fields
-        prefix = f"repos/{REPOSITORY}/"
-        if (method, path) == ("GET", prefix.removesuffix("/")):
-            return {"default_branch": DEFAULT_BRANCH}
-        if not path.startswith(prefix):
-            raise Refused(f"the fake does not know {method} {path}")
-        match (method, *path.removeprefix(prefix).split("/")):
+def call(state: State, permissions: Mapping[str, str], method: str, path: str, fields: Row) -> Any:
+    """Answer a call with a job's permissions. Raises Refused."""
+    path, _, query = path.partition("?")
+    fields = dict(parse_qsl(query)) | fields
+    base = f"repos/{REPOSITORY}"
+    parts = path.removeprefix(f"{base}/").split("/")
+    if (method, path) == ("GET", base):
+        return {"default_branch": DEFAULT_BRANCH}
+    if path.startswith(f"{base}/"):
+        _require_permission(permissions, _scope(state, parts), "read" if method == "GET" else "write")
+    try:
+        match (method, *parts):
             case ("GET", "issues", number, "comments"):
-                self._require_permission(self._scope(int(number)), "read")
-                return [comment for comment in self._state.read("comments") if comment["issue"] == int(number)]
+                return [comment for comment in state.comments if comment["issue"] == int(number)]
             case ("POST", "issues", number, "comments"):
-                return self._add_comment(int(number), fields)
+                user = {"issue": int(number), "user": {"login": BOT}}
+                state.comments.append({"id": 1000 + len(state.comments), **user, "body": fields["body"]})
+                return state.comments[-1]
             case ("PATCH", "issues", "comments", identifier):
-                self._require_permission("pull-requests", "write")
-                return self._edit("comments", "id", int(identifier), fields)
+                comment = find(state.comments, "id", int(identifier))
+                comment |= fields
+                return comment
             case ("GET", "issues"):
-                self._require_permission("issues", "read")
-                return [issue for issue in self._state.read("issues") if issue["state"] == fields["state"]]
+                return [issue for issue in state.issues if issue["state"] == fields["state"]]
             case ("POST", "issues"):
-                return self._add_issue(fields)
+                number = 1 + max((row["number"] for row in (*state.issues, *state.pulls)), default=0)
+                state.issues.append({"number": number, "user": {"login": BOT}, "state": "open", **fields})
+                return state.issues[-1]
             case ("PATCH", "issues", number):
-                self._require_permission("issues", "write")
-                return self._edit("issues", "number", int(number), fields)
+                issue = find(state.issues, "number", int(number))
+                issue |= fields
+                return issue
             case ("GET", "commits", sha, "pulls"):
-                self._require_permission("pull-requests", "read")
-                return [pull for pull in self._state.read("pulls") if pull["merge_commit_sha"] == sha]
-            case ("GET", "pulls", *remaining):
-                self._require_permission("pull-requests", "read")
-                return self._pulls(remaining, fields)
-            case ("GET", "environments", name, *remaining):
-                self._require_permission("actions", "read")
-                return self._environment(name, remaining)
+                return [pull for pull in state.pulls if pull["merge_commit_sha"] == sha]
+            case ("GET", "pulls"):
+                wanted = (fields["state"], fields["base"], fields["head"])
+                return [pull for pull in state.pulls if _searched(pull) == wanted]
+            case ("GET", "pulls", number):
+                return find(state.pulls, "number", int(number))
+            case ("GET", "pulls", number, "reviews"):
+                return [review for review in state.reviews if review["pull"] == int(number)]
+            case ("GET", "environments", name, *rest) if name in state.environments:
+                return _environment(name, state.environments[name], rest)
+            case ("GET", "environments", *_):
+                raise Refused("HTTP 404: Not Found")
             case ("GET", "collaborators", login, "permission"):
-                return {"permission": dict(self._state.read("permissions")).get(login, "read")}
+                return {"permission": state.permissions.get(login, "read")}
             case ("POST", "statuses", sha):
-                self._require_permission("statuses", "write")
-                if (
-                    fields["state"] not in ("error", "failure", "pending", "success")
-                    or len(fields["description"]) > 140
-                ):
+                states = ("error", "failure", "pending", "success")
+                if fields["state"] not in states or len(fields["description"]) > 140:
                     raise Refused("HTTP 422: Validation Failed")
-                self._state.add("statuses", {"sha": sha, **fields})
+                state.statuses.append({"sha": sha, **fields})
                 return fields
-            case ("GET", "git" | "compare" as kind, *remaining):
-                self._require_permission("contents", "read")
-                return self._git(kind, remaining)
-            case ("GET", "actions", *remaining):
-                self._require_permission("actions", "read")
-                return self._actions(remaining, fields)
-        raise Refused(f"the fake does not know {method} {path}")
+            case ("GET", "git", "ref", "heads", *branch):
+                return {"object": {"sha": state.git("rev-parse", f"refs/heads/{'/'.join(branch)}")}}
+            case ("GET", "git", "commits", sha):
+                return {"parents": [{"sha": parent} for parent in state.git("log", "-1", "--format=%P", sha).split()]}
+            case ("GET", "git", "trees", sha):
+                rows = [row.split(None, 3) for row in state.git("ls-tree", sha).splitlines()]
+                return {"tree": [{"path": name, "sha": tree} for _mode, _type, tree, name in rows]}
+            case ("GET", "compare", pair):
+                behind, ahead = state.git("rev-list", "--left-right", "--count", pair).split()
+                names = {(True, True): "identical", (True, False): "ahead", (False, True): "behind"}
+                return {"status": names.get((behind == "0", ahead == "0"), "diverged")}
+            case ("GET", "actions", "artifacts"):
+                return {"artifacts": [row for row in state.artifacts if row["name"] == fields["name"]]}
+            case ("GET", "actions", "runs", number, *rest):
+                return _run(state, find(state.runs, "id", int(number)), rest)
+    except subprocess.CalledProcessError as error:
+        raise Refused(f"HTTP 404: Not Found ({error.stderr.strip()})") from error
+    raise Refused(f"the fake does not know {method} {path}")
 
-    def _environment(self, name: str, path: list[str]) -> Any:
-        environments = dict(self._state.read("environments"))
-        if name not in environments:
-            raise Refused("HTTP 404: Not Found")
-        reviewers, branches = environments[name]["reviewers"], environments[name]["branches"]
-        match path:
-            case []:
-                people = [{"type": "User", "reviewer": {"id": 1, "login": login}} for login in reviewers]
-                rules = [{"type": "required_reviewers", "reviewers": people}] if people else []
-                policy = {"protected_branches": False, "custom_branch_policies": True} if branches else None
-                return {"name": name, "protection_rules": rules, "deployment_branch_policy": policy}
-            case ["deployment-branch-policies"]:
-                return {"branch_policies": [{"id": 1, "name": branch, "type": "branch"} for branch in branches]}
-        raise Refused(f"the fake does not know environments/{name}/{'/'.join(path)}")
 
-    def _git(self, kind: str, path: list[str]) -> Any:
-        try:
-            match (kind, *path):
-                case ("git", "ref", "heads", *branch):
-                    return {"object": {"sha": self._state.git("rev-parse", f"refs/heads/{'/'.join(branch)}")}}
-                case ("git", "commits", sha):
-                    return {
-                        "parents": [
-                            {"sha": parent} for parent in self._state.git("log", "-1", "--format=%P", sha).split()
-                        ]
-                    }
-                case ("git", "trees", sha):
-                    rows = [row.split(None, 3) for row in self._state.git("ls-tree", sha).splitlines()]
-                    return {"tree": [{"path": name, "sha": tree} for _mode, _type, tree, name in rows]}
-                case ("compare", pair):
-                    base, head = pair.split("...")
-                    behind, ahead = self._state.git("rev-list", "--left-right", "--count", f"{base}...{head}").split()
-                    names = {(True, True): "identical", (True, False): "ahead", (False, True): "behind"}
-                    return {"status": names.get((behind == "0", ahead == "0"), "diverged")}
-        except subprocess.CalledProcessError as error:
-            raise Refused(f"HTTP 404: Not Found ({error.stderr.strip()})") from error
-        raise Refused(f"the fake does not know {kind}/{'/'.join(path)}")
+def _searched(pull: Row) -> tuple[str, str, str]:
+    """What a search of pull requests looks at: state, base and head."""
+    head = pull["head"]
+    return pull["state"], pull["base"]["ref"], f"{head['repo']['owner']['login']}:{head['ref']}"
 
-    def _pulls(self, path: list[str], fields: dict[str, str]) -> Any:
-        pulls = self._state.read("pulls")
-        match path:
-            case []:
-                return [
-                    pull
-                    for pull in pulls
-                    if pull["state"] == fields["state"]
-                    and pull["base"]["ref"] == fields["base"]
-                    and f"{pull['head']['repo']['owner']['login']}:{pull['head']['ref']}" == fields["head"]
-                ]
-            case [number]:
-                return next(pull for pull in pulls if pull["number"] == int(number))
-            case [number, "reviews"]:
-                return [review for review in self._state.read("reviews") if review["pull"] == int(number)]
-        raise Refused(f"the fake does not know pulls/{'/'.join(path)}")
 
-    def _actions(self, path: list[str], fields: dict[str, str]) -> Any:
-        artifacts = self._state.read("artifacts")
-        match path:
-            case ["artifacts"]:
-                return {"artifacts": [artifact for artifact in artifacts if artifact["name"] == fields["name"]]}
-            case ["runs", number, *remaining]:
-                run = next(run for run in self._state.read("runs") if run["id"] == int(number))
-                match remaining:
-                    case []:
-                        return run
-                    case ["artifacts"]:
-                        return {"artifacts": [row for row in artifacts if row["workflow_run"]["id"] == run["id"]]}
-                    case ["approvals"]:
-                        return [row for row in self._state.read("approvals") if row["run"] == run["id"]]
-                    case ["attempts", attempt]:
-                        return run["attempts"][int(attempt) - 1]
-                    case ["attempts", attempt, "jobs"]:
-                        return {"jobs": run["attempts"][int(attempt) - 1]["jobs"]}
-        raise Refused(f"the fake does not know actions/{'/'.join(path)}")
+def _environment(name: str, environment: Environment, path: list[str]) -> Any:
+    if path == ["deployment-branch-policies"]:
+        return {"branch_policies": [{"id": 1, "name": name, "type": "branch"} for name in environment.branches]}
+    people = [{"type": "User", "reviewer": {"id": 1, "login": login}} for login in environment.reviewers]
+    rules = [{"type": "required_reviewers", "reviewers": people}] if people else []
+    policy = {"protected_branches": False, "custom_branch_policies": True} if environment.branches else None
+    return {"name": name, "protection_rules": rules, "deployment_branch_policy": policy}
 
-    def _scope(self, number: int) -> str:
-        is_pull_request = any(pull["number"] == number for pull in self._state.read("pulls"))
-        return "pull-requests" if is_pull_request else "issues"
 
-    def _add_comment(self, number: int, fields: dict[str, str]) -> Any:
-        self._require_permission(self._scope(number), "write")
-        identifier = 1000 + len(self._state.read("comments"))
-        comment = {"id": identifier, "issue": number, "user": {"login": BOT}, "body": fields["body"]}
-        self._state.add("comments", comment)
-        return comment
+def _run(state: State, run: Row, path: list[str]) -> Any:
+    match path:
+        case []:
+            return run
+        case ["artifacts"]:
+            return {"artifacts": [row for row in state.artifacts if row["workflow_run"]["id"] == run["id"]]}
+        case ["approvals"]:
+            return [row for row in state.approvals if row["run"] == run["id"]]
+        case ["attempts", attempt]:
+            return run["attempts"][int(attempt) - 1]
+        case ["attempts", attempt, "jobs"]:
+            return {"jobs": run["attempts"][int(attempt) - 1]["jobs"]}
+    raise Refused(f"the fake does not know {'/'.join(path)} of a run")
 
-    def _add_issue(self, fields: dict[str, str]) -> Any:
-        self._require_permission("issues", "write")
-        numbers = [row["number"] for name in ("issues", "pulls") for row in self._state.read(name)]
-        issue = {"number": 1 + max(numbers, default=0), "user": {"login": BOT}, "state": "open", **fields}
-        self._state.add("issues", issue)
-        return issue
 
-    def _edit(self, name: str, key: str, value: int, fields: dict[str, str]) -> Any:
-        rows = self._state.read(name)
-        row = next(row for row in rows if row[key] == value)
-        row |= fields
-        self._state.write(name, rows)
-        return row
+def _scope(state: State, parts: list[str]) -> str | None:
+    match parts:
+        case ["issues", "comments", *_]:
+            return "pull-requests"
+        case ["issues", number, "comments"] if any(pull["number"] == int(number) for pull in state.pulls):
+            return "pull-requests"
+    return SCOPES.get(parts[0])
 
-    def _require_permission(self, scope: str, level: str) -> None:
-        granted = self._permissions.get(scope, "none")
-        if granted != "write" and granted != level:
-            raise Refused(f"HTTP 403: Resource not accessible by integration ({scope}: {level})")
+
+def _require_permission(permissions: Mapping[str, str], scope: str | None, level: str) -> None:
+    if scope and permissions.get(scope, "none") not in ("write", level):
+        raise Refused(f"HTTP 403: Resource not accessible by integration ({scope}: {level})")
 
 
 @contextmanager
-def serve(folder: Path) -> Iterator[str]:
+def serve(state: State) -> Iterator[str]:
     """Answer requests of the API during the block, which gets the address."""
 
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
             fields = json.loads(self.rfile.read(int(self.headers["Content-Length"] or 0)) or "{}")
             try:
-                api = Api(folder, permissions_of(self.headers.get("Authorization", "").removeprefix("Bearer ")))
-                status, document = 200, api.call(self.command, self.path.removeprefix("/"), fields)
+                permissions = permissions_of(self.headers.get("Authorization", "").removeprefix("Bearer "))
+                status, document = 200, call(state, permissions, self.command, self.path.removeprefix("/"), fields)
             except Refused as error:
                 code = re.search(r"HTTP (\d+)", str(error))
                 status, document = int(code[1]) if code else 403, {"message": str(error)}

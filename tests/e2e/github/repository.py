@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,8 +10,10 @@ from typing import Any
 from reconciler.companions.github import workflows
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
 from tests.build import git, head
+from tests.command import run_process
 from tests.e2e.github import gh
-from tests.e2e.github.runner import HOME, Environment, GitHub, WorkflowRun, write_program
+from tests.e2e.github.gh import Environment
+from tests.e2e.github.runner import HOME, GitHub, WorkflowRun
 
 PULL = 7
 PURPOSES = ("plan", "apply", "elect", "converge")
@@ -26,7 +27,8 @@ class Repository:
 
     def __init__(self, folder: Path, clusters: Mapping[str, SandboxCluster]) -> None:
         self.folder = folder / "origin"
-        state = folder / "state"
+        self.folder.mkdir()
+        (folder / "state").mkdir()
         environments = {
             f"reconciler-{purpose}-{name}": Environment(
                 {"KAFKA_BOOTSTRAP_SERVERS": cluster.bootstrap_servers},
@@ -37,10 +39,9 @@ class Repository:
             for name, cluster in clusters.items()
             for purpose in PURPOSES
         }
-        self.state = gh.State(state)
-        self.hub = GitHub(self.folder, self.state, environments)
-        write_program(state)
-        self.folder.mkdir()
+        writers = dict.fromkeys(("reviewer", "second-reviewer", "mallory"), "write")
+        self.state = gh.State(folder / "state", self.folder, environments, writers)
+        self.hub = GitHub(self.state)
         self.git("init", "-q", "-b", "main")
         for path, text in workflows.github(HOME).items():
             self.write(path, text)
@@ -48,12 +49,6 @@ class Repository:
             self.write(f"manifests/{name}/cluster.yaml", cluster_manifest(name, cluster.cluster_id))
             self.write(f"manifests/{name}/leaders.yaml", leaders(name))
         self.save("init")
-        self.state.write("permissions", [["reviewer", "write"], ["second-reviewer", "write"], ["mallory", "write"]])
-
-    @property
-    def entered(self) -> list[str]:
-        """The environments that jobs entered."""
-        return self.hub.entered
 
     def git(self, *arguments: str) -> str:
         return git(self.folder, *arguments)
@@ -104,15 +99,10 @@ class Repository:
         head = self.git("rev-parse", f"refs/heads/{branch}")
         target = f"refs/heads/{base}"
         parents = ("-p", self.git("rev-parse", target), "-p", head)
-        result = subprocess.run(
-            ["git", "merge-tree", "--write-tree", target, head],
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        result = run_process(self.folder, "git", "merge-tree", "--write-tree", target, head)
         mergeable = result.returncode == 0
         merge = self.git("commit-tree", result.stdout.split()[0], "-m", "merge", *parents) if mergeable else None
+        repo = {"full_name": f"{owner}/housekeeping", "owner": {"login": owner}}
         pull = {
             "number": number,
             "title": "change",
@@ -121,60 +111,60 @@ class Repository:
             "mergeable": mergeable,
             "merge_commit_sha": merge,
             "base": {"ref": base},
-            "head": {
-                "sha": head,
-                "ref": branch,
-                "repo": {"full_name": f"{owner}/housekeeping", "owner": {"login": owner}},
-            },
+            "head": {"sha": head, "ref": branch, "repo": repo},
         }
-        others = [row for row in self.state.read("pulls") if row["number"] != number]
-        self.state.write("pulls", [*others, pull])
+        self.state.pulls = [*(row for row in self.state.pulls if row["number"] != number), pull]
 
     def approve(self, login: str = "reviewer", *, state: str = "APPROVED", number: int = PULL) -> None:
         """Submit a review of the present head."""
-        commit = self.pull(number)["head"]["sha"]
-        review = {"pull": number, "state": state, "commit_id": commit, "submitted_at": self.hub.now()}
-        self.state.add("reviews", {**review, "user": {"login": login, "type": "User"}})
+        review = {"pull": number, "state": state, "commit_id": self.head(number), "submitted_at": self.hub.now()}
+        self.state.reviews.append({**review, "user": {"login": login, "type": "User"}})
 
     def pull(self, number: int = PULL) -> dict[str, Any]:
-        return next(pull for pull in self.state.read("pulls") if pull["number"] == number)
+        return gh.find(self.state.pulls, "number", number)
+
+    def head(self, number: int = PULL) -> str:
+        """The last commit of a pull request."""
+        return str(self.pull(number)["head"]["sha"])
 
     def merge(self, *, number: int = PULL, associated: bool = True) -> WorkflowRun:
         """Squash a pull request onto main and run its workflows. Returns the run of apply.yml."""
         before = self.git("rev-parse", "refs/heads/main")
-        head = self.pull(number)["head"]["sha"]
-        tree = self.git("merge-tree", "--write-tree", before, head).splitlines()[0]
+        tree = self.git("merge-tree", "--write-tree", before, self.head(number)).splitlines()[0]
         merged = self.git("commit-tree", tree, "-m", "merged", "-p", before)
         self.git("checkout", "-q", "main")
         self.git("reset", "-q", "--hard", merged)
         if associated:
-            pulls = self.state.read("pulls")
-            for pull in pulls:
-                if pull["number"] == number:
-                    pull |= {"state": "closed", "merged_at": self.hub.now(), "merge_commit_sha": merged}
-            self.state.write("pulls", pulls)
+            closed = {"state": "closed", "merged_at": self.hub.now(), "merge_commit_sha": merged}
+            self.pull(number).update(closed)
         return by_file(self.hub.push("refs/heads/main", before))["apply.yml"]
+
+    def approve_and_merge(self) -> WorkflowRun:
+        """Approve the present head, and merge it. Returns the run of apply.yml."""
+        self.approve()
+        return self.merge()
+
+    def commands(self, name: str) -> list[dict[str, Any]]:
+        """The commands `reconciler NAME` of the workflows, each with its arguments and variables."""
+        return [row for row in self.hub.commands if row["arguments"][0] == name]
 
     @contextmanager
     def unreachable(self, cluster: str) -> Iterator[None]:
         """Let no broker of a cluster answer the plans of the block, which wait ten seconds."""
         name = f"reconciler-plan-{cluster}"
-        reachable = self.hub.environments[name]
-        self.hub.environments[name] = Environment({"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"})
+        reachable = self.state.environments[name]
+        self.state.environments[name] = Environment({"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"})
         self.hub.machine = {"RECONCILER_TIMEOUT": "10"}
         yield
-        self.hub.environments[name], self.hub.machine = reachable, {}
-
-    def run_schedule(self, workflow: str) -> WorkflowRun:
-        return self.hub.schedule(workflow)
+        self.state.environments[name], self.hub.machine = reachable, {}
 
     def gate(self, number: int = PULL) -> str:
         """State of the required check on the head of a pull request."""
-        return self.hub.check(self.pull(number)["head"]["sha"], "reconciler")
+        return self.hub.check(self.head(number), "reconciler")
 
     def comments(self, number: int = PULL) -> dict[str, str]:
         """Body of the comment on each cluster. Fails if a cluster has two."""
-        bodies = [comment["body"] for comment in self.state.read("comments") if comment["issue"] == number]
+        bodies = [comment["body"] for comment in self.state.comments if comment["issue"] == number]
         plans = [body for body in bodies if body.startswith("<!-- reconciler plan ")]
         by_cluster = {body.split("-->")[0].split()[-1]: body for body in plans}
         assert len(by_cluster) == len(plans)
@@ -187,7 +177,7 @@ class Repository:
 
     def artifact(self, prefix: str) -> Path:
         """Folder of the newest artifact whose name begins with `prefix`."""
-        row = [row for row in self.state.read("artifacts") if row["name"].startswith(prefix)][-1]
+        row = [row for row in self.state.artifacts if row["name"].startswith(prefix)][-1]
         return self.state.folder / "artifacts" / str(row["id"])
 
 

@@ -14,7 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
@@ -27,22 +28,13 @@ from ruamel.yaml import YAML
 
 from tests.command import output
 from tests.e2e.github import expressions, gh
-from tests.e2e.github.gh import DEFAULT_BRANCH, REPOSITORY
+from tests.e2e.github.gh import DEFAULT_BRANCH, REPOSITORY, Environment
 
 HOME = f"acme/reconciler@{'0123456789' * 4}"
 """The source from which the workflows install the program."""
 START = datetime(2026, 11, 23, tzinfo=UTC)
 LOCAL_WORKFLOW = "./.github/workflows/"
-
-
-@dataclass(slots=True)
-class Environment:
-    """An environment: its values, and its protection. No branches: each branch may use it."""
-
-    variables: Mapping[str, str] = field(default_factory=dict)
-    secrets: Mapping[str, str] = field(default_factory=dict)
-    reviewers: tuple[str, ...] = ()
-    branches: tuple[str, ...] = ()
+MAIN = f"refs/heads/{DEFAULT_BRANCH}"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -107,9 +99,7 @@ class WorkflowRun:
 class GitHub:
     """One repository on GitHub. The runner calls `approve` if an environment has reviewers."""
 
-    origin: Path
     state: gh.State
-    environments: MutableMapping[str, Environment]
     approve: Callable[[str], bool] = lambda _environment: True
     machine: Mapping[str, str] = field(default_factory=dict)
     """Variables of the machine that runs the jobs."""
@@ -119,63 +109,47 @@ class GitHub:
     """Who starts the runs and their attempts."""
     entered: list[str] = field(default_factory=list)
     """The environments that jobs entered."""
-
-    def save_environments(self) -> None:
-        """Write the protection of the environments for the API."""
-        rows = [
-            (name, {"reviewers": environment.reviewers, "branches": environment.branches})
-            for name, environment in self.environments.items()
-        ]
-        self.state.write("environments", rows)
+    commands: list[dict[str, Any]] = field(default_factory=list)
+    """The commands of this program that jobs ran: arguments, and variables that workflows set."""
+    _events: int = 0
 
     def now(self) -> str:
         """Return the time of the next event, a minute after the last one."""
-        minutes = len(self.state.read("clock")) + 1
-        self.state.add("clock", {})
-        return (START + timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self._events += 1
+        return (START + timedelta(minutes=self._events)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    def push(self, ref: str, before: str, *, event: Mapping[str, Any] | None = None) -> list[WorkflowRun]:
+    def push(self, ref: str, before: str) -> list[WorkflowRun]:
         """Run what a push to `refs/heads/…` or `refs/tags/…` starts."""
-        sha = self.state.git("rev-parse", f"{ref}^{{commit}}")
-        changed = self.state.git("diff", "--name-only", before, sha).splitlines()
-        return self.emit(
-            Trigger(name="push", event=dict(event or {}), sha=sha, ref=ref, head=_head(sha, ref), changed=changed)
-        )
+        changed = self.state.git("diff", "--name-only", before, f"{ref}^{{commit}}").splitlines()
+        return self.emit(self._trigger("push", ref, changed=changed))
 
     def pull_request(self, number: int) -> list[WorkflowRun]:
         """Run what a push to a pull request starts: the workflow files of its merge."""
-        pull = next(pull for pull in self.state.read("pulls") if pull["number"] == number)
+        pull = deepcopy(gh.find(self.state.pulls, "number", number))
+        merge = pull["merge_commit_sha"]
         return self.emit(
             Trigger(
                 name="pull_request",
                 event={"action": "synchronize", "number": number, "pull_request": pull},
-                sha=pull["merge_commit_sha"],
+                sha=merge,
                 ref=f"refs/pull/{number}/merge",
                 head=pull["head"],
-                changed=self.state.git(
-                    "diff", "--name-only", f"{pull['merge_commit_sha']}^1", pull["merge_commit_sha"]
-                ).splitlines(),
+                changed=self.state.git("diff", "--name-only", f"{merge}^1", merge).splitlines(),
             )
         )
 
     def merge_group(self, sha: str) -> list[WorkflowRun]:
         """Run what the merge queue starts for a commit."""
         ref = f"refs/heads/gh-readonly-queue/{DEFAULT_BRANCH}/pr-1-{sha}"
-        return self.emit(Trigger(name="merge_group", event={"merge_group": {}}, sha=sha, ref=ref, head=_head(sha, ref)))
+        return self.emit(self._trigger("merge_group", ref, sha=sha, event={"merge_group": {}}))
 
     def schedule(self, workflow: str) -> WorkflowRun:
         """Run one workflow of the default branch on its schedule."""
-        ref = f"refs/heads/{DEFAULT_BRANCH}"
-        sha = self.state.git("rev-parse", ref)
-        return self._start(workflow, Trigger(name="schedule", event={}, sha=sha, ref=ref, head=_head(sha, ref)))
+        return self._start(workflow, self._trigger("schedule", MAIN))
 
-    def dispatch(self, workflow: str, *, ref: str = f"refs/heads/{DEFAULT_BRANCH}", **inputs: str) -> WorkflowRun:
-        """Run the workflow file of `ref` by hand."""
-        sha = self.state.git("rev-parse", f"{ref}^{{commit}}")
-        trigger = Trigger(
-            name="workflow_dispatch", event={"inputs": inputs}, sha=sha, ref=ref, head=_head(sha, ref), inputs=inputs
-        )
-        return self._start(workflow, trigger)
+    def dispatch(self, workflow: str, **inputs: str) -> WorkflowRun:
+        """Run a workflow of the default branch by hand."""
+        return self._start(workflow, self._trigger("workflow_dispatch", MAIN, event={"inputs": inputs}, inputs=inputs))
 
     def rerun(self, run: WorkflowRun) -> WorkflowRun:
         """Run all jobs again: the same event and the same commit, another attempt."""
@@ -198,10 +172,19 @@ class GitHub:
 
         Both count if both exist, as on GitHub. A skipped check run counts as a success.
         """
-        statuses = [row["state"] for row in self.state.read("statuses") if (row["sha"], row["context"]) == (sha, name)]
-        checks = [row["conclusion"] for row in self.state.read("checks") if (row["sha"], row["name"]) == (sha, name)]
+        statuses = [row["state"] for row in self.state.statuses if (row["sha"], row["context"]) == (sha, name)]
+        checks = [row["conclusion"] for row in self.state.checks if (row["sha"], row["name"]) == (sha, name)]
         last = {state.replace("skipped", "success") for state in (*statuses[-1:], *checks[-1:])}
         return "expected" if not last else "success" if last == {"success"} else "failure"
+
+    def _trigger(
+        self, name: str, ref: str, *, sha: str = "", event: dict[str, Any] | None = None, **more: Any
+    ) -> Trigger:
+        """Return an event of a branch or tag of this repository. `sha`: of a ref that git does not have."""
+        sha = sha or self.state.git("rev-parse", f"{ref}^{{commit}}")
+        repo = {"full_name": REPOSITORY, "owner": {"login": REPOSITORY.partition("/")[0]}}
+        head = {"sha": sha, "ref": ref.removeprefix("refs/heads/").removeprefix("refs/tags/"), "repo": repo}
+        return Trigger(name=name, event=event or {}, sha=sha, ref=ref, head=head, **more)
 
     def _run_and_follow(self, workflow: str, trigger: Trigger) -> Iterator[WorkflowRun]:
         run = self._start(workflow, trigger)
@@ -209,14 +192,12 @@ class GitHub:
         if trigger.name == "workflow_run":
             return
         # GitHub runs the files of the default branch, whatever the run was.
-        ref = f"refs/heads/{DEFAULT_BRANCH}"
-        sha = self.state.git("rev-parse", ref)
-        row = next(row for row in self.state.read("runs") if row["id"] == run.id)
+        row = gh.find(self.state.runs, "id", run.id)
         event = {"action": "completed", "workflow_run": {**row, "conclusion": run.conclusion, "pull_requests": []}}
-        yield from self.emit(Trigger(name="workflow_run", event=event, sha=sha, ref=ref, head=_head(sha, ref)))
+        yield from self.emit(self._trigger("workflow_run", MAIN, event=event))
 
     def _start(self, workflow: str, trigger: Trigger) -> WorkflowRun:
-        run = WorkflowRun(len(self.state.read("runs")) + 1, f".github/workflows/{workflow}", trigger)
+        run = WorkflowRun(len(self.state.runs) + 1, f".github/workflows/{workflow}", trigger)
         row = {
             "id": run.id,
             "path": run.path,
@@ -227,7 +208,7 @@ class GitHub:
             "head_repository": trigger.head["repo"],
             "attempts": [],
         }
-        self.state.add("runs", row)
+        self.state.runs.append(row)
         self._execute(run)
         return run
 
@@ -252,15 +233,13 @@ class GitHub:
         self._save(run, status="in_progress")
         self._run_jobs(file, {"github": github, "inputs": run.trigger.inputs, "vars": self.variables}, run, prefix="")
         self._save(run, status="completed")
-        for job in run.jobs.values():
-            sha = run.trigger.head["sha"]
-            self.state.add("checks", {"sha": sha, "name": job.name, "conclusion": job.result})
+        sha = run.trigger.head["sha"]
+        self.state.checks += ({"sha": sha, "name": job.name, "conclusion": job.result} for job in run.jobs.values())
 
     def _run_jobs(self, file: Any, contexts: dict[str, Any], run: WorkflowRun, *, prefix: str) -> list[str]:
         """Run the jobs of a file and return their results. `prefix`: name of the calling job."""
-        plain = expressions.functions(failed=False, workspace=Path())
-        for text in (file.get("run-name", ""), file["concurrency"]["group"] if "concurrency" in file else ""):
-            expressions.value(text, contexts, plain)
+        names = contexts | expressions.functions(failed=False, workspace=Path())
+        expressions.value([file.get("run-name"), file.get("concurrency")], names)
         needs: dict[str, dict[str, Any]] = {}
         for job_id, job in _sort_by_needs(file["jobs"]):
             predecessors = {name: needs[name] for name in _as_list(job.get("needs"))}
@@ -274,13 +253,13 @@ class GitHub:
         self, file: Any, job_id: str, job: Any, contexts: dict[str, Any], run: WorkflowRun, prefix: str
     ) -> tuple[list[str], dict[str, str]]:
         failed = any(need["result"] != "success" for need in contexts["needs"].values())
-        functions = expressions.functions(failed=failed, workspace=Path())
-        if not _runs_if(job.get("if"), contexts, functions):
+        names = contexts | expressions.functions(failed=failed, workspace=Path())
+        if not _runs_if(job.get("if"), names):
             run.jobs[prefix + job_id] = JobRun(prefix + job_id)
             return ["skipped"], {}
         if "uses" in job:
-            return self._call(job, contexts, functions, run), {}
-        matrix = expressions_in(job.get("strategy", {}).get("matrix"), contexts, functions)
+            return self._call(job, contexts | {"inputs": expressions.value(job["with"], names)}, run), {}
+        matrix = expressions.value(job.get("strategy", {}).get("matrix"), names)
         results, outputs = [], {}
         for combination in _combinations(matrix):
             finished_job = _Job(self, file, job, contexts | {"matrix": combination}, run, prefix).run()
@@ -290,7 +269,7 @@ class GitHub:
             outputs |= finished_job.outputs
         return results, outputs
 
-    def _call(self, job: Any, contexts: dict[str, Any], functions: Any, run: WorkflowRun) -> list[str]:
+    def _call(self, job: Any, contexts: dict[str, Any], run: WorkflowRun) -> list[str]:
         """Run a workflow of the same commit that this job calls, with no more than its permissions."""
         path = job["uses"].removeprefix("./")
         file = _load(self.state.git("show", f"{run.trigger.sha}:{path}"))
@@ -298,12 +277,10 @@ class GitHub:
         assert "workflow_call" in file["on"]
         for called in file["jobs"].values():
             assert called["permissions"].items() <= job["permissions"].items()
-        inputs = expressions_in(job["with"], contexts, functions)
-        return self._run_jobs(file, {**contexts, "inputs": inputs}, run, prefix=f"{job['name']} / ")
+        return self._run_jobs(file, contexts, run, prefix=f"{job['name']} / ")
 
     def _save(self, run: WorkflowRun, *, status: str) -> None:
-        runs = self.state.read("runs")
-        row = next(row for row in runs if row["id"] == run.id)
+        row = gh.find(self.state.runs, "id", run.id)
         jobs = [
             {
                 "name": job.name,
@@ -317,7 +294,6 @@ class GitHub:
         started = next((attempt["run_started_at"] for attempt in row["attempts"][run.attempt - 1 :]), now)
         attempt = {"status": status, "run_started_at": started, "updated_at": now, "jobs": jobs}
         row |= {"run_attempt": run.attempt, "attempts": [*before, attempt]}
-        self.state.write("runs", runs)
 
 
 class _Job:
@@ -345,10 +321,8 @@ class _Job:
         values = Environment()
         if self.result.environment:
             # GitHub creates an environment that does not exist, without protection.
-            values = self._hub.environments.setdefault(self.result.environment, Environment())
-            self._hub.save_environments()
-            refusal = self._refusal(self.result.environment, values)
-            if refusal:
+            values = self._hub.state.environments.setdefault(self.result.environment, Environment())
+            if refusal := self._refusal(self.result.environment, values):
                 self.result.result = "failure"
                 self.result.log = f"{refusal}\n"
                 return self.result
@@ -362,12 +336,8 @@ class _Job:
             "github": self._contexts["github"] | {"token": token},
         }
         for number, step in enumerate(self._spec["steps"]):
-            if not _runs_if(step.get("if"), self._contexts, self._functions()):
-                continue
-            if "run" in step:
-                self._script(number, step)
-            else:
-                self._action(step)
+            if _runs_if(step.get("if"), self._names()):
+                self._script(number, step) if "run" in step else self._action(step)
         self.result.result = "failure" if self._failed else "success"
         for name, template in self._spec.get("outputs", {}).items():
             self.result.outputs[name] = expressions.text(self._value(template))
@@ -381,20 +351,16 @@ class _Job:
         if environment.reviewers:
             if not self._hub.approve(name):
                 return "rejected by a reviewer"
-            approval = {
-                "run": self._run.id,
-                "state": "approved",
-                "user": {"login": environment.reviewers[0], "type": "User"},
-                "environments": [{"name": name}],
-            }
-            self._hub.state.add("approvals", approval)
+            user = {"login": environment.reviewers[0], "type": "User"}
+            approval = {"run": self._run.id, "state": "approved", "user": user, "environments": [{"name": name}]}
+            self._hub.state.approvals.append(approval)
         return None
 
     def _value(self, template: Any) -> Any:
-        return expressions.value(str(template), self._contexts, self._functions())
+        return expressions.value(str(template), self._names())
 
-    def _functions(self) -> dict[str, Callable[..., Any]]:
-        return expressions.functions(failed=self._failed, workspace=self._workspace)
+    def _names(self) -> dict[str, Any]:
+        return self._contexts | expressions.functions(failed=self._failed, workspace=self._workspace)
 
     def _script(self, number: int, step: Any) -> None:
         github = self._contexts["github"]
@@ -407,9 +373,8 @@ class _Job:
         files["sh"].write_text(step["run"])
         files["event"].write_text(json.dumps(github["event"]))
         assert "defaults" not in self._file or self._file["defaults"] == {"run": {"shell": "bash"}}
-        environment = {key: value for key, value in os.environ.items() if not key.startswith(("RECONCILER_", "KAFKA_"))}
-        environment |= self._hub.machine
-        environment |= {
+        environment = {
+            **self._hub.machine,
             "CI": "true",
             "GITHUB_ACTIONS": "true",
             "GITHUB_TRIGGERING_ACTOR": github["triggering_actor"],
@@ -424,13 +389,12 @@ class _Job:
             "GITHUB_WORKSPACE": str(self._workspace),
             "GITHUB_OUTPUT": str(files["out"]),
             "GITHUB_STEP_SUMMARY": str(files["sum"]),
-            "PATH": f"{self._hub.state.folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
         }
         for level in (self._file.get("env"), self._spec.get("env"), step.get("env")):
             for key, template in (level or {}).items():
                 environment[key] = expressions.text(self._value(template))
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(files["sh"])]
-        with gh.serve(self._hub.state.folder) as url:
+        with gh.serve(self._hub.state) as url:
             environment["GITHUB_API_URL"] = url
             step_output, code = run_script(command, self._workspace, environment, record=self._record)
         self.result.log += f"$ {step.get('name')}\n{step_output}(exit {code})\n"
@@ -441,10 +405,9 @@ class _Job:
         self._failed = self._failed or code != 0
 
     def _record(self, arguments: Sequence[str], variables: Mapping[str, str]) -> None:
-        """Record a command of the program, with the variables that workflows set."""
         names = ("RECONCILER_APPROVER", "RECONCILER_RUN_URL", "RECONCILER_PAUSED", "RECONCILER_UNREVIEWED")
         values = {name: variables[name] for name in names if name in variables}
-        self._hub.state.add("commands", {"arguments": arguments, "variables": values})
+        self._hub.commands.append({"arguments": arguments, "variables": values})
 
     def _action(self, step: Any) -> None:
         name = step["uses"].partition("@")[0]
@@ -487,7 +450,7 @@ class _Job:
             shutil.rmtree(folder)
         folder.mkdir()
         # A local clone copies all objects, as GitHub answers a request for the SHA of a pull request.
-        for arguments in (("clone", "-q", "-n", str(self._hub.origin), "."), ("checkout", "-q", commit)):
+        for arguments in (("clone", "-q", "-n", str(self._hub.state.origin), "."), ("checkout", "-q", commit)):
             subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, timeout=60)
 
     @property
@@ -512,13 +475,13 @@ class _Job:
             if inputs["if-no-files-found"] == "error":
                 raise gh.Refused(f"No files were found with the provided path: {inputs['path']}")
             return
-        artifacts = self._hub.state.read("artifacts")
+        artifacts = self._hub.state.artifacts
         same = [row for row in artifacts if (row["name"], row["workflow_run"]["id"]) == (inputs["name"], self._run.id)]
         if same and inputs.get("overwrite") != "True":
             raise gh.Refused("(409) Conflict: an artifact with this name already exists on the workflow run")
         identifier = 1 + max((row["id"] for row in artifacts), default=0)
         row = {"id": identifier, "name": inputs["name"], "workflow_run": {"id": self._run.id}}
-        self._hub.state.write("artifacts", [*(row for row in artifacts if row not in same), row])
+        artifacts[:] = [*(row for row in artifacts if row not in same), row]
         for path in files:
             copy = self._hub.state.folder / "artifacts" / str(identifier) / path.relative_to(source)
             copy.parent.mkdir(parents=True, exist_ok=True)
@@ -530,7 +493,7 @@ class _Job:
         run = int(inputs.get("run-id", self._run.id))
         if run != self._run.id:
             assert gh.permissions_of(inputs["github-token"])["actions"] == "read"
-        rows = [row for row in self._hub.state.read("artifacts") if row["workflow_run"]["id"] == run]
+        rows = [row for row in self._hub.state.artifacts if row["workflow_run"]["id"] == run]
         matches = [
             row
             for row in rows
@@ -544,12 +507,6 @@ class _Job:
         for row in matches:
             source = self._hub.state.folder / "artifacts" / str(row["id"])
             shutil.copytree(source, target if flat else target / row["name"], dirs_exist_ok=True)
-
-
-def _head(sha: str, ref: str) -> dict[str, Any]:
-    name = ref.removeprefix("refs/heads/").removeprefix("refs/tags/")
-    owner = REPOSITORY.split("/", maxsplit=1)[0]
-    return {"sha": sha, "ref": name, "repo": {"full_name": REPOSITORY, "owner": {"login": owner}}}
 
 
 @lru_cache
@@ -605,15 +562,12 @@ A workflow runs it 26 times. Without the modules `json`, `os` and `socket` it ta
 
 
 def run_script(
-    command: Sequence[str],
-    folder: Path,
-    environment: Mapping[str, str],
-    *,
-    record: Recorder,
+    command: Sequence[str], folder: Path, variables: Mapping[str, str], *, record: Recorder | None = None
 ) -> tuple[str, int]:
-    """Run a step and return its output and exit code.
+    """Run a step with these variables, and none for this program or Kafka; return its output and exit code.
 
-    Its `reconciler` commands run in this process, which has a warm Spark.
+    Its `reconciler` commands run in this process, which has a warm Spark. All other tools are those of this
+    machine.
     """
     deadline = time.monotonic() + STEP_LIMIT_S
     # The write end is closed when the last process of the step has ended.
@@ -626,12 +580,18 @@ def run_script(
         tempfile.TemporaryFile() as step_output,
     ):
         address = f"{folder_name}/socket"
+        Path(folder_name, "client.py").write_text(CLIENT)
+        program = Path(folder_name, "reconciler")
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "{folder_name}/client.py" "$@"\n')
+        program.chmod(0o755)
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith(("RECONCILER_", "KAFKA_"))}
+        path = f"{folder_name}{os.pathsep}{os.environ['PATH']}"
         listener.bind(address)
         listener.listen()
         with subprocess.Popen(
             command,
             cwd=folder,
-            env={**environment, SOCKET: address},
+            env={**inherited, **variables, "PATH": path, SOCKET: address},
             stdin=subprocess.DEVNULL,
             stdout=step_output,
             stderr=step_output,
@@ -649,7 +609,7 @@ def run_script(
         return step_output.read().decode(), process.returncode
 
 
-def _run_request(connection: socket.socket, record: Recorder) -> None:
+def _run_request(connection: socket.socket, record: Recorder | None) -> None:
     connection.settimeout(10)
     header, descriptors, _flags, _address = socket.recv_fds(connection, 4, 2)
     with connection.makefile("rb") as stream:
@@ -658,7 +618,8 @@ def _run_request(connection: socket.socket, record: Recorder) -> None:
     arguments = rest[: int(count)]
     variables = dict(pair.split("=", 1) for pair in rest[int(count) :])
     del variables[SOCKET]
-    record(arguments, variables)
+    if record:
+        record(arguments, variables)
     result = output(Path(folder), *arguments, **variables)
     for descriptor, text in zip(descriptors, (result.stdout, result.stderr), strict=True):
         with open(descriptor, "wb") as stream:  # noqa: PTH123 - a descriptor
@@ -666,32 +627,11 @@ def _run_request(connection: socket.socket, record: Recorder) -> None:
     connection.sendall(str(result.returncode).encode())
 
 
-def write_program(state: Path) -> None:
-    """Write `reconciler` to `state/bin`; all other tools are those of this machine."""
-    folder = state / "bin"
-    folder.mkdir(parents=True)
-    (folder / "client.py").write_text(CLIENT)
-    program = folder / "reconciler"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "{folder / "client.py"}" "$@"\n')
-    program.chmod(0o755)
-
-
-def expressions_in(node: Any, contexts: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
-    """Replace the expressions in a YAML node."""
-    match node:
-        case dict():
-            return {key: expressions_in(inner, contexts, functions) for key, inner in node.items()}
-        case str():
-            return expressions.value(node, contexts, functions)
-        case _:
-            return node
-
-
-def _runs_if(condition: Any, contexts: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> bool:
+def _runs_if(condition: Any, names: Mapping[str, Any]) -> bool:
     text = str(condition or "success()").strip().removeprefix("${{").removesuffix("}}")
     if not expressions.STATUS.search(text):
         text = f"success() && ({text})"
-    return bool(expressions.evaluate(text, contexts, functions))
+    return bool(expressions.evaluate(text, names))
 
 
 def _sort_by_needs(jobs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
