@@ -1,12 +1,21 @@
 """Kafka client calls that only tests make.
 
-They delete topics, read committed offsets, hold a transaction open, and join share groups.
+They delete topics, read committed offsets and all records, hold a transaction open, and join share groups.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, ShareConsumer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    ShareConsumer,
+    TopicPartition,
+)
 
 from reconciler.companions.sandbox.client import (
     DebugLogger,
@@ -47,6 +56,24 @@ def committed_offsets(
         if result.error is not None:
             raise KafkaException(result.error)
     return {(result.topic, result.partition): result.offset if result.offset >= 0 else None for result in results}
+
+
+def read_to_end(bootstrap: str, topic: str, *, isolation: str = "read_committed") -> Iterator[Message]:
+    """Yield the records of a topic up to the present end of each partition; none if there is no such topic."""
+    properties = {"isolation.level": isolation, "auto.offset.reset": "earliest", "enable.partition.eof": True}
+    consumer = Consumer(consumer_properties(bootstrap, "-") | properties, logger=DebugLogger())
+    try:
+        unfinished = set(consumer.list_topics(topic, timeout=30).topics[topic].partitions)
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in unfinished])
+        while unfinished:
+            for message in consumer.consume(10_000, 0.5):
+                if (error := message.error()) is None:
+                    yield message
+                else:
+                    assert error.code() == KafkaError._PARTITION_EOF, error
+                    unfinished.discard(message.partition())
+    finally:
+        consumer.close()
 
 
 def begin_transaction(bootstrap: str, name: str, deadline_s: float = 60) -> Producer:

@@ -5,17 +5,17 @@ beyond its end. Its own words about metadata would prove nothing.
 """
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from io import BytesIO
 
-from confluent_kafka import Consumer, TopicPartition
 from kafka import KafkaAdminClient
 from kafka import TopicPartition as Partition
 from kafka.errors import KafkaError, NoError
 from kafka.structs import OffsetAndMetadata
 
-from reconciler.companions.sandbox.client import DebugLogger, consumer_properties, wait_until
+from reconciler.companions.sandbox.client import wait_until
+from tests.kafka_client import read_to_end
 
 LOG = "__consumer_offsets"
 
@@ -49,7 +49,8 @@ def _is_committed(admin: KafkaAdminClient, group: str, request: Mapping[Partitio
 def logged_commits(servers: str) -> dict[str, dict[tuple[str, int], tuple[int, bytes]]]:
     """Offset and metadata of the newest commit record of each group and partition; none for a tombstone."""
     groups: dict[str, dict[tuple[str, int], tuple[int, bytes]]] = {}
-    for key, value in _records(servers):
+    for record in read_to_end(servers, LOG, isolation="read_uncommitted"):
+        key, value = record.key(), record.value()
         if key[:2] not in (b"\0\0", b"\0\1"):
             continue
         fields = BytesIO(key[2:])
@@ -73,24 +74,3 @@ def _commit_of(value: bytes) -> tuple[int, bytes]:
         size |= (byte & 0x7F) << shift
         shift += 7
     return offset, fields.read((size | byte << shift) - 1)
-
-
-def _records(servers: str) -> Iterator[tuple[bytes, bytes | None]]:
-    """Key and value of each record that is there now, the aborted ones included."""
-    properties = consumer_properties(servers, "-") | {
-        "isolation.level": "read_uncommitted",
-        "enable.partition.eof": True,
-    }
-    consumer = Consumer(properties, logger=DebugLogger())
-    try:
-        partitions = consumer.list_topics(LOG, timeout=30).topics[LOG].partitions
-        consumer.assign([TopicPartition(LOG, number, 0) for number in partitions])
-        unfinished = set(partitions)
-        while unfinished:
-            for message in consumer.consume(10_000, 0.5):
-                if message.error() is not None:
-                    unfinished.discard(message.partition())
-                else:
-                    yield message.key(), message.value()
-    finally:
-        consumer.close()

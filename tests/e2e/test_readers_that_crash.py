@@ -9,26 +9,24 @@ import os
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as ClientPartition
 
 from reconciler.companions.sandbox import client, config
-from reconciler.companions.sandbox.client import Record, admin_client, consumer_properties
+from reconciler.companions.sandbox.client import Record, admin_client
 from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.companions.sandbox.jars import DEFAULT_VERSION, fetch
 from reconciler.companions.sandbox.java import find_java
 from tests.e2e.test_external_readers import CLAMP, reader
 from tests.e2e.workspace import Workspace, floor, targets
+from tests.kafka_client import read_to_end
 from tests.repeats import LONG
 from tools.lock_kafka_jars import MIRROR_LISTS, QUERY_LISTS, SPARK_VERSION
 
 pytestmark = [
-    pytest.mark.brokers,
     pytest.mark.spark,
     pytest.mark.skipif(not LONG, reason="a test of minutes: `make test-long` runs it"),
 ]
@@ -237,7 +235,7 @@ def test_mirrormaker(space: Workspace, topic: str, tmp_path: Path) -> None:
     mirror = Reader(
         tmp_path / "mirror.log",
         [java, "-Xmx256m", *flags, "-cp", class_path, main, tmp_path / "mirror.properties"],
-        lambda: read_values(space.servers, mirrored),
+        lambda: {int(record.value()) for record in read_to_end(space.servers, mirrored)},
     )
     manifest = reader(topic, "mirrorMakerSyncs: mm2-offset-syncs.B.internal")
     try:
@@ -252,23 +250,3 @@ def test_mirrormaker(space: Workspace, topic: str, tmp_path: Path) -> None:
         assert set(range(RECORDS + 40)) - seen == {RECORDS}
     finally:
         mirror.kill()
-
-
-def read_values(servers: str, topic: str) -> set[int]:
-    """Return the values in a topic of one partition; empty before it exists."""
-    values: set[int] = set()
-    properties: Mapping[str, object] = consumer_properties(servers, "-") | {"enable.partition.eof": True}
-    with closing(Consumer(properties)) as consumer:
-        if topic not in consumer.list_topics(timeout=30).topics:
-            return values
-        consumer.assign([ClientPartition(topic, 0, 0)])
-        while True:
-            message = consumer.poll(30)
-            assert message is not None, f"no end of {topic} within 30 s"
-            error = message.error()
-            if error is None:
-                values.add(int(message.value()))
-            elif error.code() == KafkaError._PARTITION_EOF:
-                return values
-            else:
-                assert error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE), error

@@ -15,25 +15,20 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer, KafkaError
-from confluent_kafka import TopicPartition as ClientPartition
 
 from reconciler.companions.sandbox import client, config
-from reconciler.companions.sandbox.client import Record, Topic, consumer_properties
+from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.companions.sandbox.jars import configured_version, fetch
 from reconciler.companions.sandbox.java import find_java
 from reconciler.companions.sandbox.tools import kafka_version
 from tests.command import running
 from tests.e2e.workspace import Workspace, floor, removal
-from tests.kafka_client import committed_offsets
+from tests.kafka_client import committed_offsets, read_to_end
 from tests.repeats import LONG
 from tools.lock_kafka_jars import STREAMS_LISTS
 
-pytestmark = [
-    pytest.mark.brokers,
-    pytest.mark.skipif(not LONG, reason="a test of minutes: `make test-long` runs it"),
-]
+pytestmark = pytest.mark.skipif(not LONG, reason="a test of minutes: `make test-long` runs it")
 
 PARTITIONS = 2
 VALUES = 5
@@ -45,7 +40,7 @@ DEADLINE_S = 300.0
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[SandboxCluster]:
+def cluster() -> Iterator[SandboxCluster]:
     """One broker that soon gives up a member and a transaction of a killed application."""
     properties = {
         "group.streams.min.session.timeout.ms": "1000",
@@ -60,7 +55,7 @@ def broker() -> Iterator[SandboxCluster]:
 
 
 @pytest.fixture(scope="module")
-def java_command(broker: SandboxCluster, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def java_command(cluster: SandboxCluster, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The argv that starts StreamsApp, which is compiled first."""
     java, folder = find_java(), tmp_path_factory.mktemp("streams")
     modules = subprocess.run([java, "--list-modules"], check=True, capture_output=True, text=True, timeout=60).stdout
@@ -68,12 +63,12 @@ def java_command(broker: SandboxCluster, tmp_path_factory: pytest.TempPathFactor
         pytest.skip(f"{java} has no compiler: install a JDK, for example openjdk-17-jdk-headless")
     jars = fetch(configured_version(), lists=STREAMS_LISTS)
     # The compiler knows no `*` in a class path.
-    class_path = ":".join(str(jar) for libs in (broker.jars, jars) for jar in sorted(libs.glob("*.jar")))
+    class_path = ":".join(str(jar) for libs in (cluster.jars, jars) for jar in sorted(libs.glob("*.jar")))
     compiler = [java, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-cp", class_path, "-d", folder]
     subprocess.run([*compiler, STREAMS_LISTS / "StreamsApp.java"], check=True, timeout=120)
     (folder / "log4j2.properties").write_text(config.LOG4J2)
-    flags = (*config.jvm_flags(java, broker.jars), *config.logging_flags(folder))
-    return [str(java), "-Xmx256m", *flags, "-cp", f"{broker.jars}/*:{jars}/*:{folder}", "StreamsApp"]
+    flags = (*config.jvm_flags(java, cluster.jars), *config.logging_flags(folder))
+    return [str(java), "-Xmx256m", *flags, "-cp", f"{cluster.jars}/*:{jars}/*:{folder}", "StreamsApp"]
 
 
 class Application:
@@ -124,23 +119,8 @@ class Application:
     def counts(self) -> dict[str, list[int]]:
         """Map values to their counts in the output, in the order of a consumer that reads committed."""
         counts: dict[str, list[int]] = {}
-        properties = {"isolation.level": "read_committed", "enable.partition.eof": True}
-        consumer = Consumer(consumer_properties(self.servers, "-") | properties)
-        try:
-            partitions = [ClientPartition(self.output, number, 0) for number in range(PARTITIONS)]
-            consumer.assign(partitions)
-            ended = 0
-            while ended < PARTITIONS:
-                message = consumer.poll(30)
-                assert message is not None, f"no end of {self.output} within 30 s"
-                error = message.error()
-                if error is not None:
-                    assert error.code() == KafkaError._PARTITION_EOF, error
-                    ended += 1
-                else:
-                    counts.setdefault(message.key().decode(), []).append(int(message.value()))
-        finally:
-            consumer.close()
+        for record in read_to_end(self.servers, self.output):
+            counts.setdefault(record.key().decode(), []).append(int(record.value()))
         return counts
 
     def wait_for_counts(self, records: int) -> None:
@@ -189,15 +169,15 @@ def remove_group(space: Workspace, app: Application) -> None:
 
 @pytest.mark.parametrize("protocol", ["classic", "streams"])
 def test_counts_are_those_of_a_twin(
-    protocol: str, broker: SandboxCluster, java_command: Sequence[str], tmp_path: Path
+    protocol: str, cluster: SandboxCluster, java_command: Sequence[str], tmp_path: Path
 ) -> None:
     """Neither purges, nor kill -9, nor the removal and the restore of its group change a count.
 
     The twin shows that the input and Kafka Streams give these counts anyway.
     """
-    if protocol == "streams" and kafka_version(broker) < (4, 2):
+    if protocol == "streams" and kafka_version(cluster) < (4, 2):
         pytest.skip("groups of the Streams protocol need Kafka 4.2")
-    servers, mark = broker.bootstrap_servers, uuid4().hex[:8]
+    servers, mark = cluster.bootstrap_servers, uuid4().hex[:8]
     topic = f"input-{mark}"
     app, twin = (
         Application(servers, java_command, tmp_path, f"{name}-{mark}", protocol, interval_ms)
@@ -211,7 +191,7 @@ def test_counts_are_those_of_a_twin(
         ("removal", removal(app.group, f"idleFor: 1s, types: [{protocol}]")),
     ):
         (tmp_path / name).mkdir()
-        spaces.append(Workspace(broker, tmp_path / name))
+        spaces.append(Workspace(cluster, tmp_path / name))
         spaces[-1].write(rule, limits="groupsPercent: 100")
     purging, removing = spaces
 

@@ -6,7 +6,6 @@ Each test states a claim about each version, so that no version is skipped silen
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Topic
@@ -18,32 +17,17 @@ from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets_layout import NO_TOPIC_ID, decode_commit, decode_key
 from reconciler.kafka.group_listing import list_groups
 from reconciler.kafka.session import KafkaSession
+from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC
 from reconciler.model.snapshot import GroupType
+from tests.kafka_client import read_to_end
 
 pytestmark = pytest.mark.brokers
 
 
-def commits_of(cluster: SandboxCluster, group: str) -> list[bytes]:
+def commits_of(servers: str, group: str) -> list[bytes]:
     """The values of a group's commits in the log."""
-    consumer = Consumer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": uuid4().hex, "enable.partition.eof": True}
-    )
-    try:
-        partitions = consumer.list_topics("__consumer_offsets", timeout=20).topics["__consumer_offsets"].partitions
-        consumer.assign([TopicPartition("__consumer_offsets", number, OFFSET_BEGINNING) for number in partitions])
-        values, partitions_read = [], 0
-        while partitions_read < len(partitions):
-            message = consumer.poll(20)
-            assert message is not None
-            if message.error():
-                partitions_read += 1
-                continue
-            key = decode_key(message.key())
-            if key.topic and key.group == group and message.value():
-                values.append(message.value())
-        return values
-    finally:
-        consumer.close()
+    records = [(decode_key(record.key()), record.value()) for record in read_to_end(servers, CONSUMER_OFFSETS_TOPIC)]
+    return [value for key, value in records if key.topic and key.group == group and value]
 
 
 def test_commits_carry_the_id_of_their_topic_from_kafka_4_2_on(cluster: SandboxCluster) -> None:
@@ -54,7 +38,7 @@ def test_commits_carry_the_id_of_their_topic_from_kafka_4_2_on(cluster: SandboxC
     topic, group = f"versioned-{uuid4().hex[:8]}", f"versioned-{uuid4().hex[:8]}"
     client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
     client.commit(cluster.bootstrap_servers, group, {(topic, 0): 7})
-    [value] = commits_of(cluster, group)
+    [value] = commits_of(cluster.bootstrap_servers, group)
     has_topic_id = kafka_version(cluster) >= (4, 2)
     assert int.from_bytes(value[:2], "big") == (4 if has_topic_id else 3)
     read = decode_commit(value)
