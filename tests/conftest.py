@@ -16,8 +16,10 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, start, stopping
 from reconciler.companions.sandbox.registry import status
+from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC
 from reconciler.scan.engine_choice import Engine
 from reconciler.scan.spark_process import close
 from reconciler.text import redact
@@ -85,13 +87,26 @@ def cluster(request: pytest.FixtureRequest) -> SandboxCluster:
 @pytest.fixture(scope="session")
 def _three_brokers() -> Iterator[SandboxCluster]:
     with stopping(start(3, name="tests", properties=PROPERTIES)) as cluster:
+        _create_consumer_offsets(cluster)
         yield cluster
 
 
 @pytest.fixture(scope="session")
 def _one_broker() -> Iterator[SandboxCluster]:
     with stopping(start(1, name="one-broker", properties=PROPERTIES)) as cluster:
+        _create_consumer_offsets(cluster)
         yield cluster
+
+
+def _create_consumer_offsets(cluster: SandboxCluster) -> None:
+    """Let the brokers create `__consumer_offsets`, as they do when a client first asks for a coordinator."""
+    admin = client.admin_client(cluster.bootstrap_servers)  # a reference: the futures of a collected client fail
+
+    def is_created() -> bool:
+        admin.describe_consumer_groups(["none"], request_timeout=5)["none"].exception(30)
+        return bool(client.partition_states(cluster.bootstrap_servers, CONSUMER_OFFSETS_TOPIC))
+
+    client.wait_until(is_created, 120, CONSUMER_OFFSETS_TOPIC)
 
 
 @pytest.fixture(autouse=True)
@@ -133,7 +148,12 @@ def pytest_configure(config: pytest.Config) -> None:
         gc.enable()  # this process collects no tests
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects
+def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+    """Mark the tests of `cluster`, and sort all. Some unit tests have a fake of that name."""
+    for item in items:
+        if "cluster" in item.fixturenames and not item.nodeid.startswith("tests/unit/"):
+            item.add_marker("brokers")
     items.sort(key=lambda item: sort_key(item.nodeid))
 
 

@@ -18,10 +18,3 @@ def space(cluster: SandboxCluster, tmp_path: Path) -> Workspace:
 def topic(space: Workspace) -> str:
     """A topic of one partition with 100 records."""
     return space.create_topic()
-
-
-@pytest.fixture
-def read_topic(space: Workspace, topic: str) -> str:
-    """The topic, with a group that has read all of it: so `__consumer_offsets` exists on new brokers."""
-    space.commit(f"reader-{topic}", topic)
-    return topic

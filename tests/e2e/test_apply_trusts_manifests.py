@@ -15,8 +15,6 @@ from tests.e2e.workspace import OPEN_LIMITS, Workspace, floor, leaders, removal,
 from tests.strategies.examples import sealed
 from tests.toolbox import run_kafka_tool
 
-pytestmark = pytest.mark.brokers
-
 LAST = "keep: {last: 10}"
 
 

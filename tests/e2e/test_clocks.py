@@ -9,8 +9,6 @@ from tests.command import run_process
 from tests.e2e.workspace import OPEN_LIMITS, Workspace, create_journal, floor
 from tests.toolbox import run_kafka_tool
 
-pytestmark = pytest.mark.brokers
-
 YOUNG = "keep: {newerThan: 1d}"
 TWO_DAYS_AHEAD = """\
 import time

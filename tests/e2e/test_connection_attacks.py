@@ -137,7 +137,6 @@ def new_brokers(value: int, hours: float) -> str:
     return waiver("Cluster/prod", "connection", value, name="new-brokers, reason: we move", hours=hours)
 
 
-@pytest.mark.brokers
 @pytest.mark.parametrize(
     ("properties", "cluster_id", "more", "fields"),
     [
@@ -184,7 +183,6 @@ def test_a_proposed_connection_is_shown_and_not_followed(
     assert (listener.connections, listener.received) == (0, b"")
 
 
-@pytest.mark.brokers
 @pytest.mark.spark
 def test_no_module_of_the_checkout_runs(cluster: SandboxCluster, tmp_path: Path) -> None:
     """A pull request with a folder named pyspark once ran in Spark's workers, beside the secrets."""

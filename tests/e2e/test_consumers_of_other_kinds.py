@@ -15,15 +15,8 @@ from tests.e2e.workspace import Workspace, blocks, floor, removal, targets
 from tests.kafka_client import remove_group, share_member
 from tests.toolbox import group_types
 
-pytestmark = pytest.mark.brokers
-
 LAST = "keep: {last: 10}"
 REMOVAL = "idleFor: 1s, expectAtMost: 1000"
-
-
-@pytest.fixture
-def topic(read_topic: str) -> str:
-    return read_topic
 
 
 def assert_is_never_removed(space: Workspace, group: str) -> None:

@@ -25,14 +25,14 @@ from tests.e2e.samples import PageText, check_page, wait_until_idle
 from tests.e2e.workspace import DAY_MS, Workspace, floor
 from tools.generate_docs import fill_sections
 
-pytestmark = [pytest.mark.brokers, pytest.mark.spark]
+pytestmark = pytest.mark.spark
 
 DOCS = Path(__file__).parents[2] / "docs"
 ACTION = f"OWNER/NAME@{'0123456789' * 4}"
 
 
 @pytest.fixture(scope="module")
-def docs_cluster() -> Iterator[SandboxCluster]:
+def cluster() -> Iterator[SandboxCluster]:
     """A broker for these pages only, because they use arbitrary names of topics and groups."""
     with stopping(start(1, name="docs", heap_mib=256)) as cluster:
         yield cluster
@@ -91,12 +91,12 @@ def samples_of_github(new_user: NewUser) -> dict[str, str]:
     return {name: f"```markdown\n{new_user.page_text.output(result)}```\n" for name, result in texts.items()}
 
 
-def test_five_minutes_to_the_first_plan(docs_cluster: SandboxCluster, tmp_path: Path) -> None:
+def test_five_minutes_to_the_first_plan(cluster: SandboxCluster, tmp_path: Path) -> None:
     """getting-started.md from `init` to `apply`: the page shows what each command prints, github.md
     shows the same plan and its drift, apply deletes the old records and the dead group, and no
     action remains.
     """
-    servers = docs_cluster.bootstrap_servers
+    servers = cluster.bootstrap_servers
     now_ms = int(time.time() * 1000)
     client.create_topics(servers, [Topic("clicks"), Topic("orders", 3)])
     old_record, new_record = Record(b"old", timestamp_ms=now_ms - 30 * DAY_MS), Record(b"new", timestamp_ms=now_ms)
@@ -105,7 +105,7 @@ def test_five_minutes_to_the_first_plan(docs_cluster: SandboxCluster, tmp_path: 
     for group in ("billing", "old-etl", "search"):
         client.commit(servers, group, {("orders", partition): 100 for partition in range(3)}, had_members=True)
     committed_s = time.monotonic()
-    page, new_user = DOCS / "getting-started.md", NewUser(tmp_path, docs_cluster)
+    page, new_user = DOCS / "getting-started.md", NewUser(tmp_path, cluster)
     outputs, github_samples = dict[str, str](), dict[str, str]()
     for command in commands(page.name):
         if not command.startswith("reconciler ") or "completion" in command:
@@ -143,7 +143,7 @@ def test_five_minutes_to_the_first_plan(docs_cluster: SandboxCluster, tmp_path: 
         check_page(path, fill_sections(path.read_text(encoding="utf-8"), sections), test=__file__)
 
 
-def test_the_crontab_prints_nothing_without_drift(docs_cluster: SandboxCluster, tmp_path: Path) -> None:
+def test_the_crontab_prints_nothing_without_drift(cluster: SandboxCluster, tmp_path: Path) -> None:
     """`sh` runs the lines of cron.md: converge deletes, later runs print nothing, and drift writes
     report and metrics.
 
@@ -152,9 +152,9 @@ def test_the_crontab_prints_nothing_without_drift(docs_cluster: SandboxCluster, 
     folder, metrics = tmp_path / "srv", tmp_path / "node_exporter"
     folder.mkdir()
     metrics.mkdir()
-    space = Workspace(docs_cluster, folder)
+    space = Workspace(cluster, folder)
     topic = space.create_topic()
-    (folder / "credentials").write_text(f"export KAFKA_BOOTSTRAP_SERVERS={docs_cluster.bootstrap_servers}\n")
+    (folder / "credentials").write_text(f"export KAFKA_BOOTSTRAP_SERVERS={cluster.bootstrap_servers}\n")
     write_manifests(
         folder, "${env:KAFKA_BOOTSTRAP_SERVERS}", floor(topic, "keep: {last: 10}, driftAfter: 1s", mode="continuous")
     )

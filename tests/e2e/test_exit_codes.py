@@ -223,7 +223,6 @@ def test_a_full_disk_is_an_error_of_one_line(folder: Path, arguments: list[str])
     assert line.startswith("error: standard output could not be written")
 
 
-@pytest.mark.brokers
 def test_exit_codes_on_a_cluster(space: Workspace) -> None:
     """Plan, drift, apply and converge exit with 0, 2, 3 and 4, with and without a reader."""
     servers, topic = space.servers, space.create_topic(age_ms=30 * DAY_MS)

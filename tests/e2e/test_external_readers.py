@@ -6,16 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record
 from reconciler.companions.sandbox.cluster import CLUSTER_ID
 from tests.build import policy
 from tests.command import reconciler
 from tests.e2e.workspace import Workspace, blocks, floor, targets
-
-pytestmark = pytest.mark.brokers
 
 LAST = "keep: {last: 10}"
 CLAMP = f"{LAST}, consumers: clamp"
@@ -43,11 +39,6 @@ while offset + step <= 100:
     time.sleep(0.1)
 """
 """Writes batches like Spark, and keeps the offsets of two."""
-
-
-@pytest.fixture
-def topic(read_topic: str) -> str:
-    return read_topic
 
 
 def write_checkpoint(checkpoint: Path, topic: str, *offsets: int, commits: int = 1) -> None:

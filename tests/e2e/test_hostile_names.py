@@ -14,7 +14,6 @@ from pathlib import Path
 from uuid import uuid4
 
 import pyarrow.parquet as pq
-import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
@@ -27,8 +26,6 @@ from tests.e2e.workspace import DAY_MS, Workspace, floor, removal
 from tests.strategies.plans import LONG, NASTY
 from tests.unit.companions.html.test_html import read
 from tests.unit.report.test_renderers_are_harmless import assert_harmless_markdown
-
-pytestmark = pytest.mark.brokers
 
 SIMILAR = ("e\u0301", "\u00e9", "a\nb", "a\\nb", "a\u200bb", "ab", '"', '\\"', LONG, f"{LONG[:-1]}y")
 """Pairs that careless escaping, or a careless truncation, shows as equal."""
@@ -81,8 +78,6 @@ def create_hostile_groups(cluster: SandboxCluster, folder: Path) -> HostileGroup
     client.produce(
         cluster.bootstrap_servers, topic, {n: [*old_records, Record(b"new", timestamp_ms=now_ms)] for n in (0, 1)}
     )
-    # A client that searches its coordinator creates __consumer_offsets.
-    client.commit(cluster.bootstrap_servers, f"harmless-{mark}", {(topic, 1): 41})
     for group in removable:
         commit(cluster.bootstrap_servers, group, topic, 1, 41)
     for group in behind:
@@ -229,7 +224,6 @@ def test_an_id_that_the_client_cannot_represent_is_not_changed(cluster: SandboxC
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(topic)])
     client.produce(servers, topic, {0: [Record(b"x")] * 100})
-    client.commit(servers, f"harmless-{mark}", {(topic, 0): 100})
     commit(servers, full_id, topic, 0, 100)
     try:
         rule = "idleFor: 1s, expectAtMost: 9"

@@ -12,8 +12,6 @@ from tests.build import write_manifests
 from tests.command import full_disk, reconciler
 from tests.e2e.workspace import Workspace, leaders
 
-pytestmark = pytest.mark.brokers
-
 ACTION = f"acme/reconciler@{'0123456789' * 4}"
 
 

@@ -4,8 +4,6 @@ import pytest
 
 from tests.e2e.workspace import Workspace, floor, targets
 
-pytestmark = pytest.mark.brokers
-
 RULE = "expectAtMost: 9, keep: {last: 10}"
 FOREVER = {"retention.ms": "-1"}
 

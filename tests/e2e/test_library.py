@@ -18,7 +18,6 @@ import pytest
 from reconciler import api
 from tests.e2e.workspace import DAY_MS, Workspace, floor
 
-pytestmark = pytest.mark.brokers
 EXAMPLES = Path(__file__).parents[2] / "examples" / "library"
 
 

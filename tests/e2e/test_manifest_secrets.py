@@ -1,11 +1,7 @@
 """A secret of a manifest is used for the connection and appears in no output, log or file."""
 
-import pytest
-
 from tests.command import reconciler
 from tests.e2e.workspace import DAY_MS, Workspace, floor
-
-pytestmark = pytest.mark.brokers
 
 SECRET = "secret-4f2c9aa-hunter2"
 CLIENT = (

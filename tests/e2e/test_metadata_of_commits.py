@@ -20,8 +20,6 @@ from tests.e2e.workspace import Workspace, removal
 from tests.kafka_client import pending_commit
 from tests.other_client import logged_commits
 
-pytestmark = [pytest.mark.brokers]
-
 STREAMS = base64.b64encode(b"\2\0\0\1\x99\xd2\x57\xb8\x40\0\0\0\0").decode()
 """Metadata of Kafka Streams: a version, the time of the partition, and processor metadata."""
 TEXTS: Mapping[str, str | None] = {

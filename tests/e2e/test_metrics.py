@@ -4,12 +4,8 @@ import json
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.command import reconciler
 from tests.e2e.workspace import DAY_MS, Workspace, floor, removal
-
-pytestmark = pytest.mark.brokers
 
 
 def series(path: Path) -> dict[str, float]:

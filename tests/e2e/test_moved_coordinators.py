@@ -5,7 +5,6 @@ from concurrent.futures import Future
 from contextlib import suppress
 from uuid import uuid4
 
-import pytest
 from confluent_kafka import ElectionType, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -16,12 +15,10 @@ from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sandbox.tools import change_preferred_leaders
 from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC
-from tests.e2e.test_pending_and_shared import BLOCK, create_topic, target
+from tests.e2e.test_pending_and_shared import BLOCK, target
 from tests.e2e.workspace import Workspace, blocks, floor, removal
 from tests.kafka_client import committed_offsets, pending_commit, remove_group
 from tests.toolbox import run_kafka_tool
-
-pytestmark = pytest.mark.brokers
 
 
 def test_the_first_commit_of_a_group_is_pending(space: Workspace) -> None:
@@ -31,7 +28,7 @@ def test_the_first_commit_of_a_group_is_pending(space: Workspace) -> None:
     coordinator up to Kafka 3.8 that loads the log then has no such group, and after a removal none has it:
     it looked like a group that no listing names, and blocked every floor.
     """
-    topic = create_topic(space)
+    topic = space.create_topic()
     group = f"eos-{topic}"
     with pending_commit(space.servers, group, topic, 20):
         plan = space.plan(floor(topic, BLOCK))
@@ -86,7 +83,6 @@ def test_a_commit_of_a_deleted_topic_is_not_written_onto_its_namesake(space: Wor
     The removal recorded the id that the topic had by then, and the offset came back on the new topic.
     """
     cluster, mark = space.cluster, uuid4().hex[:8]
-    space.commit(f"first-{mark}", space.create_topic(0), 0)  # creates `__consumer_offsets`
     log = elect_preferred(cluster)
     # A frozen controller would delete no topic.
     status = run_kafka_tool(cluster, "org.apache.kafka.tools.MetadataQuorumCommand", "describe", "--status")

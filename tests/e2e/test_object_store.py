@@ -24,10 +24,7 @@ from tests.e2e.workspace import Workspace, blocks, floor, targets
 from tests.repeats import LONG
 from tests.spark.servers import free_port, process, wait_for
 
-pytestmark = [
-    pytest.mark.brokers,
-    pytest.mark.skipif(not LONG, reason="it downloads moto: `make test-long` runs it"),
-]
+pytestmark = pytest.mark.skipif(not LONG, reason="it downloads moto: `make test-long` runs it")
 
 LOCK = Path(__file__).parent / "store" / "requirements.lock"
 LISTING = "list-type=2"
@@ -148,11 +145,6 @@ def store(moto: int) -> Iterator[Store]:
         yield store
         store.refuse(everyone=False)
         store.shutdown()
-
-
-@pytest.fixture
-def topic(read_topic: str) -> str:
-    return read_topic
 
 
 def put_checkpoint(store: Store, topic: str, *offsets: int) -> None:

@@ -19,21 +19,7 @@ from tests.e2e import raw_groups
 from tests.e2e.workspace import Workspace, apply_during, blocks, floor, removal, targets
 from tests.kafka_client import committed_offsets, pending_commit, remove_group, share_member
 
-pytestmark = pytest.mark.brokers
-
 BLOCK, CLAMP, IGNORE = (f"keep: {{last: 10}}, consumers: {policy}" for policy in ("block", "clamp", "ignore"))
-
-
-@pytest.fixture
-def topic(read_topic: str) -> str:
-    return read_topic
-
-
-def create_topic(space: Workspace) -> str:
-    """A topic that a group has read."""
-    topic = space.create_topic()
-    space.commit(f"done-{topic}", topic)
-    return topic
 
 
 def target(space: Workspace, topic: str, rule: str = CLAMP, *, code: int = 0) -> int | str:
@@ -60,7 +46,7 @@ def test_an_aborted_commit_behind_an_open_transaction_blocks_its_topic_only(spac
     Once its group is gone, nothing but the aborted record names it: it blocked every floor of the cluster
     as long as the other transaction hung.
     """
-    other, hanging = create_topic(space), f"hanging-{topic}"
+    other, hanging = space.create_topic(), f"hanging-{topic}"
     group = in_the_partition_of(space, hanging, topic)
     with pending_commit(space.servers, hanging, other, 20):
         with pending_commit(space.servers, group, other, 20):
@@ -78,7 +64,7 @@ def test_a_commit_below_0_is_no_position(space: Workspace, topic: str) -> None:
     -1 made it no consumer at all, and -5 one of all topics; neither group could be removed.
     """
     for number in (-1, -5):
-        group, read = f"below-{number}-{topic}", create_topic(space)
+        group, read = f"below-{number}-{topic}", space.create_topic()
         raw_groups.commit(space.servers, group, read, 0, number)
         assert target(space, read, BLOCK) == "B204"
         assert target(space, topic, BLOCK) == 90
@@ -91,7 +77,7 @@ def test_an_aborted_commit_keeps_no_group_for_ever(space: Workspace, topic: str)
 
     As long as the transaction is open, the group is in use, however old its record.
     """
-    group, other = space.commit(f"eos-{topic}", topic, 20), create_topic(space)
+    group, other = space.commit(f"eos-{topic}", topic, 20), space.create_topic()
     with pending_commit(space.servers, group, other, 20):
         (block,) = blocks(space.plan(removal(group, "idleFor: 1s"))).values()
         assert (block["code"], "open transaction" in block["reason"]) == ("B304", True)
@@ -115,7 +101,7 @@ def test_a_transaction_holds_back_no_other_topic_and_no_other_group(space: Works
 
     Plain commits of other groups behind it are visible, and the newest one is the position.
     """
-    other, hanging = create_topic(space), f"hanging-{topic}"
+    other, hanging = space.create_topic(), f"hanging-{topic}"
     group = in_the_partition_of(space, hanging, topic)
     with pending_commit(space.servers, hanging, other, 20):
         assert target(space, topic, BLOCK) == 90
@@ -172,7 +158,7 @@ def test_a_partition_that_changes_hands_keeps_its_reader(space: Workspace, topic
     Meanwhile nobody has it, and the group is STABLE. Its first consumer has not committed: what it had read, and
     what it had not, was to be deleted for as long as it did not poll.
     """
-    moving = [topic, create_topic(space)]
+    moving = [topic, space.create_topic()]
     properties = {
         "bootstrap.servers": space.servers,
         "group.id": f"moving-{topic}",
@@ -203,7 +189,7 @@ def test_a_partition_that_changes_hands_keeps_its_reader(space: Workspace, topic
 
 def test_a_streams_group_reads_the_topics_of_its_topology(space: Workspace, topic: str) -> None:
     """Without a commit it blocked every floor. With one on another topic it lost what it had not read yet."""
-    servers, read, other = space.servers, create_topic(space), create_topic(space)
+    servers, read, other = space.servers, space.create_topic(), space.create_topic()
     group = f"app-{read}"
     if kafka_version(space.cluster) < (4, 2):
         pytest.skip("groups of the Streams protocol need Kafka 4.2")
@@ -238,7 +224,7 @@ def test_a_share_group_blocks_its_topics_only(space: Workspace, topic: str, shar
 
     `consumers: ignore` blocks there, too: nothing says what the group would lose.
     """
-    second, other, to_come = create_topic(space), create_topic(space), f"to-come-{topic}"
+    second, other, to_come = space.create_topic(), space.create_topic(), f"to-come-{topic}"
     with share_member(space.servers, share_group, [topic]):
         assert target(space, topic, BLOCK) == "B211"
         assert target(space, topic, IGNORE) == "B211"
@@ -264,7 +250,7 @@ def test_a_share_group_that_subscribes_after_the_recheck_stops_the_request(
     space: Workspace, topic: str, share_group: str, monkeypatch: pytest.MonkeyPatch, knows_group: bool
 ) -> None:
     """The records of share groups since the recheck are read before the request."""
-    with share_member(space.servers, share_group, [create_topic(space)]) if knows_group else nullcontext():
+    with share_member(space.servers, share_group, [space.create_topic()]) if knows_group else nullcontext():
         pass
     assert target(space, topic, BLOCK) == 90
     change = (monkeypatch, space, "read_consumers", lambda: share_member(space.servers, share_group, [topic]))

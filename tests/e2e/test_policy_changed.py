@@ -15,8 +15,6 @@ from tests.command import command, environment
 from tests.e2e.workspace import Workspace, floor, removal
 from tests.terminal import keyboard
 
-pytestmark = pytest.mark.brokers
-
 MINUTE_MS = 60_000
 IGNORING = "consumers: ignore"
 LAST = f"keep: {{last: 10}}, {IGNORING}"

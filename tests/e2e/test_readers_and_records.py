@@ -6,7 +6,6 @@ member; MirrorMaker 2 and Kafka Connect leave only the names of their topics.
 
 from uuid import uuid4
 
-import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from reconciler.companions.sandbox import client
@@ -15,19 +14,17 @@ from tests.e2e.workspace import Workspace, blocks, floor, removal, targets
 from tests.kafka_client import begin_transaction
 from tests.toolbox import group_types
 
-pytestmark = pytest.mark.brokers
-
 
 def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_a_streams_group_is_removed_once_it_is_empty_and_comes_back(space: Workspace, read_topic: str) -> None:
+def test_a_streams_group_is_removed_once_it_is_empty_and_comes_back(space: Workspace, topic: str) -> None:
     """With a member it is in use; one that joins after the plan keeps it; its offsets can be written back.
 
     Streams groups were never removed, although a changed topology needs it.
     """
-    servers, topic = space.servers, read_topic
+    servers = space.servers
     group, address = f"app-{topic}", f"GroupRemoval/dead/app-{topic}"
     raw_groups.join_streams_group(servers, group, topic)
     in_use = space.plan(removal(group, "types: [streams], idleFor: 1s"))

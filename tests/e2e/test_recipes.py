@@ -22,8 +22,6 @@ from tests.command import environment, reconciler, run_process
 from tests.e2e.samples import PageText, check_page, wait_until_idle
 from tests.e2e.workspace import DAY_MS
 
-pytestmark = pytest.mark.brokers
-
 RECIPES = Path(__file__).parents[2] / "docs" / "recipes"
 # tests/spark runs the queries of the history.
 PAGES = sorted(page for page in RECIPES.glob("*.md") if page.stem not in ("README", "history-of-a-cluster"))
@@ -32,7 +30,7 @@ COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
-def recipe_cluster() -> Iterator[SandboxCluster]:
+def cluster() -> Iterator[SandboxCluster]:
     """Brokers for these pages only: they use plain names, and shares of everything in the cluster."""
     # As in conftest.py: idle brokers need less of a core.
     properties = {"default.replication.factor": "1", "replica.fetch.wait.max.ms": "2000"}
@@ -183,9 +181,9 @@ def test_every_recipe_has_its_preparation() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_recipe_shows_real_output(page: Path, recipe_cluster: SandboxCluster, tmp_path: Path) -> None:
+def test_a_recipe_shows_real_output(page: Path, cluster: SandboxCluster, tmp_path: Path) -> None:
     """Each command prints what the page shows (UPDATE_DOCS=1 writes it into the page)."""
-    remove_everything(recipe_cluster.bootstrap_servers)
-    PREPARATIONS[page.stem](recipe_cluster)
-    fresh = Recipe(page, tmp_path, recipe_cluster).run()
+    remove_everything(cluster.bootstrap_servers)
+    PREPARATIONS[page.stem](cluster)
+    fresh = Recipe(page, tmp_path, cluster).run()
     check_page(page, fresh, test=__file__)

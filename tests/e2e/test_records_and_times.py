@@ -20,8 +20,6 @@ from tests.e2e.raw_records import NO_TIMESTAMP
 from tests.e2e.workspace import DAY_MS, Workspace, floor, targets
 from tests.kafka_client import begin_transaction, open_transaction
 
-pytestmark = pytest.mark.brokers
-
 MONTH_MS = 30 * DAY_MS
 ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
 WEEK = "keep: {newerThan: 7d}"

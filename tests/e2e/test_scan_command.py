@@ -10,8 +10,6 @@ from reconciler.companions.sources import export
 from tests.command import reconciler
 from tests.e2e.workspace import Workspace, floor
 
-pytestmark = pytest.mark.brokers
-
 
 @pytest.fixture
 def topic(space: Workspace) -> str:

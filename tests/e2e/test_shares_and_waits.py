@@ -12,8 +12,6 @@ from tests.build import policy, waiver
 from tests.e2e.workspace import Workspace, blocks, floor, targets
 from tests.toolbox import log_start_offsets, run_kafka_tool
 
-pytestmark = pytest.mark.brokers
-
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[SandboxCluster]:

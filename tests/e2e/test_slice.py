@@ -6,15 +6,11 @@ Kafka's own tools, not our client, show the effects.
 import time
 from pathlib import Path
 
-import pytest
-
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.tools import reassign
 from tests.command import WARM_SPARK, reconciler, reconciler_process
 from tests.e2e.workspace import DAY_MS, Workspace, floor, leaders, removal
 from tests.toolbox import await_leader, log_start_offsets, partition_leaders
-
-pytestmark = pytest.mark.brokers
 
 
 def test_plan_apply_plan_on_all_three_kinds(space: Workspace) -> None:

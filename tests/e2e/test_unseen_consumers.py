@@ -14,8 +14,6 @@ from tests import kafka_client
 from tests.e2e.workspace import RECORDS, Workspace, apply_during, blocks, floor, removal, targets
 from tests.toolbox import log_start_offsets
 
-pytestmark = pytest.mark.brokers
-
 LAST = "keep: {last: 10}"
 
 

@@ -3,16 +3,12 @@
 from dataclasses import replace
 from uuid import uuid4
 
-import pytest
-
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.plan import plan_file
 from tests import kafka_client
 from tests.command import reconciler
 from tests.e2e.workspace import Workspace, floor, removal
 from tests.strategies.facts import OTHER_ID
-
-pytestmark = pytest.mark.brokers
 
 
 def test_changes_after_the_review_are_bounded_or_blocked(space: Workspace) -> None:

@@ -4,15 +4,11 @@ import re
 from pathlib import Path
 from uuid import uuid4
 
-import pytest
-
 from reconciler.companions.sandbox import client
 from tests.build import cluster_manifest, commit, git
 from tests.command import running
 from tests.e2e.workspace import Workspace, floor
 from tests.terminal import run_on_terminal, screen
-
-pytestmark = pytest.mark.brokers
 
 KEEP = "keep: {last: 40}, every: 1s"
 
