@@ -29,18 +29,12 @@ from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicReques
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import GroupState
 from reconciler.operations import OPERATIONS, DeleteGroup, DeleteRecords, ElectLeader
-from reconciler.plan import drift
-from reconciler.report.metrics import drift_metrics
 from reconciler.report.terminal import write_lines
 from tests.strategies import facts
-from tests.strategies.examples import plan, purge, removal
-from tests.unit.docs.fresh import assert_fresh
-from tests.unit.report.test_metrics import refused_run
+from tests.unit.docs.pages import DOCS, ROOT, assert_fresh, read
 from tests.unit.test_doctor import HEALTHY
 from tools.generate_docs import code_tables, wrap
 
-ROOT = Path(__file__).parents[3]
-DOCS = ROOT / "docs"
 MANUAL = sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "adr")
 """The pages for users; decisions are for developers."""
 LINKING = sorted((*DOCS.rglob("*.md"), *ROOT.glob("*.md")))
@@ -208,7 +202,7 @@ def test_generated_parts_of_the_pages_are_up_to_date() -> None:
 def typed_commands() -> Iterator[tuple[str, str]]:
     """Yield (page, command line) for every command that the docs show."""
     for page in (*MANUAL, ROOT / "README.md"):
-        text = page.read_text(encoding="utf-8")
+        text = read(page)
         for language, block in re.findall(r"```(console|sh)\n(.*?)```", text, re.DOTALL):
             for line in block.replace("\\\n", " ").splitlines():
                 command = line.strip().removeprefix("$ ")
@@ -245,7 +239,7 @@ def test_every_command_of_the_docs_can_be_typed() -> None:
 @pytest.mark.parametrize("name", ["getting-started.md", "migration.md", "rights.md"])
 def test_every_manifest_of_the_docs_is_valid(name: str, tmp_path: Path) -> None:
     """The YAML blocks of a page load together, beside a Cluster."""
-    blocks = re.findall(r"```yaml\n(.*?)```", (DOCS / name).read_text(encoding="utf-8"), re.DOTALL)
+    blocks = re.findall(r"```yaml\n(.*?)```", read(DOCS / name), re.DOTALL)
     assert blocks
     if not any("kind: Cluster" in block for block in blocks):
         blocks.append(starter_manifests(CLUSTER_ID, ["broker-1:9093"], "prod-eu")["manifests/prod-eu/cluster.yaml"])
@@ -259,10 +253,10 @@ def test_every_manifest_of_the_docs_is_valid(name: str, tmp_path: Path) -> None:
 
 def test_links_between_pages_lead_somewhere() -> None:
     """Every relative link leads to a file, and its fragment to a heading of this file."""
-    headings = {page: re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE) for page in LINKING}
+    headings = {page: re.findall(r"^#+ (.*)$", read(page), re.MULTILINE) for page in LINKING}
     broken = []
     for page in LINKING:
-        for target, fragment in re.findall(r"\]\(([^)#:]*)(?:#([^)]+))?\)", page.read_text(encoding="utf-8")):
+        for target, fragment in re.findall(r"\]\(([^)#:]*)(?:#([^)]+))?\)", read(page)):
             file = (page.parent / target).resolve() if target else page
             slugs = (re.sub(r"[^\w -]", "", heading).strip().lower() for heading in headings.get(file, ()))
             if not file.exists() or (fragment and fragment not in {slug.replace(" ", "-") for slug in slugs}):
@@ -273,14 +267,14 @@ def test_links_between_pages_lead_somewhere() -> None:
 def test_every_kind_has_a_page() -> None:
     """docs/kinds has one page per kind, and the guide links to each of them."""
     names = {name.removesuffix(".json") for name in schemas() if name != "manifest.json"}
-    guide = (DOCS / "manifests.md").read_text(encoding="utf-8")
+    guide = read("docs/manifests.md")
     assert {page.stem for page in (DOCS / "kinds").iterdir()} == names
     assert set(re.findall(r"\(kinds/([a-z-]+)\.md\)", guide)) == names
 
 
 def test_the_table_of_commands_is_complete() -> None:
     """The first table of cli.md names every command of the program and no other."""
-    table = (DOCS / "cli.md").read_text(encoding="utf-8").partition("## Exit codes")[0]
+    table = read("docs/cli.md").partition("## Exit codes")[0]
     cells = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
     named = {word.partition(" ")[0] for cell in cells for word in re.findall(r"`([^`]+)`", cell)}
     assert named == {name for name in COMMANDS if " " not in name}
@@ -288,8 +282,8 @@ def test_the_table_of_commands_is_complete() -> None:
 
 def test_messages_that_the_pages_quote_exist() -> None:
     """Each message that troubleshooting.md quotes is a text of the program; `…` stands for a value."""
-    sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "reconciler").rglob("*.py"))
-    page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    sources = "".join(read(path) for path in (ROOT / "reconciler").rglob("*.py"))
+    page = read("docs/troubleshooting.md")
     quoted = {
         text for text in re.findall(r"`([a-z][^`]* [^`]*)`", page) if not text.startswith(("reconciler ", "plan "))
     }
@@ -301,14 +295,14 @@ def test_messages_that_the_pages_quote_exist() -> None:
 
 def test_the_page_about_clusters_creates_the_journal_topic_as_init_does() -> None:
     """A user who follows the page must end with a topic that `converge` accepts."""
-    page = (DOCS / "kinds" / "cluster.md").read_text(encoding="utf-8")
+    page = read("docs/kinds/cluster.md")
     assert f"\n{create_command('_reconciler.journal')}\n" in page
 
 
 @pytest.mark.parametrize("page", ["guarantees.md", "threat-model.md"])
 def test_every_test_that_a_page_names_exists(page: str) -> None:
     """A guarantee whose test was renamed or removed has no test."""
-    text = (DOCS / page).read_text(encoding="utf-8")
+    text = read(DOCS / page)
     named = set(re.findall(r"`(tests/[^`]+)`", text)) | {
         f"tests/properties/{name}" for name in re.findall(r"`(test_[^`/]+)`", text)
     }
@@ -317,7 +311,7 @@ def test_every_test_that_a_page_names_exists(page: str) -> None:
 
 
 def test_every_threat_has_a_test_or_rests_on_github() -> None:
-    text = (DOCS / "threat-model.md").read_text(encoding="utf-8")
+    text = read("docs/threat-model.md")
     rows = [
         line for line in text.splitlines() if line.startswith("| ") and not line.startswith(("| way", "| principal"))
     ]
@@ -325,23 +319,11 @@ def test_every_threat_has_a_test_or_rests_on_github() -> None:
     assert [row for row in rows if "`tests/" not in row.rpartition(" | ")[2]] == []
 
 
-def test_the_table_of_metrics_is_complete(tmp_path: Path) -> None:
-    """The table of cron.md names exactly the metrics that commands write."""
-    metrics = set()
-    for written in (drift_metrics([drift.report(plan(purge(), removal()))]), refused_run()):
-        written.write(tmp_path / "all.prom")
-        metrics |= set(re.findall(r"^# TYPE (\w+) ", (tmp_path / "all.prom").read_text(), re.MULTILINE))
-    table = re.findall(r"^\| (`reconciler_.*?) \|", (DOCS / "cron.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert metrics == {name for row in table for name in re.findall(r"`(\w+)`", row)}
-
-
 def test_every_make_target_that_the_pages_name_exists() -> None:
     """`make X` in any page is a target of the Makefile."""
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", read("Makefile"), re.MULTILINE))
     named = {
-        target
-        for page in LINKING
-        for target in re.findall(r"(?:`|^    )make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
+        target for page in LINKING for target in re.findall(r"(?:`|^    )make ([a-z-]+)", read(page), re.MULTILINE)
     }
     assert {"demo", "test", "check"} <= named
     assert named <= targets, named - targets

@@ -13,10 +13,10 @@ import pytest
 from ruamel.yaml import YAML
 
 from reconciler import __version__
+from tests.unit.docs.pages import ROOT, read
 from tools import build_docs
 from tools.generate_docs import fill_navigation
 
-ROOT = Path(__file__).parents[3]
 CONFIG = ROOT / "mkdocs.yml"
 
 
@@ -32,17 +32,17 @@ def nav_pages(entries: list[Any]) -> list[str]:
 
 def test_the_navigation_names_every_page_once() -> None:
     """A new page needs a place in mkdocs.yml (UPDATE_DOCS=1 lists the codes), and no entry is left over."""
-    text = CONFIG.read_text(encoding="utf-8")
+    text = read(CONFIG)
     if os.environ.get("UPDATE_DOCS"):
         CONFIG.write_text(fill_navigation(text), encoding="utf-8")
-        text = CONFIG.read_text(encoding="utf-8")
+        text = read(CONFIG)
     assert text == fill_navigation(text), f"mkdocs.yml is stale: UPDATE_DOCS=1 python -m pytest {__file__}"
     assert sorted(nav_pages(YAML(typ="safe").load(text)["nav"])) == sorted(map(str, build_docs.pages()))
 
 
 def test_the_site_is_built_from_and_into_folders_that_git_ignores() -> None:
-    config = YAML(typ="safe").load(CONFIG.read_text(encoding="utf-8"))
-    ignored = (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
+    config = YAML(typ="safe").load(read(CONFIG))
+    ignored = read(".gitignore").splitlines()
     for name, folder in {"docs_dir": build_docs.SOURCE, "site_dir": build_docs.SITE}.items():
         assert ROOT / config[name] == folder
         assert f"{config[name].split('/')[0]}/" in ignored
@@ -92,7 +92,7 @@ def test_links_that_a_reader_follows_are_no_resources(tmp_path: Path) -> None:
 
 def test_each_page_forbids_resources_of_other_hosts() -> None:
     """A browser then refuses what a new version of the theme would load."""
-    template = (build_docs.ROOT / "tools" / "docs_theme" / "main.html").read_text(encoding="utf-8")
+    template = read("tools/docs_theme/main.html")
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', template)
     assert policy
     assert "default-src 'self'" in policy[1]
@@ -103,17 +103,13 @@ def test_each_page_forbids_resources_of_other_hosts() -> None:
 def test_the_search_finds_what_people_type(words: str) -> None:
     """A heading of a page for users has all words: the index ranks titles first, and has no synonyms."""
     pages = [path for path in build_docs.pages() if path.parts[0] == "docs" and path.parts[1] not in ("adr", "codes")]
-    headings = [
-        heading
-        for path in pages
-        for heading in re.findall(r"^#+ (.*)$", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
-    ]
+    headings = [heading for path in pages for heading in re.findall(r"^#+ (.*)$", read(path), re.MULTILINE)]
     assert [heading for heading in headings if set(words.split()) <= set(re.findall(r"\w+", heading.lower()))], words
 
 
 def test_the_home_page_is_in_start() -> None:
     """So the site opens with that section, where all others are closed."""
-    first = YAML(typ="safe").load(CONFIG.read_text(encoding="utf-8"))["nav"][0]
+    first = YAML(typ="safe").load(read(CONFIG))["nav"][0]
     assert first["Start"][0] == "README.md"
 
 
@@ -123,7 +119,7 @@ def test_each_version_in_the_changelog_has_a_date() -> None:
     The program carried the version of a dated section while `[Unreleased]` already had entries: its release
     workflow would have accepted a tag of that version. The program is the next version as soon as there are entries.
     """
-    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    text = read("CHANGELOG.md")
     first, *released = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
     assert first.startswith("[Unreleased]\n")
     dated = [re.match(r"\[(\d+)\.(\d+)\.(\d+)\] - (20\d\d-\d\d-\d\d)\n", section) for section in released]
@@ -138,4 +134,4 @@ def test_each_version_in_the_changelog_has_a_date() -> None:
 
 def test_the_version_is_the_same_everywhere() -> None:
     """The wheel takes it from pyproject.toml, `--version` and plans from the package."""
-    assert f'\nversion = "{__version__}"\n' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'\nversion = "{__version__}"\n' in read("pyproject.toml")

@@ -11,14 +11,14 @@ from click.testing import CliRunner
 from ruamel.yaml import YAML
 
 from reconciler.manifest.files import load
+from tests.unit.docs.pages import ROOT, read
 
-ROOT = Path(__file__).parents[3]
 GITLAB = ROOT / "examples" / "gitlab" / ".gitlab-ci.yml"
 KUBERNETES = ROOT / "examples" / "kubernetes" / "reconciler.yaml"
 
 
 def documents(path: Path) -> list[Any]:
-    return list(YAML(typ="safe").load_all(path.read_text(encoding="utf-8")))
+    return list(YAML(typ="safe").load_all(read(path)))
 
 
 def refusal(schema: str, path: Path) -> str:
@@ -52,7 +52,7 @@ def test_a_file_fits_the_schema_of_its_reader(schema: str, path: Path) -> None:
 def test_the_schema_of_gitlab_refuses_an_unknown_value(tmp_path: Path) -> None:
     """So the check of the example can fail."""
     broken = tmp_path / GITLAB.name
-    broken.write_text(GITLAB.read_text(encoding="utf-8").replace("when: manual", "when: by-hand"), encoding="utf-8")
+    broken.write_text(read(GITLAB).replace("when: manual", "when: by-hand"), encoding="utf-8")
     assert "by-hand" in refusal("vendor.gitlab-ci", broken)
 
 
@@ -63,7 +63,7 @@ def test_the_cron_jobs_fit_the_schemas_of_kubernetes(tmp_path: Path, capsys: pyt
     check = partial(validate_file, version=latest_version(), strict=True, quiet=False, no_warn=False)
     assert check(str(KUBERNETES)) == 0, capsys.readouterr()
     misspelt = tmp_path / "misspelt.yaml"
-    misspelt.write_text(KUBERNETES.read_text(encoding="utf-8").replace("workingDir:", "workingDirectory:"))
+    misspelt.write_text(read(KUBERNETES).replace("workingDir:", "workingDirectory:"))
     assert check(str(misspelt)) == 1
     assert "workingDirectory" in "".join(capsys.readouterr())
 
@@ -76,7 +76,7 @@ def test_a_cron_job_has_one_user_without_rights_and_one_run_at_a_time(name: str)
     pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     assert pod["automountServiceAccountToken"] is False
     assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
-    dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    dockerfile = read("Dockerfile")
     assert re.findall(r"^USER (.*)$", dockerfile, re.MULTILINE) == ["10001"], "Kubernetes sees that it is not root"
     containers = (*pod["initContainers"], *pod["containers"])
     assert len({container["image"] for container in containers}) == 1
@@ -113,8 +113,7 @@ def test_only_the_manual_job_of_gitlab_enters_the_environment_that_deletes() -> 
 @pytest.mark.parametrize(("page", "connections"), [("other-ci.md", 3), ("login.md", 5)])
 def test_the_connections_of_the_page_are_valid(page: str, connections: int, tmp_path: Path) -> None:
     """Each block with `client:` is one of a Cluster that the program accepts without a lower floor."""
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    blocks = re.findall(r"^```yaml\n(client:\n.*?)^```", text, re.DOTALL | re.MULTILINE)
+    blocks = re.findall(r"^```yaml\n(client:\n.*?)^```", read(f"docs/{page}"), re.DOTALL | re.MULTILINE)
     assert len(blocks) == connections
     for number, block in enumerate(blocks):
         spec = {

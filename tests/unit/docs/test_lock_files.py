@@ -3,14 +3,14 @@
 import re
 import tomllib
 from importlib import metadata
-from pathlib import Path
 
 import pytest
 from packaging.markers import Marker
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).parents[3]
+from tests.unit.docs.pages import ROOT, read
+
 BASE, INLINE = "requirements-base.lock", "requirements-inline.lock"
 CONNECT, LIGHT_CLIENT = "requirements-connect.lock", "pyspark-client"
 RUN, DEVELOP = "requirements.lock", "requirements-dev.lock"
@@ -19,9 +19,7 @@ TOKENS = "requirements-tokens.lock"
 
 def entries(lock: str) -> dict[str, tuple[str, ...]]:
     """Name and marker → the version and all hashes, of each package of a lock file."""
-    lines = [
-        line for line in (ROOT / lock).read_text(encoding="utf-8").splitlines() if not line.lstrip().startswith("#")
-    ]
+    lines = [line for line in read(lock).splitlines() if not line.lstrip().startswith("#")]
     packages = re.split(r"\n(?=\S)", "\n".join(lines))
     parsed = [re.fullmatch(r"([a-z0-9-]+)==([^ ;]+)((?: ;[^\\]*)?) \\\n(.*)", text, re.DOTALL) for text in packages]
     return {
@@ -32,7 +30,7 @@ def entries(lock: str) -> dict[str, tuple[str, ...]]:
 @pytest.mark.parametrize("lock", [BASE, INLINE, CONNECT, RUN, TOKENS, DEVELOP])
 def test_every_package_has_hashes_and_no_address(lock: str) -> None:
     """A line that is not a package with hashes would name an address, or be installed unchecked."""
-    text = (ROOT / lock).read_text(encoding="utf-8")
+    text = read(lock)
     assert len(entries(lock)) == len(re.findall(r"^\S+==", text, re.MULTILINE)) > 20
     for name, (_, *hashes) in entries(lock).items():
         assert hashes, name
@@ -50,7 +48,7 @@ def test_the_lock_files_are_of_one_resolution() -> None:
 
 def test_each_lock_file_has_what_it_is_for_and_no_more() -> None:
     """No Spark where manifests are checked, no developers' tool beside what deletes."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    project = tomllib.loads(read("pyproject.toml"))
     extras, groups = project["project"]["optional-dependencies"], project["dependency-groups"]
 
     def names(requirements: list[object]) -> set[str]:
@@ -74,7 +72,7 @@ def test_each_lock_file_has_what_it_is_for_and_no_more() -> None:
 
 def test_the_bound_of_typer_is_the_minor_version_that_was_tested() -> None:
     """The command line uses parts that come and go: with 0.16 to 0.28, which were allowed, no command began."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    project = tomllib.loads(read("pyproject.toml"))
     [bound] = (text for text in project["project"]["dependencies"] if text.startswith("typer>="))
     locked = ".".join(entries(BASE)["typer"][0].split(".")[:2])
     assert bound == f"typer>={locked}"
@@ -93,7 +91,7 @@ def test_the_bound_of_typer_is_the_minor_version_that_was_tested() -> None:
 )
 def test_pip_checks_every_hash_and_builds_with_what_is_installed(path: str) -> None:
     """pip once built pyspark in isolation, with the newest setuptools that the index had."""
-    text = (ROOT / path).read_text(encoding="utf-8").replace("\\\n", " ")
+    text = read(path).replace("\\\n", " ")
     for line in re.findall(r"pip (?:install|download) .*|\[\*pip, .*", text):
         options = line.replace('"${options[@]}"', "--require-hashes --no-deps --no-build-isolation")
         is_isolated = "--no-deps" in options and ("--no-build-isolation" in options or ".whl" in options)
@@ -120,14 +118,14 @@ def test_a_lock_file_has_all_that_its_packages_need(lock: str) -> None:
 def test_no_page_installs_by_a_name_that_a_stranger_could_take() -> None:
     """The program is on no index: pages install a commit or a wheel file, and the upload is off."""
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.*")]
-    lines = [line for page in pages for line in page.read_text(encoding="utf-8").splitlines()]
+    lines = [line for page in pages for line in read(page).splitlines()]
     named = [line for line in lines if re.search(r"(pip|pipx|uv) .*install|uvx ", line) and "reconciler" in line]
     assert len(named) > 1
     for line in named:
         assert re.search(
             r"kafka-reconciler(\[\w+\])? @ git\+https://|reconciler-[\d.]+-py3-none-any[.]whl|ADR", line
         ), line
-    workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
+    workflow = read(".github/workflows/release.yml")
     upload = workflow[workflow.index("\n  index:\n") :]
     assert "\n    if: vars.PUBLISH_TO_INDEX == 'true'\n" in upload
     assert re.findall(r"uses: (\S+)@", upload) == ["actions/download-artifact", "pypa/gh-action-pypi-publish"]

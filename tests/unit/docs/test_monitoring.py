@@ -3,8 +3,6 @@
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -13,12 +11,12 @@ from ruamel.yaml import YAML
 from reconciler.plan import drift
 from reconciler.report.metrics import drift_metrics
 from tests.strategies.examples import blocked, plan, purge
+from tests.unit.docs.pages import read
 from tests.unit.report.test_metrics import refused_run
 
-ROOT = Path(__file__).parents[3]
-RULES = ROOT / "examples" / "monitoring" / "alerts.yaml"
-DASHBOARD = ROOT / "examples" / "monitoring" / "dashboard.json"
-PAGE = ROOT / "docs" / "monitoring.md"
+GROUPS = YAML(typ="safe").load(read("examples/monitoring/alerts.yaml"))
+RULES = [rule for group in GROUPS["groups"] for rule in group["rules"]]
+DASHBOARD = json.loads(read("examples/monitoring/dashboard.json"))
 PROMQL_WORDS = {"absent", "and", "by", "increase", "sum", "time", "label_values"}
 DURATION = r"(?:\d+[smhd])+"
 
@@ -31,31 +29,19 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     exported = {}
     for metrics in (drift_metrics([report]), refused_run()):
         metrics.write(path)
-        for family in text_string_to_metric_families(path.read_text(encoding="utf-8")):
+        for family in text_string_to_metric_families(read(path)):
             exported |= {sample.name: set(sample.labels) for sample in family.samples}
     return exported
 
 
-def rules() -> list[dict[str, Any]]:
-    document = YAML(typ="safe").load(RULES.read_text(encoding="utf-8"))
-    assert set(document) == {"groups"}
-    assert all(set(group) == {"name", "rules"} for group in document["groups"])
-    return [rule for group in document["groups"] for rule in group["rules"]]
-
-
-def panels() -> list[dict[str, Any]]:
-    entries: list[dict[str, Any]] = json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]
-    return entries
-
-
 def expressions() -> Iterator[tuple[str, str]]:
     """Yield (where, PromQL) for each expression of the rules and of the dashboard."""
-    for rule in rules():
+    for rule in RULES:
         yield rule["alert"], rule["expr"]
-    for panel in panels():
+    for panel in DASHBOARD["panels"]:
         for target in panel["targets"]:
             yield panel["title"], target["expr"]
-    for variable in json.loads(DASHBOARD.read_text(encoding="utf-8"))["templating"]["list"]:
+    for variable in DASHBOARD["templating"]["list"]:
         if variable["type"] == "query":
             yield variable["name"], variable["query"]["query"]
 
@@ -77,12 +63,19 @@ def test_every_exported_metric_is_in_the_dashboard_or_in_a_rule(exported: dict[s
     assert {metric for metric in exported if not re.search(rf"\b{metric}\b", text)} == set()
 
 
+def test_the_table_of_cron_md_names_each_metric(exported: dict[str, set[str]]) -> None:
+    table = re.findall(r"^\| (`reconciler_.*?) \|", read("docs/cron.md"), re.MULTILINE)
+    assert exported.keys() == {name for row in table for name in re.findall(r"`(\w+)`", row)}
+
+
 def test_the_rules_have_the_shape_that_prometheus_reads(exported: dict[str, set[str]]) -> None:
     """As `promtool check rules` says; templates name existing labels."""
-    names = [rule["alert"] for rule in rules()]
+    assert set(GROUPS) == {"groups"}
+    assert all(set(group) == {"name", "rules"} for group in GROUPS["groups"])
+    names = [rule["alert"] for rule in RULES]
     assert len(set(names)) == len(names) >= 6
     labels = set.union(*exported.values())
-    for rule in rules():
+    for rule in RULES:
         assert (
             {"alert", "expr", "labels", "annotations"} <= set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
         )
@@ -95,14 +88,14 @@ def test_the_rules_have_the_shape_that_prometheus_reads(exported: dict[str, set[
 
 def test_the_page_describes_every_alert() -> None:
     """The table of monitoring.md has a row for each alert, with its expression and duration."""
-    table = re.findall(r"^\| `(\w+)` \| `(.+?)` \| (.*?) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert table == [(rule["alert"], rule["expr"], str(rule.get("for", "at once"))) for rule in rules()]
+    table = re.findall(r"^\| `(\w+)` \| `(.+?)` \| (.*?) \|", read("docs/monitoring.md"), re.MULTILINE)
+    assert table == [(rule["alert"], rule["expr"], str(rule.get("for", "at once"))) for rule in RULES]
 
 
 def test_the_panels_do_not_overlap() -> None:
     """Grafana's grid has 24 columns; a cell belongs to one panel, and each panel has an id of its own."""
     cells: list[tuple[int, int]] = []
-    for panel in panels():
+    for panel in DASHBOARD["panels"]:
         place = panel["gridPos"]
         assert place["x"] + place["w"] <= 24
         cells += [
@@ -111,11 +104,11 @@ def test_the_panels_do_not_overlap() -> None:
             for y in range(place["y"], place["y"] + place["h"])
         ]
     assert len(set(cells)) == len(cells)
-    assert len({panel["id"] for panel in panels()}) == len(panels())
+    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
 
 
 def test_the_dashboard_asks_for_its_data_source() -> None:
     """It names no data source of one Grafana, so it can be imported anywhere."""
-    text = DASHBOARD.read_text(encoding="utf-8")
+    text = read("examples/monitoring/dashboard.json")
     assert set(re.findall(r'"uid": "([^"]+)"', text)) == {"${datasource}", "reconciler-drift"}
     assert not re.search(r"https?://", text)

@@ -24,16 +24,15 @@ from reconciler.companions.sources.target import Folder
 from reconciler.errors import UsageError
 from reconciler.model.snapshot import Unknown
 from tests.strategies.facts import partition, reader, snapshot
-from tests.unit.docs.fresh import assert_fresh
+from tests.unit.docs.pages import ROOT, assert_fresh, read
 
-ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "tables.md"
 EXAMPLE = ROOT / "examples" / "lag.py"
 
 
 def rows(heading: str) -> list[list[str]]:
     """Cells of the first table below a heading, without its head."""
-    text = PAGE.read_text(encoding="utf-8").split(f"{heading}\n", 1)[1]
+    text = read(PAGE).split(f"{heading}\n", 1)[1]
     table = re.search(r"(?:^\|.*\n)+", text, re.MULTILINE)
     assert table is not None
     lines = table[0].splitlines()[2:]
@@ -104,7 +103,7 @@ def test_a_wrong_option_is_named(options: Mapping[str, str], reason: str) -> Non
 
 def test_the_example_of_the_page_is_the_tested_one() -> None:
     """tests/spark runs examples/lag.py on real brokers (UPDATE_DOCS=1 copies it to the page)."""
-    assert_fresh(PAGE, {"example": f"```python\n{EXAMPLE.read_text(encoding='utf-8').strip()}\n```\n"})
+    assert_fresh(PAGE, {"example": f"```python\n{read(EXAMPLE).strip()}\n```\n"})
 
 
 def test_estimates_follow_the_measured_figures() -> None:
@@ -120,9 +119,7 @@ def test_code_that_reads_the_files_runs(
     Of a group without a commit it was once all records, and without a log start all after the commit.
     """
     (code,) = [
-        block
-        for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-        if "facts/partitions" in block
+        block for block in re.findall(r"```python\n(.*?)```", read(PAGE), re.DOTALL) if "facts/partitions" in block
     ]
     new = reader("new", 0, without_commit=True)
     facts = snapshot(

@@ -14,7 +14,7 @@ from reconciler.manifest.files import load
 from reconciler.manifest.secrets import resolve
 from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.report.diagnostics import write_diagnostics
-from tests.unit.docs.fresh import assert_fresh
+from tests.unit.docs.pages import assert_fresh
 from tests.unit.manifest.blocked import blocked_examples
 from tests.unit.manifest.broken import BROKEN, CLUSTER, NOW_MS
 from tools import generate_docs
