@@ -3,29 +3,25 @@
 Kafka's own tools show the effects. Requests are small, so that one plan needs many of them.
 """
 
-import json
 import os
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
 from reconciler.companions.sandbox import client, tools
-from reconciler.companions.sandbox.client import Record, Topic
-from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.journal.entry import JournalEntry
 from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
-from tests.command import command, environment, reconciler
+from tests.command import command, environment
 from tests.e2e.workspace import Workspace, floor, leaders, removal
-from tests.toolbox import list_groups, log_start_offsets, partition_leaders
+from tests.toolbox import log_start_offsets, partition_leaders
 
 PARTITIONS = 48
 RECORDS = 20
@@ -42,100 +38,99 @@ class ApplyScenario:
     The leaders of its first `ELECTIONS` partitions are not the preferred ones.
     """
 
-    cluster: SandboxCluster
-    folder: Path
+    space: Workspace
     topic: str
     bystander: str
     dead: tuple[str, ...]
 
-    @property
-    def journal(self) -> Path:
-        return self.folder / "manifests" / ".reconciler" / "local.jsonl"
+    def actions(self) -> ActionJournal:
+        return ActionJournal(JournalFile(self.space.journal_file))
 
     def entries(self) -> list[JournalEntry]:
-        return list(ActionJournal(JournalFile(self.journal)).entries())
+        return list(self.actions().entries())
+
+    def count_entries(self) -> int:
+        """Count the entries of complete lines: a line has those of a batch."""
+        file = self.space.journal_file
+        content = file.read_bytes() if file.exists() else b""
+        return content[: content.rfind(b"\n") + 1].count(b'"address":"')
 
     def log_starts(self) -> dict[int, int]:
-        return log_start_offsets(self.cluster, self.topic)
-
-    def groups(self) -> set[str]:
-        return list_groups(self.cluster)
+        return log_start_offsets(self.space.cluster, self.topic)
 
     def non_preferred(self) -> set[int]:
         """Partitions whose leader is not the first replica."""
-        leaders = partition_leaders(self.cluster, self.topic)
+        leaders = partition_leaders(self.space.cluster, self.topic)
         assert len(leaders) == PARTITIONS
         return {number for number, (leader, preferred) in leaders.items() if leader != preferred}
 
     def assert_as_planned(self) -> None:
         """Assert that every action of the plan has its effect and nothing else changed."""
         assert self.log_starts() == dict.fromkeys(range(PARTITIONS), FLOOR)
-        groups = self.groups()
-        assert not groups & set(self.dead)
-        assert self.bystander in groups
+        assert self.space.groups() & {*self.dead, self.bystander} == {self.bystander}
         # Only the planned partitions: a paused broker may lose the leadership of others.
         assert not self.non_preferred() & set(range(ELECTIONS))
 
     def assert_as_before(self) -> None:
         assert set(self.log_starts().values()) == {0}
-        assert set(self.dead) <= self.groups()
+        assert set(self.dead) <= self.space.groups()
         assert self.non_preferred() == set(range(ELECTIONS))
 
+    def assert_truthful(self, outcomes: Sequence[dict[str, Any]]) -> None:
+        """Kafka's tools show the effect of each applied action, and none of an action that was not attempted."""
+        starts, groups, non_preferred = self.log_starts(), self.space.groups(), self.non_preferred()
+        for outcome in outcomes:
+            request = outcome["request"]
+            match outcome["operation"]:
+                case "delete_records":
+                    has_effect = starts[request["partition"]] == FLOOR
+                case "delete_group":
+                    has_effect = request["group"] not in groups
+                case _:
+                    has_effect = request["partition"] not in non_preferred
+            assert outcome["status"] in ("applied", "satisfied", "not_attempted"), outcome
+            assert has_effect is (outcome["status"] != "not_attempted"), outcome
 
-def create_and_plan(cluster: SandboxCluster, folder: Path, *, cluster_spec: str = "") -> ApplyScenario:
-    """Create the cluster content and a plan.json in its folder.
 
-    `cluster_spec` is a line of the Cluster's spec.
-    """
-    mark = uuid4().hex[:10]
-    scenario = ApplyScenario(
-        cluster,
-        folder,
-        f"interrupted-{mark}",
-        f"bystander-{mark}",
-        tuple(f"dead-{mark}-{number}" for number in range(GROUPS)),
-    )
-    servers = cluster.bootstrap_servers
+def create_and_plan(space: Workspace, *, cluster_spec: str = "") -> ApplyScenario:
+    """Create the cluster content and a plan.json in the folder. `cluster_spec`: a line of the Cluster's spec."""
     assignment = [tuple((number + at) % 3 + 1 for at in range(3)) for number in range(PARTITIONS)]
+    topic = space.create_topic(RECORDS, assignment=assignment)
+    scenario = ApplyScenario(space, topic, f"live-{topic}", tuple(f"dead-{topic}-{n}" for n in range(GROUPS)))
     # Another topic than that of the policies, where groups with commits would block deletions.
-    bystander_topic = f"bystander-topic-{mark}"
-    client.create_topics(servers, [Topic(scenario.topic, assignment=assignment), Topic(bystander_topic)])
-    client.produce(servers, scenario.topic, dict.fromkeys(range(PARTITIONS), [Record(b"x")] * RECORDS))
+    other = space.create_topic(0)
     for group in (*scenario.dead, scenario.bystander):
-        client.commit(servers, group, {(bystander_topic, 0): 0})
-    tools.reassign(
-        cluster,
-        {(scenario.topic, number): (*assignment[number][1:], assignment[number][0]) for number in range(ELECTIONS)},
-    )
+        client.commit(space.servers, group, {(other, 0): 0})
+    moved = {(topic, number): (*assignment[number][1:], assignment[number][0]) for number in range(ELECTIONS)}
+    tools.reassign(space.cluster, moved)
     floors = ", ".join(f"{number}: {FLOOR}" for number in range(PARTITIONS))
-    Workspace(cluster, folder).write(
-        floor(scenario.topic, f"keep: {{fromOffset: {{{floors}}}}}", name="floors"),
+    space.write(
+        floor(topic, f"keep: {{fromOffset: {{{floors}}}}}", name="floors"),
         removal(", ".join(scenario.dead)),
-        leaders(scenario.topic),
+        leaders(topic),
         limits=f"groups: {GROUPS}, groupsPercent: 100, recordsPercentPerTopic: 100, recordsPercent: 100",
         more=cluster_spec,
     )
-    plan = reconciler(folder, "plan", "--out", "plan.json")
-    assert plan.returncode == 0, plan.stdout + plan.stderr
-    assert f"records of {PARTITIONS} partitions of 1 topic deleted" in plan.stdout, plan.stdout
-    assert f"{GROUPS} groups removed" in plan.stdout
-    assert f"leaders of {ELECTIONS} partitions of 1 topic elected" in plan.stdout
+    planned = Counter(row["operation"] for row in space.plan()["actions"])
+    assert planned == {"delete_records": PARTITIONS, "delete_group": GROUPS, "elect_leader": ELECTIONS}
     return scenario
 
 
-APPLY = ("apply", "plan.json", "--results", "results.json", "--batch", str(BATCH))
+APPLY = ("apply", "plan.json", "--batch", str(BATCH))
 
 
 @contextmanager
-def start_apply(scenario: ApplyScenario, *words: str, timeout_s: float = 30) -> Iterator[subprocess.Popen[str]]:
+def start_apply(
+    space: Workspace, *words: str, results: str = "results.json", timeout_s: float = 30
+) -> Iterator[subprocess.Popen[str]]:
     """Start an apply in its own process group, as a shell does."""
-    (scenario.folder / "results.json").unlink(missing_ok=True)
+    (space.folder / results).unlink(missing_ok=True)
     with subprocess.Popen(
-        command(*APPLY, *words, "--timeout", str(timeout_s)),
-        cwd=scenario.folder,
+        command(*APPLY, "--results", results, *words, "--timeout", str(timeout_s)),
+        cwd=space.folder,
         env=environment(PYTHONFAULTHANDLER="1"),
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
@@ -147,12 +142,6 @@ def start_apply(scenario: ApplyScenario, *words: str, timeout_s: float = 30) -> 
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def count_journal_entries(scenario: ApplyScenario) -> int:
-    """Count the entries of complete lines: a line has those of a batch."""
-    content = scenario.journal.read_bytes() if scenario.journal.exists() else b""
-    return content[: content.rfind(b"\n") + 1].count(b'"address":"')
-
-
 def wait_for_journal_entries(
     scenario: ApplyScenario, process: subprocess.Popen[str], count: int, *, at_most_s: float = 180
 ) -> None:
@@ -160,7 +149,7 @@ def wait_for_journal_entries(
     work.
     """
     client.wait_until(
-        lambda: count_journal_entries(scenario) >= count or process.poll() is not None,
+        lambda: scenario.count_entries() >= count or process.poll() is not None,
         at_most_s,
         f"{count} entries",
         every_s=0.002,
@@ -188,20 +177,14 @@ def seconds_until_exit(process: subprocess.Popen[str], timeout_s: float) -> floa
     return time.monotonic() - start
 
 
-def apply_again(scenario: ApplyScenario) -> list[dict[str, Any]]:
+def apply_again(space: Workspace) -> list[dict[str, Any]]:
     """Run the same plan without an interrupt: exit 0; return its results.
 
     In a file of their own: in that of the first run, what this one did would stay.
     """
-    result = reconciler(scenario.folder, *(word.replace("results.json", "again.json") for word in APPLY))
-    assert result.returncode == 0, result.stderr
-    outcomes: list[dict[str, Any]] = results(scenario, "again.json")["outcomes"]
+    space.run(*APPLY, "--results", "again.json")
+    outcomes: list[dict[str, Any]] = space.read("again.json")["outcomes"]
     return outcomes
-
-
-def results(scenario: ApplyScenario, name: str = "results.json") -> dict[str, Any]:
-    document: dict[str, Any] = json.loads((scenario.folder / name).read_text())
-    return document
 
 
 def by_status(outcomes: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
@@ -209,22 +192,3 @@ def by_status(outcomes: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, An
     for outcome in outcomes:
         outcomes_by_status.setdefault(str(outcome["status"]), []).append(outcome)
     return outcomes_by_status
-
-
-def assert_truthful(scenario: ApplyScenario, outcomes: Sequence[dict[str, Any]]) -> None:
-    """Kafka's tools show the effect of each applied action and no effect of an action that was not
-    attempted.
-    """
-    starts, groups, non_preferred = scenario.log_starts(), scenario.groups(), scenario.non_preferred()
-    for outcome in outcomes:
-        request = outcome["request"]
-        assert isinstance(request, dict)
-        match outcome["operation"]:
-            case "delete_records":
-                has_effect = starts[request["partition"]] == FLOOR
-            case "delete_group":
-                has_effect = request["group"] not in groups
-            case _:
-                has_effect = request["partition"] not in non_preferred
-        assert outcome["status"] in ("applied", "satisfied", "not_attempted"), outcome
-        assert has_effect is (outcome["status"] != "not_attempted"), outcome

@@ -4,60 +4,24 @@ Kafka's own tools show the effects.
 """
 
 import itertools
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from reconciler import pipeline
 from reconciler.companions.sandbox import client
-from reconciler.manifest import files
-from reconciler.manifest.files import ClusterManifests
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
 from reconciler.model.plan import Waiting
-from reconciler.run import Run
-from reconciler.scan.engine_choice import Engine, EngineName
+from tests.e2e.converging import load_manifests, new_run, produce_steadily
 from tests.e2e.workspace import Workspace, floor
 from tests.golden.wording import mentions
 from tests.repeats import repeats
 from tests.toolbox import committed_offsets, log_start_offsets
 
-pytestmark = pytest.mark.brokers
-
 EVERY_MS = 1_000
 INTERVALS = repeats(4, 20)
 DEADLINE_S = 420.0
-INLINE = Engine(name=EngineName.INLINE)
-"""test_slice.py converges with Spark."""
-
-
-@contextmanager
-def produce_records(space: Workspace, topic: str) -> Iterator[None]:
-    """Write a few records per second to each of two partitions during the block."""
-
-    def produce(stop: threading.Event) -> None:
-        while not stop.wait(0.3):
-            space.produce(topic, 5, partitions=2)
-
-    space.produce(topic, 500, partitions=2)
-    with client.run_in_background(produce, "records"):
-        yield
-
-
-def load(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> ClusterManifests:
-    """Load the manifests of the folder, which becomes the current one."""
-    monkeypatch.chdir(space.folder)
-    return files.load([Path("manifests")], now_ms=pipeline.wall_clock_ms()).for_cluster()
-
-
-def new_run(manifests: ClusterManifests, last_purges: dict[TopicPartition, int] | None = None) -> Run:
-    return Run(
-        manifests=manifests, engine=INLINE, timeout_s=20.0, progress=lambda *_step: None, last_purges=last_purges
-    )
 
 
 def test_purges_keep_their_interval_and_unread_records(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,10 +35,11 @@ def test_purges_keep_their_interval_and_unread_records(space: Workspace, monkeyp
     rule = f"keep: {{unreadBy: [{group}]}}, every: {EVERY_MS // 1000}s"
     merged = floor(merge_topic, "keep: {last: 10}", name="merged")
     space.write(floor(topic, rule, name="stream", mode="continuous"), merged, limits="")
-    part = load(space, monkeypatch)
+    monkeypatch.chdir(space.folder)
+    part = load_manifests()
     purges: dict[int, list[int]] = {0: [], 1: []}
     deadline = time.monotonic() + DEADLINE_S
-    with produce_records(space, topic), client.member(space.servers, group, [topic]):
+    with produce_steadily(space, [topic]), client.member(space.servers, group, [topic]):
         client.wait_until(lambda: len(committed_offsets(cluster, group, topic)) == 2, 60, "the group to commit")
         while min(map(len, purges.values())) < INTERVALS:
             assert time.monotonic() < deadline, f"{purges} after {DEADLINE_S:.0f} s"
@@ -107,10 +72,10 @@ def test_a_loop_remembers_its_purges_and_needs_no_journal_for_it(
     The journal cannot be read. A single `converge` reads it, and is blocked.
     """
     space.write(floor(topic, "keep: {last: 10}, every: 1h", name="paced", mode="continuous"))
-    journal = space.folder / "manifests" / ".reconciler" / "local.jsonl"
-    journal.parent.mkdir()
-    journal.write_text("no entry of a journal\n")
-    manifests = load(space, monkeypatch)
+    space.journal_file.parent.mkdir()
+    space.journal_file.write_text("no entry of a journal\n")
+    monkeypatch.chdir(space.folder)
+    manifests = load_manifests()
 
     def converge(last_purges: dict[TopicPartition, int] | None) -> pipeline.ApplyResult:
         space.produce(topic, 1)

@@ -3,29 +3,22 @@
 Drift prints nothing while converge keeps up.
 """
 
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
 from reconciler import pipeline
-from reconciler.cli.app import run as command_line
 from reconciler.companions.sandbox import client
-from reconciler.manifest import files
 from reconciler.model.plan import Plan
 from reconciler.plan.drift import DriftReport, parse
-from reconciler.run import Run
-from reconciler.scan.engine_choice import Engine, EngineName
+from tests.command import reconciler
+from tests.e2e.converging import load_manifests, new_run, produce_steadily
 from tests.e2e.workspace import Workspace, floor
 from tests.repeats import repeats
-
-pytestmark = [pytest.mark.brokers]
 
 RUNS = repeats(4, 20)
 DRIFT_AFTER_S = repeats(15, 45)
@@ -38,20 +31,17 @@ POLICIES = ("newest", "short", "stream")
 class Schedule:
     """A folder for repeated `drift` runs, each with the previous report."""
 
-    def __init__(self, folder: Path, capture: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._capture = capture
         self._next_s = time.monotonic()
 
     def drift(self) -> tuple[int, str]:
         """(exit code, output) of the next run with -q, as cron runs it."""
         time.sleep(max(0.0, self._next_s - time.monotonic()))
         self._next_s = time.monotonic() + EVERY_S
-        self._capture.readouterr()
-        arguments = ["drift", "-q", "--previous", "drift.json", "--metrics", "drift.prom"]
-        code = command_line([*arguments, "--output-file", "json=drift.json", "--output-file", "md=drift.md"])
-        captured = self._capture.readouterr()
-        return code, captured.out + captured.err
+        words = ("drift", "-q", "--previous", "drift.json", "--metrics", "drift.prom")
+        done = reconciler(self.folder, *words, "--output-file", "json=drift.json", "--output-file", "md=drift.md")
+        return done.returncode, done.stdout + done.stderr
 
     def report(self) -> DriftReport:
         [report] = parse((self.folder / "drift.json").read_text())
@@ -85,34 +75,11 @@ def constant_traffic(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> Itera
     )
     space.write(*floors, limits="recordsPercent: 100, recordsPercentPerTopic: 100")
     monkeypatch.chdir(space.folder)
-    monkeypatch.setenv("RECONCILER_ENGINE", "auto")
-    with produce_records(space.servers, topics), client.member(space.servers, group, [topics[-1]]):
+    with produce_steadily(space, topics), client.member(space.servers, group, [topics[-1]]):
         yield
 
 
-@contextmanager
-def produce_records(servers: str, topics: Sequence[str]) -> Iterator[None]:
-    """Write a few records to two partitions of each topic, three times a second, during the block."""
-    producer = Producer({"bootstrap.servers": servers, "linger.ms": 0, "log_level": 0})
-
-    def produce_round(records: int) -> None:
-        for topic in topics:
-            for number in range(2 * records):
-                producer.produce(topic, b"x", partition=number % 2)
-        assert producer.flush(30) == 0
-
-    def produce(stop: threading.Event) -> None:
-        while not stop.wait(0.3):
-            produce_round(5)
-
-    produce_round(500)
-    with client.run_in_background(produce, "records"):
-        yield
-
-
-def test_drift_prints_nothing_while_converge_keeps_up(
-    constant_traffic: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_drift_prints_nothing_while_converge_keeps_up(constant_traffic: None, tmp_path: Path) -> None:
     """Drift is quiet while converge runs and for `driftAfter` after it, then reports, and is quiet
     again after converge.
 
@@ -121,14 +88,11 @@ def test_drift_prints_nothing_while_converge_keeps_up(
     names the three policies and the start of the drift. The report does not change until another
     policy drifts. After the next converge drift is quiet.
     """
-    schedule = Schedule(tmp_path, capfd)
-    part = files.load([Path("manifests")], now_ms=pipeline.wall_clock_ms()).for_cluster()
+    schedule, manifests = Schedule(tmp_path), load_manifests()
     plans: list[Plan] = []
 
     def converge() -> Any:
-        with Run(
-            manifests=part, engine=Engine(name=EngineName.AUTO), timeout_s=20.0, progress=lambda *_step: None
-        ) as run:
+        with new_run(manifests) as run:
             result = pipeline.converge(run, on_plan=plans.append)
         assert result.header.exit_code == 0, result
         return result

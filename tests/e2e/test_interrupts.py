@@ -8,17 +8,12 @@ import os
 import random
 import signal
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.journal.entry import Event
-from reconciler.journal.file import JournalFile
-from reconciler.journal.journal import ActionJournal
 from reconciler.model.outcome import Status
-from tests.command import reconciler
 from tests.e2e.applying import (
     BATCH,
     ELECTIONS,
@@ -26,18 +21,14 @@ from tests.e2e.applying import (
     PARTITIONS,
     ApplyScenario,
     apply_again,
-    assert_truthful,
     by_status,
-    count_journal_entries,
     create_and_plan,
-    results,
     seconds_until_exit,
     start_apply,
     wait_for_journal_entries,
     wait_for_stderr,
 )
-
-pytestmark = pytest.mark.brokers
+from tests.e2e.workspace import Workspace
 
 SEED = 20261121
 LANES = 8
@@ -45,8 +36,8 @@ ELECTION_ENTRIES, GROUP_ENTRIES = 2 * ELECTIONS, 2 * GROUPS
 
 
 @pytest.fixture
-def scenario(cluster: SandboxCluster, tmp_path: Path) -> ApplyScenario:
-    return create_and_plan(cluster, tmp_path)
+def scenario(space: Workspace) -> ApplyScenario:
+    return create_and_plan(space)
 
 
 def test_one_signal_waits_for_requests_in_flight(scenario: ApplyScenario) -> None:
@@ -62,12 +53,12 @@ def test_one_signal_waits_for_requests_in_flight(scenario: ApplyScenario) -> Non
         (signal.SIGTERM, True, {"LeaderPolicy": ELECTIONS}, 10),  # among removals
         (signal.SIGINT, False, {"LeaderPolicy": ELECTIONS, "GroupRemoval": GROUPS}, 20),  # among deletions
     ):
-        before = count_journal_entries(scenario)
+        before = scenario.count_entries()
         left = sum(earlier_actions.values()) - sum(address.startswith(tuple(earlier_actions)) for address in done)
-        with start_apply(scenario) as process:
+        with start_apply(scenario.space) as process:
             wait_for_journal_entries(scenario, process, before + 2 * left + more)
             (os.killpg if to_group else os.kill)(process.pid, number)
-            entry_count = count_journal_entries(scenario)
+            entry_count = scenario.count_entries()
             stderr = wait_for_stderr(process)
         assert process.returncode == 5, stderr
         assert stderr.count("stopping: no new request is sent") == 1
@@ -79,7 +70,7 @@ def test_one_signal_waits_for_requests_in_flight(scenario: ApplyScenario) -> Non
         assert set(outcome_entries) == intents
         sent = {address for address, entry in outcome_entries.items() if entry.sends}
         assert {outcome_entries[address].status for address in intents - sent} <= {Status.NOT_ATTEMPTED}
-        document = results(scenario)
+        document = scenario.space.read("results.json")
         assert document["interrupted"] is True
         assert document["exit_code"] == 5
         outcomes = by_status(document["outcomes"])
@@ -87,9 +78,9 @@ def test_one_signal_waits_for_requests_in_flight(scenario: ApplyScenario) -> Non
         assert len(outcomes["applied"]) == len(sent)
         assert {outcome["address"] for outcome in outcomes.get("satisfied", ())} == done
         assert len(document["outcomes"]) == PARTITIONS + GROUPS + ELECTIONS
-        assert_truthful(scenario, document["outcomes"])
+        scenario.assert_truthful(document["outcomes"])
         done |= set(map(str, sent))
-    second_outcomes = by_status(apply_again(scenario))
+    second_outcomes = by_status(apply_again(scenario.space))
     assert len(second_outcomes["satisfied"]) == len(done)
     assert len(second_outcomes["applied"]) == len(outcomes["not_attempted"])
     scenario.assert_as_planned()
@@ -102,7 +93,7 @@ def test_one_signal_before_the_first_request_and_two_during_one(scenario: ApplyS
     While a paused broker does not answer a request, the first interrupt waits and the second
     does not; exit 5.
     """
-    with start_apply(scenario, "--release") as process:
+    with start_apply(scenario.space, "--release") as process:
         assert process.stderr is not None
         for line in process.stderr:
             if "rechecking" in line:
@@ -110,34 +101,34 @@ def test_one_signal_before_the_first_request_and_two_during_one(scenario: ApplyS
         os.killpg(process.pid, signal.SIGINT)
         stderr = wait_for_stderr(process)
     assert process.returncode == 130, stderr
-    assert {outcome["status"] for outcome in results(scenario)["outcomes"]} == {"not_attempted"}
-    assert not scenario.journal.exists()
+    assert {outcome["status"] for outcome in scenario.space.read("results.json")["outcomes"]} == {"not_attempted"}
+    assert not scenario.space.journal_file.exists()
     scenario.assert_as_before()
 
-    with start_apply(scenario, timeout_s=60) as process:
+    with start_apply(scenario.space, timeout_s=60) as process:
         wait_for_journal_entries(scenario, process, ELECTION_ENTRIES + GROUP_ENTRIES + 20)
-        scenario.cluster.pause(2)
+        scenario.space.cluster.pause(2)
         try:
-            entries_before = count_journal_entries(scenario)
+            entries_before = scenario.count_entries()
             os.killpg(process.pid, signal.SIGINT)
             with pytest.raises(subprocess.TimeoutExpired):
                 process.wait(3)
             os.killpg(process.pid, signal.SIGINT)
             exit_s = seconds_until_exit(process, 10)
         finally:
-            scenario.cluster.resume(2)
+            scenario.space.cluster.resume(2)
         stderr = wait_for_stderr(process)
     assert process.returncode == 5, stderr
     assert exit_s < 5
-    assert count_journal_entries(scenario) - entries_before <= 2 * LANES * BATCH
+    assert scenario.count_entries() - entries_before <= 2 * LANES * BATCH
     client.wait_until(lambda: is_in_sync(scenario), 90, "all replicas in sync")
-    apply_again(scenario)
+    apply_again(scenario.space)
     scenario.assert_as_planned()
 
 
 def is_in_sync(scenario: ApplyScenario) -> bool:
     """Return whether all replicas are in sync in every broker's metadata."""
-    servers = [f"127.0.0.1:{broker.port}" for broker in scenario.cluster.brokers]
+    servers = scenario.space.servers.split(",")
     states = [state for server in servers for state in client.partition_states(server, scenario.topic).values()]
     return len(states) == 3 * PARTITIONS and all(set(state.in_sync) == {1, 2, 3} for state in states)
 
@@ -149,30 +140,23 @@ def test_kills_at_random_moments(scenario: ApplyScenario) -> None:
     """
     rng = random.Random(SEED)
     for _ in range(3):
-        moment = count_journal_entries(scenario) + rng.randrange(1, 40)
-        with start_apply(scenario) as process:
+        moment = scenario.count_entries() + rng.randrange(1, 40)
+        with start_apply(scenario.space) as process:
             wait_for_journal_entries(scenario, process, moment)
             os.killpg(process.pid, signal.SIGKILL)
             wait_for_stderr(process)
         assert process.returncode == -signal.SIGKILL
-        assert not (scenario.folder / "results.json").exists()
-        with scenario.journal.open("ab") as journal:
+        assert not (scenario.space.folder / "results.json").exists()
+        with scenario.space.journal_file.open("ab") as journal:
             journal.write(b'{"v":3,"at_ms":17')
-        journal_run = reconciler(scenario.folder, "journal", "-o", "json")
-        assert journal_run.returncode == 0, journal_run.stderr
-        assert len(journal_run.stdout.splitlines()) == count_journal_entries(scenario) >= moment
+        assert len(scenario.space.journal()) == scenario.count_entries() >= moment
     intents = {entry.address for entry in scenario.entries() if entry.event is Event.INTENT}
-    open_addresses = set(
-        map(str, ActionJournal(JournalFile(scenario.journal)).open_intents(scenario.entries()[0].plan_digest))
-    )
-    second_outcomes = by_status(apply_again(scenario))
+    digest = scenario.entries()[0].plan_digest
+    open_addresses = set(map(str, scenario.actions().open_intents(digest)))
+    second_outcomes = by_status(apply_again(scenario.space))
     assert set(second_outcomes) <= {"applied", "satisfied"}
-    interrupted_outcomes = [
-        outcome for outcome in second_outcomes["satisfied"] if "was interrupted" in str(outcome["detail"])
-    ]
-    assert {str(outcome["address"]) for outcome in interrupted_outcomes} <= open_addresses
-    assert {str(address) for address in intents} >= {
-        str(outcome["address"]) for outcome in second_outcomes["satisfied"]
-    }
+    satisfied = {outcome["address"]: str(outcome["detail"]) for outcome in second_outcomes["satisfied"]}
+    assert {address for address, detail in satisfied.items() if "was interrupted" in detail} <= open_addresses
+    assert satisfied.keys() <= set(map(str, intents))
     scenario.assert_as_planned()
-    assert ActionJournal(JournalFile(scenario.journal)).open_intents(scenario.entries()[0].plan_digest) == {}
+    assert scenario.actions().open_intents(digest) == {}

@@ -20,8 +20,6 @@ from tests.e2e.test_workflows import PLANNED
 from tests.e2e.workspace import Workspace, create_journal, floor, leaders, removal
 from tests.toolbox import await_leader, partition_leaders
 
-pytestmark = pytest.mark.brokers
-
 
 @pytest.mark.spark
 def test_two_runs_finish_one_plan(space: Workspace) -> None:
@@ -70,7 +68,7 @@ def test_two_runs_finish_one_plan(space: Workspace) -> None:
 
     statuses, shown = apply("DeleteRecords,DeleteGroups,ElectLeaders")
     assert set(statuses.values()) == {"satisfied"}, shown
-    entries = list(ActionJournal(JournalFile(space.folder / "manifests" / ".reconciler" / "local.jsonl")).history())
+    entries = list(ActionJournal(JournalFile(space.journal_file)).history())
     assert not any(isinstance(entry, Release) for entry in entries)
     assert {entry.approver for entry in entries} == {"ann"}
 
@@ -111,7 +109,7 @@ def test_an_approval_of_elections_releases_no_later_deletion(cluster: SandboxClu
     assert merged.results().get("Apply to eu") == "failure", merged.log
     assert merged.results().get("Elect leaders on eu") == "success", merged.log
     await_leader(cluster, led, 0, 2)
-    [elected] = [row for row in repository.state.read("commands") if row["arguments"][0] == "apply"]
+    [elected] = repository.commands("apply")
     assert "--release" not in elected["arguments"]
-    refused = repository.run_schedule("converge.yml")
+    refused = repository.hub.schedule("converge.yml")
     assert "not released: the newest release in the journal of Cluster/eu" in refused.jobs["Converge eu"].log

@@ -20,8 +20,6 @@ from tests.e2e.workspace import Workspace, removal
 from tests.terminal import keyboard
 from tests.toolbox import committed_offsets
 
-pytestmark = [pytest.mark.brokers]
-
 RECORDS = 10
 
 
@@ -43,7 +41,7 @@ class RemovedGroup:
         return self.group in self.space.groups()
 
     def restore(self, source: str = "results.json", *, code: int = 0) -> str:
-        return self.space.run("restore-group", source, self.group, "--confirm", self.group, code=code)
+        return self.space.restore(self.group, source=source, code=code)
 
     def commits(self) -> list[int | None]:
         """Return the offsets on both partitions of `topic`, and on `other`."""
@@ -101,9 +99,8 @@ def test_the_same_plan_does_not_remove_a_restored_group(removed: RemovedGroup, *
     Of a run that was killed, the journal has the intent only, and the next run finds the group gone.
     """
     if killed:
-        journal = removed.folder / "manifests" / ".reconciler" / "local.jsonl"
-        intent, _outcome = journal.read_text().splitlines(keepends=True)
-        journal.write_text(intent)
+        intent, _outcome = removed.space.journal_file.read_text().splitlines(keepends=True)
+        removed.space.journal_file.write_text(intent)
         removed.space.apply()
     removed.restore()
     text = removed.space.apply("--results", "results.json", code=4)
@@ -142,7 +139,7 @@ def test_another_plan_does_not_take_the_offsets_away(removed: RemovedGroup) -> N
 
 def test_the_journal_of_a_killed_run_is_enough(removed: RemovedGroup) -> None:
     """A run that was killed wrote no results and no outcome; its intent has the offsets."""
-    path = removed.folder / "manifests" / ".reconciler" / "local.jsonl"
+    path = removed.space.journal_file
     intents = [line for line in path.read_text().splitlines() if '"event":"intent"' in line]
     path.write_text("\n".join(intents) + "\n")
     removed.results.unlink()

@@ -13,49 +13,33 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.companions.sandbox.cluster import SandboxCluster
-from reconciler.journal.entry import Event, JournalEntry, parse
-from tests.command import command, environment, reconciler
-from tests.e2e.applying import (
-    ELECTIONS,
-    GROUPS,
-    PARTITIONS,
-    ApplyScenario,
-    create_and_plan,
-    results,
-)
-from tests.e2e.workspace import create_journal
+from tests.e2e.applying import ELECTIONS, GROUPS, PARTITIONS, create_and_plan, start_apply, wait_for_stderr
+from tests.e2e.workspace import Workspace, create_journal
 
-pytestmark = pytest.mark.brokers
+BATCHES = ("--batch", "7")
 
 
 @pytest.mark.parametrize("journal_type", ["file", "topic"])
-def test_two_simultaneous_applies_do_no_harm(cluster: SandboxCluster, tmp_path: Path, journal_type: str) -> None:
+def test_two_simultaneous_applies_do_no_harm(space: Workspace, journal_type: str) -> None:
     """Every action ends applied or satisfied in both processes, and applied in at least one.
 
     The cluster is as planned, and the shared journal is readable and has both runs, also for one
     address.
     """
-    cluster_spec = ""
-    if journal_type == "topic":
-        cluster_spec = f"journal: {{topic: {create_journal(cluster)}}}"
-    scenario = create_and_plan(cluster, tmp_path, cluster_spec=cluster_spec)
-    processes = [start(scenario, "results-1.json")]
+    in_a_topic = journal_type == "topic"
+    cluster_spec = f"journal: {{topic: {create_journal(space.cluster)}}}" if in_a_topic else ""
+    scenario = create_and_plan(space, cluster_spec=cluster_spec)
     # The first process is stopped during its work until the second one sends its first batch, so
     # that both send requests for the same subjects.
-    wait_for_first_batch(processes[0], 180)
-    stop_outside_append(processes[0], scenario.journal)
-    try:
-        processes.append(start(scenario, "results-2.json"))
-        wait_for_first_batch(processes[1], 90)
-    finally:
-        processes[0].send_signal(signal.SIGCONT)
-    try:
-        stderrs = [process.communicate(timeout=300)[1] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    documents = [results(scenario, f"results-{number}.json") for number in (1, 2)]
+    with start_apply(space, *BATCHES, results="results-1.json") as first:
+        wait_for_first_batch(first, 180)
+        stop_outside_append(first, scenario.space.journal_file)
+        with start_apply(space, *BATCHES, results="results-2.json") as second:
+            wait_for_first_batch(second, 90)
+            first.send_signal(signal.SIGCONT)
+            processes = (first, second)
+            stderrs = [wait_for_stderr(process, 300) for process in processes]
+    documents = [space.read(f"results-{number}.json") for number in (1, 2)]
     failed = [
         (line["address"], line["status"], line["detail"])
         for document in documents
@@ -71,11 +55,11 @@ def test_two_simultaneous_applies_do_no_harm(cluster: SandboxCluster, tmp_path: 
         assert "applied" in statuses, (address, [run_outcomes[address] for run_outcomes in outcomes])
     scenario.assert_as_planned()
 
-    entries = read_journal(scenario)
+    entries = space.journal()
     runs = [run_outcomes["run_id"] for run_outcomes in documents]
-    assert {entry.run_id for entry in entries} == set(runs)
+    assert {entry["run"] for entry in entries} == set(runs)
     for run, run_outcomes in zip(runs, outcomes, strict=True):
-        intended = {str(entry.address) for entry in entries if entry.run_id == run and entry.event is Event.INTENT}
+        intended = {entry["address"] for entry in entries if (entry["run"], entry["event"]) == (run, "intent")}
         sent = {address for address, line in run_outcomes.items() if line["sends"]}
         assert sent <= intended
         # A run that was stopped between its intent and its request checks again, and finds the
@@ -92,19 +76,7 @@ def test_two_simultaneous_applies_do_no_harm(cluster: SandboxCluster, tmp_path: 
         address for address in outcomes[0] if all(run_outcomes[address]["sends"] for run_outcomes in outcomes)
     )
     for address in contested[:1]:
-        assert {entry.run_id for entry in read_journal(scenario, "--address", address)} == set(runs)
-
-
-def start(scenario: ApplyScenario, results_file: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        command("apply", "plan.json", "--results", results_file, "--batch", "7"),
-        cwd=scenario.folder,
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+        assert {entry["run"] for entry in space.journal("--address", address)} == set(runs)
 
 
 def stop_outside_append(process: subprocess.Popen[str], journal: Path) -> None:
@@ -135,9 +107,3 @@ def wait_for_first_batch(process: subprocess.Popen[str], timeout_s: float) -> No
     while time.monotonic() < deadline and b"elections (" not in stderr:
         if select.select([process.stderr], [], [], 1.0)[0]:
             stderr += os.read(process.stderr.fileno(), 4096)
-
-
-def read_journal(scenario: ApplyScenario, *arguments: str) -> list[JournalEntry]:
-    result = reconciler(scenario.folder, "journal", "-o", "json", *arguments)
-    assert result.returncode == 0, result.stderr
-    return [entry for line in result.stdout.splitlines() for entry in parse(line.encode(), JournalEntry)]

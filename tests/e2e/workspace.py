@@ -111,11 +111,20 @@ class Workspace:
         """Apply plan.json, and return the output."""
         return self.run("apply", "plan.json", *words, code=code, **variables)
 
-    def journal(self) -> list[dict[str, Any]]:
+    @property
+    def journal_file(self) -> Path:
+        """The journal of a Cluster without a topic for it."""
+        return self.folder / "manifests" / ".reconciler" / "local.jsonl"
+
+    def journal(self, *words: str) -> list[dict[str, Any]]:
         """Return the entries of the journal."""
-        answer = reconciler(self.folder, "journal", "-o", "json", "-q")
+        answer = reconciler(self.folder, "journal", "-o", "json", "-q", *words)
         assert answer.returncode == 0, answer.stderr
         return [json.loads(line) for line in answer.stdout.splitlines()]
+
+    def restore(self, group: str, *words: str, source: str = "results.json", code: int = 0) -> str:
+        """Restore a group from a file, and return the output."""
+        return self.run("restore-group", source, group, "--confirm", group, *words, code=code)
 
     def read(self, name: str) -> dict[str, Any]:
         """Return a JSON document of the folder."""
@@ -146,6 +155,11 @@ def leaders(topics: str, *, name: str = "leaders") -> str:
 def blocks(plan: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Map the addresses of what is blocked, or could not be read, to its rows."""
     return {row["address"]: row for row in (*plan["blocked"], *plan["unread"])}
+
+
+def observed(plan: dict[str, Any], limit: str) -> float:
+    """Return what a plan counts towards a limit."""
+    return float(next(row["observed"] for row in plan["limits"] if row["id"] == limit))
 
 
 def targets(plan: dict[str, Any]) -> list[int]:
