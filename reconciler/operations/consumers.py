@@ -5,9 +5,10 @@ A group has read only what its commit proves. Every other known consumer stands 
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 from reconciler.model.block_reason import BlockReason, unknown_fact
 from reconciler.model.names import TopicPartition
@@ -20,7 +21,6 @@ from reconciler.model.snapshot import (
     ExternalPosition,
     GroupFacts,
     GroupType,
-    PartitionFacts,
     Unknown,
     doubt_age,
 )
@@ -165,15 +165,16 @@ def unreadable_kind(group: GroupFacts) -> str | None:
     return _NOT_LISTED if group.type in _READABLE else f"a {group.type} group"
 
 
-def verified_offset(
-    group: str,
-    reader: ConsumerPosition | None,
-    facts: PartitionFacts,
-    topic_id: str,
-    high_watermark: int,
-    *,
-    absence: str = "",
-) -> int:
+class Log(NamedTuple):
+    """The log of a partition, as last read: a position is one of this log or proves nothing."""
+
+    partition: TopicPartition
+    topic_id: str
+    log_start: int
+    high_watermark: int
+
+
+def verified_offset(group: str, reader: ConsumerPosition | None, log: Log, *, absence: str = "") -> int:
     """Return the offset below which `group` has read all. Raises BlockReason without proof.
 
     `absence`: what else to say of a group without a position.
@@ -187,25 +188,23 @@ def verified_offset(
 
     if reader is None or reader.without_commit or reader.committed < 0:
         next_step = "" if Selector.literal(group).text == group else _EXACT_NAMES
-        raise BlockReason("B205", has(f"no committed position on {facts.partition}{absence}"), next_step=next_step)
-    if reader.committed > high_watermark:
-        raise BlockReason("B206", has(f"committed {reader.committed}, above the end {high_watermark}"))
+        raise BlockReason("B205", has(f"no committed position on {log.partition}{absence}"), next_step=next_step)
+    if reader.committed > log.high_watermark:
+        raise BlockReason("B206", has(f"committed {reader.committed}, above the end {log.high_watermark}"))
     if isinstance(reader.topic_id, Unknown):
         raise unknown_fact(f"for which topic {has('committed')}", reader.topic_id)
-    if reader.topic_id not in (None, topic_id):
+    if reader.topic_id not in (None, log.topic_id):
         committed = f"committed {reader.committed} for topic id {reader.topic_id}"
-        raise BlockReason("B207", has(f"{committed}, and {facts.partition.topic} is {topic_id} now"))
+        raise BlockReason("B207", has(f"{committed}, and {log.partition.topic} is {log.topic_id} now"))
     if reader.pending is None:
         return reader.committed
     if reader.pending.committed is None:
         where = f"__consumer_offsets[{reader.pending.log_partition}]"
-        raise BlockReason("B205", has(f"a commit on {facts.partition} that cannot be decoded, in {where}"))
+        raise BlockReason("B205", has(f"a commit on {log.partition} that cannot be decoded, in {where}"))
     return min(reader.committed, reader.pending.committed)
 
 
-def verified_positions(
-    readers: Iterable[ConsumerPosition], topic_id: str, log_start: int, high_watermark: int
-) -> Iterator[ConsumerPosition]:
+def verified_positions(readers: Iterable[ConsumerPosition], log: Log) -> Iterator[ConsumerPosition]:
     """Yield where each group stands: at the log start unless its commit proves that it has read more.
 
     A commit above the end, or for another topic id, is of an earlier topic of that name, or was set by
@@ -213,34 +212,32 @@ def verified_positions(
     transaction of a pending one ends, so the lower one counts.
     """
     for reader in readers:
-        other_topic = isinstance(reader.topic_id, str) and reader.topic_id != topic_id
-        if not reader.without_commit and (reader.committed > high_watermark or other_topic):
-            yield replace(reader, committed=log_start, foreign_commit=reader.committed)
+        other_topic = isinstance(reader.topic_id, str) and reader.topic_id != log.topic_id
+        if not reader.without_commit and (reader.committed > log.high_watermark or other_topic):
+            yield replace(reader, committed=log.log_start, foreign_commit=reader.committed)
         elif reader.pending is not None:
-            pending = log_start if reader.pending.committed is None else reader.pending.committed
+            pending = log.log_start if reader.pending.committed is None else reader.pending.committed
             yield replace(reader, committed=min(reader.committed, pending))
         else:
             yield reader
 
 
-def external_positions(
-    snapshot: ClusterSnapshot, partition: TopicPartition, log_start: int, high_watermark: int
-) -> Iterator[ConsumerPosition]:
+def external_positions(snapshot: ClusterSnapshot, log: Log) -> Iterator[ConsumerPosition]:
     """Yield where each reader of a partition stands that a manifest declares. Raises BlockReason for Unknown.
 
     It stands at the log start without an entry, and with one above the end, which is of another log.
     """
     for reader, position in snapshot.external.items():
         if isinstance(position, Unknown):
-            if reader.selects(partition.topic):
-                reason = f"{reader.name} reads {partition.topic}, and its position is not known: {position.reason}"
+            if reader.selects(log.partition.topic):
+                reason = f"{reader.name} reads {log.partition.topic}, and its position is not known: {position.reason}"
                 raise BlockReason("B218", reason, unread=True)
-        elif partition.topic in position.topics or reader.selects(partition.topic):
-            offset = position.offsets.get(partition)
-            is_true = offset is not None and offset <= high_watermark
+        elif log.partition.topic in position.topics or reader.selects(log.partition.topic):
+            offset = position.offsets.get(log.partition)
+            is_true = offset is not None and offset <= log.high_watermark
             yield ConsumerPosition(
                 group=reader.name,
-                committed=offset if offset is not None and is_true else log_start,
+                committed=offset if offset is not None and is_true else log.log_start,
                 without_commit=offset is None,
                 foreign_commit=None if is_true else offset,
                 written_at_ms=position.written_at_ms,
@@ -275,13 +272,6 @@ def describe_pending(reader: ConsumerPosition) -> str:
     if not reader.without_commit and reader.pending.committed not in (None, reader.committed):
         return ""
     return f"; it has a commit in or behind an open transaction of __consumer_offsets[{reader.pending.log_partition}]"
-
-
-def find_lagging(
-    readers: Iterable[ConsumerPosition], before_offset: int, named: Collection[str]
-) -> tuple[ConsumerPosition, ...]:
-    """Return the readers that would skip records below `before_offset`, without `named` groups."""
-    return tuple(reader for reader in readers if reader.committed < before_offset and reader.group not in named)
 
 
 def undeclared_syncs(snapshot: ClusterSnapshot) -> list[str]:

@@ -7,7 +7,7 @@ from functools import cache, cached_property
 from reconciler.model.block_reason import BlockReason, known
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, ConsumerPosition, GroupState, PartitionFacts, Unknown
 from reconciler.operations import consumers
-from reconciler.operations.delete_records import AcceptedLag, LagPolicy, ObservedPartition, Preconditions
+from reconciler.operations.delete_records import AcceptedLag, LagPolicy, Preconditions
 from reconciler.operations.idle_groups import END_TRANSACTION, state_elsewhere, topics_of_streams
 from reconciler.operations.offsets_without_records import next_record
 from reconciler.text.escape import quoted
@@ -54,33 +54,24 @@ class FloorConsumers:
         traces = consumers.traces_of_unlisted_readers(self.snapshot)
         return f"; traces of readers that Kafka does not list: {first_few(traces)}" if traces else ""
 
-    def respect(self, floor: int, facts: PartitionFacts, observed: ObservedPartition) -> FloorTarget:
+    def respect(self, floor: int, facts: PartitionFacts, log: consumers.Log) -> FloorTarget:
         """Return how far the floor may rise. Raises BlockReason.
 
         It never rises above a consumer that holds records, also where only transaction markers and aborted
         records follow: Kafka resets a consumer whose position lies below the log start, by default to the end.
         """
-        if (unknown := self.unknown.of(facts.partition.topic)) is not None:
-            raise unknown.with_traceback(None)  # raised for many partitions
-        readers = known(facts.readers, "the groups that read", facts.partition)
+        behind, external = self.guard.consumers_below(floor, facts, log, self.snapshot, self.unknown)
         readers_below = known(facts.readers_below, "the groups that read", facts.partition)
         if floor > readers_below:
             reason = f"the scan read positions below offset {readers_below} only, and the floor is {floor}"
             raise BlockReason("B213", reason, unread=True)
-        positions = consumers.verified_positions(
-            readers, observed.topic_id, observed.log_start, observed.high_watermark
-        )
-        behind = consumers.find_lagging(positions, floor, frozenset(self.guard.named))
         holding: list[ConsumerPosition] = []
         if self.guard.consumers is not LagPolicy.IGNORE:
-            log_start, high_watermark = observed.log_start, observed.high_watermark
-            external = consumers.external_positions(self.snapshot, facts.partition, log_start, high_watermark)
-            holding += (reader for reader in behind if not self.is_excluded(reader.group))
-            holding += (reader for reader in external if reader.committed < floor)
+            holding = [*(reader for reader in behind if not self.is_excluded(reader.group)), *external]
             holding.sort(key=lambda reader: (reader.committed, reader.group))
         target, stays = floor, ""
         if holding:
-            target = max(holding[0].committed, observed.log_start)
+            target = max(holding[0].committed, log.log_start)
             record, note = next_record(facts, target, floor)
             if record == floor:
                 stays = (

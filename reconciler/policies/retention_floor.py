@@ -316,7 +316,11 @@ class FloorEvaluator:
         nothing_to_lose = RuleOffset(end, end, "the floor", f"what is committed ends at {end}")
         lowest = min(rules, key=lambda rule: (rule.offset, rule.time is not None), default=nothing_to_lose)
         hold = self._find_hold(lowest, facts, observed)
-        target = None if lowest.offset <= log_start else self.consumers.respect(lowest.offset, facts, observed)
+        target = (
+            None
+            if lowest.offset <= log_start
+            else self.consumers.respect(lowest.offset, facts, observed.log_of(partition))
+        )
         if target is None or (target.before_offset <= log_start and not target.holding):
             if hold is None:
                 stays = "" if target is None else target.stays
@@ -495,16 +499,12 @@ class FloorEvaluator:
         if keep.unread_by is not None:
             known_readers = known(facts.readers, "the groups that read", facts.partition)
             readers = {reader.group: reader for reader in known_readers}
-            topic_id, high_watermark = observed.topic_id, observed.high_watermark
             silence = self.consumers.unknown.of(facts.partition.topic)
             if silence is not None and silence.code == SILENT and not readers.keys() >= set(keep.unread_by):
                 raise silence.with_traceback(None)  # a silent broker may know the position that is missing
-            absence = self.consumers.absence
+            log, absence = observed.log_of(facts.partition), self.consumers.absence
             position, group = min(
-                (
-                    verified_offset(group, readers.get(group), facts, topic_id, high_watermark, absence=absence(group)),
-                    group,
-                )
+                (verified_offset(group, readers.get(group), log, absence=absence(group)), group)
                 for group in keep.unread_by
             )
             offset, name = min(position, end), f"unreadBy {quoted(group)}"

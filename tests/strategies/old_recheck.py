@@ -13,7 +13,7 @@ from reconciler.model.ports import Election
 from reconciler.model.snapshot import GroupState, PartitionFacts
 from reconciler.operations import Operation
 from reconciler.operations.consumers import (
-    find_lagging,
+    Log,
     unknown_consumers,
     verified_offset,
     verified_positions,
@@ -102,7 +102,8 @@ def _readers_hold(
     action: DeleteRecords, facts: PartitionFacts, log_start: int, high_watermark: int, now: PlannerInput
 ) -> bool:
     """Whether below the target there are only readers that the plan accepted there."""
-    guard, target, topic_id = action.guard, action.before_offset, action.seen.topic_id
+    guard, target = action.guard, action.before_offset
+    log = Log(action.partition, action.seen.topic_id, log_start, high_watermark)
     is_excluded = guard.is_excluded
     if unknown_consumers(now.snapshot, is_excluded).of(action.partition.topic) is not None:
         return False
@@ -111,13 +112,13 @@ def _readers_hold(
         return False
     by_group = {reader.group: reader for reader in readers}
     for group in guard.named:
-        if verified_offset(group, by_group.get(group), facts, topic_id, high_watermark) < target:
+        if verified_offset(group, by_group.get(group), log) < target:
             return False
     accepted = {reader.group: reader.committed for reader in guard.accepted}
-    positions = verified_positions(readers, topic_id, log_start, high_watermark)
     return all(
         is_excluded(reader.group) or reader.committed >= accepted.get(reader.group, target)
-        for reader in find_lagging(positions, target, guard.named)
+        for reader in verified_positions(readers, log)
+        if reader.committed < target and reader.group not in guard.named
     )
 
 

@@ -111,7 +111,8 @@ class ClusterFacts:
             if self._unknown_consumers.of(partition.topic) is not None:
                 continue
             readers, log_start, _last_stable_offset, high_watermark, topic_id = values
-            positions[partition] = tuple(consumers.verified_positions(readers, topic_id, log_start, high_watermark))
+            log = consumers.Log(partition, topic_id, log_start, high_watermark)
+            positions[partition] = tuple(consumers.verified_positions(readers, log))
         return positions
 
     @cached_property
@@ -200,7 +201,8 @@ class ClusterFacts:
             if not offsets or any(isinstance(offset, Unknown) for offset in offsets):
                 return Unknown(f"not all offsets could be read{self._reason(partition)}")
             log_start, end, high_watermark = offsets
-            (position,) = consumers.external_positions(alone, partition, log_start, high_watermark)
+            log = consumers.Log(partition, "", log_start, high_watermark)  # such a position has no topic id
+            (position,) = consumers.external_positions(alone, log)
             held.append(Held(max(0, end - max(position.committed, log_start)), partition, position))
         return sorted((of for of in held if of.records), key=lambda of: (-of.records, of.partition))
 

@@ -10,13 +10,14 @@ from reconciler.model.block_reason import BlockReason, contradiction, known
 from reconciler.model.bounds import OMIT_DEFAULT, Int32, NonEmpty
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
-from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, PartitionFacts, Unknown
+from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, ConsumerPosition, PartitionFacts, Unknown
 from reconciler.operations.base import Limit, LimitUsage, Operation, beyond_review
 from reconciler.operations.consumers import (
     GroupExcluder,
+    Log,
+    UnknownConsumers,
     describe_pending,
     external_positions,
-    find_lagging,
     group_excluder,
     verified_offset,
     verified_positions,
@@ -67,24 +68,37 @@ class Preconditions:
         return group_excluder(self.except_groups)
 
     @property
-    def conditions(self) -> tuple[object, ...]:
-        """All but the accepted readers."""
-        return self.consumers, self.named, self.except_groups, self.every_ms
+    def conditions(self) -> Mapping[str, tuple[str, ...]]:
+        """All but the accepted readers, by the field of the manifest."""
+        every = () if self.every_ms is None else (format_duration(self.every_ms),)
+        return {
+            "consumers": (self.consumers,),
+            "unreadBy": self.named,
+            "exceptGroups": self.except_groups,
+            "every": every,
+        }
 
     def describe_change(self, before: "Preconditions") -> str:
-        """Say which conditions are not those that were reviewed."""
-        every, every_before = (() if of.every_ms is None else (format_duration(of.every_ms),) for of in (self, before))
-        fields = (
-            ("consumers", (self.consumers,), (before.consumers,)),
-            ("unreadBy", self.named, before.named),
-            ("exceptGroups", self.except_groups, before.except_groups),
-            ("every", every, every_before),
-        )
+        """Say which conditions are not those that were reviewed; empty: none."""
         return "; ".join(
             f"{word} is {first_few(list(now)) or 'not set'}, it was {first_few(list(then)) or 'not set'} in the reviewed plan"
-            for word, now, then in fields
+            for (word, now), then in zip(self.conditions.items(), before.conditions.values(), strict=True)
             if now != then
         )
+
+    def consumers_below(
+        self, offset: int, facts: PartitionFacts, log: Log, snapshot: ClusterSnapshot, unknown: UnknownConsumers
+    ) -> tuple[list[ConsumerPosition], Iterator[ConsumerPosition]]:
+        """Return the groups, without those of `unreadBy`, and the external readers that would skip records below an offset.
+
+        Raises BlockReason, for external readers once they are asked for.
+        """
+        if (block := unknown.of(log.partition.topic)) is not None:
+            raise block.with_traceback(None)  # raised for many partitions
+        positions = verified_positions(known(facts.readers, "the groups that read", log.partition), log)
+        groups = [reader for reader in positions if reader.committed < offset and reader.group not in self.named]
+        external = () if self.consumers is LagPolicy.IGNORE else external_positions(snapshot, log)
+        return groups, (reader for reader in external if reader.committed < offset)
 
     @property
     def watched(self) -> tuple[AcceptedLag, ...]:
@@ -104,6 +118,9 @@ class ObservedPartition:
     leader: Int32
     replicas: tuple[Int32, ...]
     in_sync: tuple[Int32, ...]
+
+    def log_of(self, partition: TopicPartition) -> Log:
+        return Log(partition, self.topic_id, self.log_start, self.high_watermark)
 
 
 def observe_partition(partition: TopicPartition, facts: PartitionFacts | None) -> ObservedPartition:
@@ -238,8 +255,8 @@ class Deletion(Operation):
         further_behind = next((r for r in binding if r.committed < positions.get(r.group, before_offset)), None)
         if before.topic_id != now.topic_id:
             reason = f"the reviewed plan is about topic id {before.topic_id}, the topic is {now.topic_id} now"
-        elif self.guard.conditions != reviewed.guard.conditions:
-            reason = self.guard.describe_change(reviewed.guard)
+        elif change := self.guard.describe_change(reviewed.guard):
+            reason = change
         elif before_offset <= now.log_start:
             reason = f"the review covers offsets below {before_offset}, which are already deleted; {self.before_offset} needs a new review"
         elif now.log_start < before.log_start:
@@ -300,39 +317,29 @@ class Deletion(Operation):
         if high_watermark < self.seen.high_watermark:
             # The log was cut and perhaps filled again: below the target there may be other records.
             raise _lower("high watermark", high_watermark, self.seen.high_watermark)
-        self._check_readers(facts, log_start, high_watermark, observation)
+        self._check_readers(facts, Log(self.partition, self.seen.topic_id, log_start, high_watermark), observation)
 
-    def _check_readers(
-        self, facts: PartitionFacts, log_start: int, high_watermark: int, observation: Observation
-    ) -> None:
+    def _check_readers(self, facts: PartitionFacts, log: Log, observation: Observation) -> None:
         """Test that below the target there are only readers that the plan accepted there."""
-        is_excluded = self.guard.is_excluded
-        if (blind_spot := observation.unknown_consumers(is_excluded).of(self.partition.topic)) is not None:
-            raise blind_spot.with_traceback(None)  # raised for many partitions
-        readers = known(facts.readers, "the consumers of", self.partition)
-        by_group = {reader.group: reader for reader in readers}
-        target = f"below the target {self.before_offset}"
-        for group in self.guard.named:
-            position = verified_offset(group, by_group.get(group), facts, self.seen.topic_id, high_watermark)
-            _check_position(group, position, self.before_offset, target)
-        if self.guard.consumers is not LagPolicy.IGNORE:
-            for reader in external_positions(observation, self.partition, log_start, high_watermark):
-                if reader.committed < self.before_offset:
-                    raise RecheckFailure(Status.STALE, f"{reader.group} is at {reader.committed}, {target}")
-        accepted = {reader.group: reader.committed for reader in self.guard.accepted}
-        positions = verified_positions(readers, self.seen.topic_id, log_start, high_watermark)
-        for reader in find_lagging(positions, self.before_offset, self.guard.named):
-            if is_excluded(reader.group) or reader.group in observation.removed_groups:
+        guard, offset, target = self.guard, self.before_offset, f"below the target {self.before_offset}"
+        unknown = observation.unknown_consumers(guard.is_excluded)
+        groups, external = guard.consumers_below(offset, facts, log, observation, unknown)
+        assert not isinstance(facts.readers, Unknown)
+        by_group = {reader.group: reader for reader in facts.readers}
+        for group in guard.named:
+            _check_position(group, verified_offset(group, by_group.get(group), log), offset, target)
+        if (behind := next(external, None)) is not None:
+            raise RecheckFailure(Status.STALE, f"{behind.group} is at {behind.committed}, {target}")
+        accepted = {reader.group: reader.committed for reader in guard.accepted}
+        for reader in groups:
+            if guard.is_excluded(reader.group) or reader.group in observation.removed_groups:
                 continue
             if reader.group not in accepted:
-                transaction = describe_pending(reader)
-                raise _moved(
-                    reader.group, f"is at {reader.committed}, and the plan does not know it there{transaction}"
-                )
+                change = f"is at {reader.committed}, and the plan does not know it there{describe_pending(reader)}"
+                raise _moved(reader.group, change)
             least = accepted[reader.group]
             _check_position(reader.group, reader.committed, least, f"behind the {least} that the plan accepted")
-
-        for lag in self.guard.watched:
+        for lag in guard.watched:
             # No reader is below the log start, and a group that this run removed reads nothing.
             may_vanish = lag.committed <= self.seen.log_start or lag.group in observation.removed_groups
             if lag.group not in by_group and not may_vanish:
