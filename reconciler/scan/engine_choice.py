@@ -7,7 +7,6 @@ import os
 import pwd
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.util import find_spec
@@ -67,51 +66,46 @@ class Engine:
 
 
 def check_packages(request: ScanRequest, engine: Engine) -> None:
-    """Raise ScanFailed if this installation lacks a package that this scan needs, or its user has no name."""
+    """Raise ScanFailed if this machine lacks what this scan needs: a package, a name of its user, or Java."""
     if lacking := _lacking("pyarrow"):
         raise ScanFailed(
             f"a scan needs {lacking}, and this installation has only the packages of `validate`: install the program with "
             "its extra `inline`, or `spark` for large clusters (docs/getting-started.md); in the GitHub action, leave "
             "`scan: false` out"
         )
-    if not starts_spark_first(request, engine):
-        return
-    if problem := _pyspark_problem(engine):
-        raise ScanFailed(problem)
-    if engine.remote is None and not _has_user_entry():
-        raise ScanFailed(
-            f"Spark needs the name of its user, and user id {os.getuid()} has no entry in /etc/passwd: add --engine auto or "
-            "inline, use --spark-remote, or add an entry for this id to the image"
-        )
+    if starts_spark_first(request, engine):
+        _check_spark(engine)
 
 
-def _pyspark_problem(engine: Engine) -> str:
-    """Return what this engine lacks of Spark's packages, and how to mend it; empty: nothing. Imports none of them."""
+def _check_spark(engine: Engine) -> None:
+    """Raise ScanFailed for what Spark lacks here, with how to mend it. Imports none of its packages."""
     if lacking := _lacking("pandas", "pyspark", *(["grpc"] if engine.remote else [])):
-        return (
+        raise ScanFailed(
             f"Spark needs {lacking}, and this installation has the extra `inline` only: add --engine auto, write "
             "`scan: {engine: auto}` into the Cluster's spec, or install the extra `spark`"
         )
     spec = find_spec("pyspark")
     folder = Path(spec.origin).parent if spec and spec.origin else Path()
     if len([*folder.parent.glob("pyspark-*.dist-info"), *folder.parent.glob("pyspark_client-*.dist-info")]) > 1:
-        return (
+        raise ScanFailed(
             "pyspark and pyspark-client are both installed, and each has overwritten files of the other: install the program "
             "into a new environment, with the extra `spark` or the extra `connect`, but not both"
         )
-    if engine.remote is None and not (folder / "core").is_dir():
-        return (
+    if engine.remote is not None:
+        return
+    if not (folder / "core").is_dir():
+        raise ScanFailed(
             "this installation has only the client of a Spark Connect server, the extra `connect`: add --spark-remote "
             "sc://HOST:PORT or --engine auto, or install the extra `spark` into a new environment"
         )
-    return ""
-
-
-def _has_user_entry() -> bool:
-    """Whether the user of this process has a name, which Hadoop's login in Spark's JVM asks for."""
-    with suppress(KeyError):
-        return bool(pwd.getpwuid(os.getuid()).pw_name)
-    return False
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:  # Hadoop's login in Spark's JVM asks for it
+        raise ScanFailed(
+            f"Spark needs the name of its user, and user id {os.getuid()} has no entry in /etc/passwd: add --engine auto or "
+            "inline, use --spark-remote, or add an entry for this id to the image"
+        ) from None
+    find_java()
 
 
 def _lacking(*packages: str) -> str:
@@ -125,20 +119,17 @@ def starts_spark_first(request: ScanRequest, engine: Engine) -> bool:
 
 
 def reads_inline(request: ScanRequest, engine: Engine, chunks: "Sequence[Chunk]") -> bool:
-    """Whether this process reads the chunks itself."""
+    """Whether this process reads the chunks itself. AUTO also does where Spark cannot start."""
     if not request.spark or engine.name is EngineName.INLINE:
         return True
-    if engine.name is not EngineName.AUTO:
+    if engine.name is EngineName.SPARK:
         return False
-    return sum(chunk.seconds for chunk in chunks) <= _INLINE_MAX_S or not _can_start_spark(engine)
-
-
-def _can_start_spark(engine: Engine) -> bool:
-    """Whether its packages are here, and it needs no Java of this machine, or there is one."""
-    if _pyspark_problem(engine):
-        return False
-    with suppress(ScanFailed):
-        return engine.remote is not None or (_has_user_entry() and find_java().is_file())
+    if sum(chunk.seconds for chunk in chunks) <= _INLINE_MAX_S:
+        return True
+    try:
+        _check_spark(engine)
+    except ScanFailed:
+        return True
     return False
 
 

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,6 @@ def test_pyspark_and_its_light_client_exclude_each_other(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "pyspark", raising=False)  # Python finds a package that is imported where it was
     engine = Engine(name=EngineName.AUTO, remote=REMOTE if remote else None)
-    said = engine_choice._pyspark_problem(engine)
-    assert (problem in said, bool(said)) == (True, bool(problem))
+    with pytest.raises(ScanFailed, match=problem) if problem else nullcontext():
+        engine_choice._check_spark(engine)
     assert reads_inline(OFFSETS, engine, LARGE) is bool(problem)
