@@ -21,8 +21,11 @@ _PACKAGES = ("companions/sources", "external", "kafka", "model", "scan", "text")
 """What the tasks import of this program."""
 
 
-def content() -> bytes:
-    """Return a zip of the readers and the model. The same code gives the same bytes."""
+def write(folder: Path) -> Path:
+    """Write a zip of the readers and the model; the same code gives the same bytes.
+
+    Its name has a hash, because a warm server may still have another version.
+    """
     root = Path(reconciler.__file__).parent
     packages = (sorted([*(root / package).rglob("*.py"), *(root / package).rglob("*.md")]) for package in _PACKAGES)
     target = io.BytesIO()
@@ -30,12 +33,7 @@ def content() -> bytes:
         for file in (*(root / name for name in _MODULES), *chain.from_iterable(packages)):
             # ZipInfo has a fixed default time.
             archived.writestr(zipfile.ZipInfo(str(file.relative_to(root.parent))), file.read_bytes())
-    return target.getvalue()
-
-
-def write(folder: Path) -> Path:
-    """Write the archive. Its name has a hash, because a warm server may still have another version."""
-    data = content()
+    data = target.getvalue()
     path = folder / f"reconciler-{hashlib.sha256(data).hexdigest()[:12]}.zip"
     path.write_bytes(data)
     return path

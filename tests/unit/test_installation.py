@@ -107,8 +107,7 @@ def test_a_wall_clock_that_is_set_back_makes_nothing_younger(
 
 def test_tasks_import_from_the_archive_alone(tmp_path: Path) -> None:
     """Executors have no other copy: a package that is missing there fails every task."""
-    path = tmp_path / "code.zip"
-    path.write_bytes(code_archive.content())
+    path = code_archive.write(tmp_path)
     others = ("deepdiff", "re2", "platformdirs", "prometheus_client", "pydantic", "rich", "ruamel.yaml", "typer")
     program = f"""
 import sys
