@@ -34,7 +34,8 @@ _OPENED = (
     "java.security.jgss/sun.security.krb5",
 )
 """Packages that Spark opens to itself: JavaModuleOptions of Spark 4."""
-_VERSION = re.compile(r'version "(?P<major>\d+)(?:\.(?P<minor>\d+))?')
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+"""Up to Java 8 the first number is always 1."""
 _FLAGS = (
     "-XX:+IgnoreUnrecognizedVMOptions",
     *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
@@ -69,11 +70,7 @@ def major_version(java: Path) -> int | None:
 def parse_version(text: str) -> int | None:
     """Parse the major version from the output of `java -version`."""
     match = _VERSION.search(text)
-    if match is None:
-        return None
-    major = int(match["major"])
-    # Up to Java 8 the first number is always 1.
-    return int(match["minor"] or 0) if major == 1 else major
+    return None if match is None else int(match[1])
 
 
 def spark_home() -> Path:
