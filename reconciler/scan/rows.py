@@ -47,14 +47,6 @@ class Position(NamedTuple):
     pending: PendingCommit | None = None
 
 
-class CommitOrigin(NamedTuple):
-    """A commit of `__consumer_offsets` with the topic id that it is for; None: the broker wrote none."""
-
-    group: str
-    committed: int
-    topic_id: str | None
-
-
 _PENDING = ("committed", "log_partition")
 
 
@@ -62,7 +54,8 @@ _PENDING = ("committed", "log_partition")
 class Rows:
     """Rows of one scan by subject. Those of partitions by topic and number.
 
-    `consumers`: the groups that consume a topic, by topic. `groups_read`: how many groups were read, whose
+    `origins`: by topic, partition and group, offsets committed with the topic id that each is for; None: the broker
+    wrote none. `consumers`: the groups that consume a topic, by topic. `groups_read`: how many groups were read, whose
     rows may have been left out, with `commits_read` commits. `runs`: as of `read_consumer_offsets`.
     """
 
@@ -71,7 +64,7 @@ class Rows:
     topics: Mapping[str, Row]
     runs: Sequence[Row]
     readers: Mapping[tuple[str, int], Sequence[Position]] = field(default_factory=dict)
-    origins: Mapping[tuple[str, int], Sequence[CommitOrigin]] = field(default_factory=dict)
+    origins: Mapping[tuple[str, int, str], Sequence[tuple[int, str | None]]] = field(default_factory=dict)
     commits: Mapping[str, Mapping[TopicPartition, CommittedOffset]] = field(default_factory=dict)
     consumers: Mapping[str, Collection[str]] = field(default_factory=dict)
     groups_read: int = 0
@@ -83,9 +76,9 @@ def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str,
     partitions: defaultdict[str, dict[int, PartitionRow]] = defaultdict(dict)
     for topic, number, *offsets in _records(answers, "partitions", "topic", "partition", *PartitionRow._fields):
         partitions[topic][number] = PartitionRow(*offsets)
-    origins: defaultdict[tuple[str, int], list[CommitOrigin]] = defaultdict(list)
-    for topic, number, *origin in _records(answers, "origins", "topic", "partition", *CommitOrigin._fields):
-        origins[topic, number].append(CommitOrigin(*origin))
+    origins: defaultdict[tuple[str, int, str], list[tuple[int, str | None]]] = defaultdict(list)
+    for topic, number, group, committed, topic_id in _records(answers, "origins", *SCHEMAS["origins"].names):
+        origins[topic, number, group].append((committed, topic_id))
     pending: defaultdict[tuple[str, str], dict[int, PendingCommit]] = defaultdict(dict)
     for topic, group, number, *waiting in _records(answers, "pending", "topic", "group", "partition", *_PENDING):
         pending[topic, group][number] = PendingCommit(*waiting)
@@ -93,8 +86,8 @@ def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str,
     for group, topic, number, committed in _records(answers, "positions", "group", "topic", "partition", "committed"):
         row = partitions[topic].get(number)
         waits = pending[topic, group].get(number) if (topic, group) in pending else None
-        is_kept = waits is not None or group in named.get(topic, ())
-        if is_kept or _matters(row, committed, group, origins.get((topic, number), ())):
+        is_kept = waits is not None or group in named.get(topic, ()) or (topic, number, group) in origins
+        if is_kept or _matters(row, committed):
             readers[topic, number].append(Position(group, committed, waits))
     topics: dict[str, dict[str, int]] = {}
     for topic, records, read in _records(answers, "topics", "topic", "records", "read"):
@@ -158,7 +151,7 @@ def _values(column: pa.Array) -> Iterable[Any]:
     return (None if index is None else texts[index] for index in encoded.indices.to_pylist())
 
 
-def _matters(row: PartitionRow | None, committed: int | None, group: str, origins: Iterable[CommitOrigin]) -> bool:
+def _matters(row: PartitionRow | None, committed: int | None) -> bool:
     """Whether a position on the partition holds records back, or proves nothing. None: without a commit.
 
     Without a commit, a group starts at the log start. Above the high watermark no commit can be.
@@ -167,9 +160,7 @@ def _matters(row: PartitionRow | None, committed: int | None, group: str, origin
         return True
     if committed is None:
         return (row.log_start or 0) < row.last_stable_offset
-    if row.high_watermark is None or not row.last_stable_offset <= committed <= row.high_watermark:
-        return True
-    return any(origin.group == group for origin in origins)
+    return row.high_watermark is None or not row.last_stable_offset <= committed <= row.high_watermark
 
 
 def _groups(read: Mapping[str, Row], activity: Mapping[str, Row], request: ScanRequest) -> dict[str, Row]:

@@ -1,7 +1,6 @@
 """Builds the snapshot. Decides what makes a fact Unknown, and when listings are complete."""
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
@@ -24,7 +23,7 @@ from reconciler.model.snapshot import (
     TopicFacts,
     Unknown,
 )
-from reconciler.scan.rows import LISTED_TYPES, CommitOrigin, PartitionRow, Position, Row, Rows
+from reconciler.scan.rows import LISTED_TYPES, PartitionRow, Row, Rows
 from reconciler.scan.select import PartitionRequest, commit_groups, select_groups
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import broker_ids, first_few
@@ -151,20 +150,17 @@ def _with_offsets(
     row = row or PartitionRow()
     log_start, last_stable_offset, high_watermark = (unread if offset is None else offset for offset in row[:3])
     at = row.offsets_at or [None] * len(request.instants)
-    offsets_at: dict[int, int | Unknown | None] = {}
-    for instant, offset in zip(request.instants, at, strict=True):
-        # -1: no record at or after the instant, below the last stable offset read before.
-        offsets_at[instant] = None if offset == -1 else unread if offset is None else offset
+    # -1: no record at or after the instant, below the last stable offset read before.
+    found = (None if offset == -1 else unread if offset is None else offset for offset in at)
     stamps = zip(request.instants, row.stamps_at or (), strict=False)
-    positions, origins = rows.readers.get((topic, number), ()), rows.origins.get((topic, number), ())
     return replace(
         listed,
         log_start=log_start,
         last_stable_offset=last_stable_offset,
         high_watermark=high_watermark,
-        offsets_at=offsets_at,
+        offsets_at=dict(zip(request.instants, found, strict=True)),
         future_stamps={instant: stamp for instant, stamp in stamps if stamp is not None and stamp > observed_at_ms},
-        readers=_readers(request, positions, origins, log_start, log),
+        readers=_readers(request, number, rows, log_start, log),
         readers_below=last_stable_offset if request.readers else NOT_ASKED,
     )
 
@@ -181,29 +177,19 @@ def _unread_reason(listed: PartitionFacts, row: PartitionRow | None) -> Unknown:
 
 
 def _readers(
-    request: PartitionRequest,
-    positions: Iterable[Position],
-    origins: Iterable[CommitOrigin],
-    log_start: int | Unknown,
-    log: ConsumerOffsetsLog,
+    request: PartitionRequest, number: int, rows: Rows, log_start: int | Unknown, log: ConsumerOffsetsLog
 ) -> tuple[ConsumerPosition, ...] | Unknown:
     if not request.readers and not request.named:
         return NOT_ASKED
-    origins_of: defaultdict[str, list[CommitOrigin]] = defaultdict(list)
-    for origin in origins:
-        origins_of[origin.group].append(origin)
     readers = []
-    for group, committed, pending in positions:
+    for group, committed, pending in rows.readers.get((request.topic, number), ()):
         if not request.readers and group not in request.named:
             continue
         if committed is not None:
-            of_group = origins_of.get(group, ())
-            topic_id: str | Unknown | None
-            if group in request.named:
-                topic_id = _origin(group, committed, of_group, log)
-            else:
-                # Of other groups there are only commits for another topic id.
-                topic_id = next((origin.topic_id for origin in of_group if origin.committed == committed), NOT_ASKED)
+            origins = rows.origins.get((request.topic, number, group), ())
+            # Of groups that are not named there are only commits for another topic id.
+            in_force = (origin for newest, origin in origins if newest == committed)
+            topic_id = _origin(group, committed, origins, log) if group in request.named else next(in_force, NOT_ASKED)
             readers.append(ConsumerPosition(group, committed, topic_id=topic_id, pending=pending))
         elif isinstance(log_start, Unknown):
             reason = f"where {quoted(group)} would start reading is unknown, {log_start.reason}"
@@ -214,15 +200,15 @@ def _readers(
 
 
 def _origin(
-    group: str, committed: int, origins: Sequence[CommitOrigin], log: ConsumerOffsetsLog
+    group: str, committed: int, origins: Collection[tuple[int, str | None]], log: ConsumerOffsetsLog
 ) -> str | Unknown | None:
     unread = log.reason_for(group)
     if unread is not None or log.hidden:
         return unread  # None, as of a broker that writes no topic id
-    ids = {origin.topic_id for origin in origins}
+    ids = {topic_id for _newest, topic_id in origins}
     if len(ids) > 1:
         # With commits for an earlier topic of this name only the current one counts.
-        ids = {origin.topic_id for origin in origins if origin.committed == committed}
+        ids = {topic_id for newest, topic_id in origins if newest == committed}
     if len(ids) == 1:
         return ids.pop()
     return Unknown(f"the topic id that {quoted(group)} committed for: __consumer_offsets does not say")

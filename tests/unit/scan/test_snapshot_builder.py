@@ -25,7 +25,7 @@ from reconciler.model.snapshot import (
 )
 from reconciler.scan import snapshot_builder
 from reconciler.scan.chunks import PartitionRequest
-from reconciler.scan.rows import CommitOrigin, PartitionRow, Position, Row, Rows, combine
+from reconciler.scan.rows import PartitionRow, Position, Row, Rows, combine
 from reconciler.scan.snapshot_builder import ConsumerOffsetsLog
 from reconciler.scan.task_rows import SCHEMAS, Answer, encode
 from tests.unit.scan.listings import groups, partition, topic, topics, unknown_topic
@@ -62,7 +62,10 @@ def facts(
     purges: Mapping[TopicPartition, int] | Unknown = NO_PURGES,
 ) -> PartitionFacts:
     columns = dict(row or {})
-    readers, origins = ({("t", 0): columns.pop(name, [])} for name in ("readers", "origins"))
+    readers = {("t", 0): columns.pop("readers", [])}
+    origins: dict[tuple[str, int, str], list[tuple[int, str | None]]] = {}
+    for group, *origin in columns.pop("origins", []):
+        origins.setdefault(("t", 0, group), []).append(tuple(origin))
     rows = Rows({} if row is None else {"t": {0: PartitionRow(**columns)}}, {}, {}, [], readers, origins)
     (result,) = snapshot_builder.partition_facts([request], rows, log, purges, NOW_MS).values()
     return result
@@ -129,9 +132,7 @@ def test_last_purge_is_the_journals() -> None:
 def readers_row(
     *readers: tuple[str, int | None], origins: Sequence[tuple[str, int, str | None]] = (), **more: Any
 ) -> Row:
-    return partition_row(
-        readers=[Position(*reader) for reader in readers], origins=[CommitOrigin(*origin) for origin in origins], **more
-    )
+    return partition_row(readers=[Position(*reader) for reader in readers], origins=origins, **more)
 
 
 def test_readers_are_sorted_and_implied_ones_stand_at_the_log_start() -> None:
