@@ -22,7 +22,6 @@ from reconciler.manifest import files, git
 from reconciler.manifest.files import ClusterManifests, ManifestSet
 from reconciler.policies.cluster import Cluster
 from reconciler.run import Run
-from reconciler.text.escape import display_name
 
 SETTLED_S = 30.0
 """How long changed manifests outside of a commit read the same before they come into force."""
@@ -82,18 +81,9 @@ class ManifestsInForce:
             return ""
         if self.reviewed:
             return "" if self._is_released(present, signals) else _describe_unreleased(present.cluster)
-        if lock := git.find_lock([*self.paths, *(Path(file.path) for file in present.files)]):
+        if reason := git.reason_to_wait(self.paths, (Path(file.path) for file in present.files)):
             self.seen = None  # what is read now is not a reading of what somebody wrote
-            end = "remove it if no git runs" if lock.suffix == ".lock" else "end or abort what git status shows"
-            return f"git is changing the checkout ({lock} is there; {end})"
-        if conflict := git.find_unmerged(Path(file.path) for file in present.files):
-            self.seen = None
-            return (
-                f"git calls {display_name(conflict)} unmerged: the checkout is of two versions; resolve and commit it"
-            )
-        if stale := git.find_stale_submodule([*self.paths, *(Path(file.path) for file in present.files)]):
-            self.seen = None
-            return f"the submodule {display_name(str(stale))} is not at the commit that the checkout names; run git submodule update --init, or commit it"
+            return reason
         is_first, now_s = self.in_force is None, time.monotonic()
         if self.seen is None or self.seen[0] != present_hash:
             # About the first reading of all, the second one decides, after the scan.

@@ -107,35 +107,38 @@ def git_source(manifests: tuple[ManifestFile, ...], roots: Iterable[Path] = ()) 
     )
 
 
-def find_lock(paths: Iterable[Path]) -> Path | None:
-    """Return what shows that git is changing a checkout that one of the paths is in; None: nothing does."""
-    places = {place for path in paths for place in (path.absolute(), path.resolve())}
-    folders = {_git_folder(place) for place in places}
-    return next((folder / name for folder in folders if folder for name in _LOCKS if _may_exist(folder / name)), None)
+def reason_to_wait(roots: Iterable[Path], files: Iterable[Path]) -> str:
+    """Return what shows that git has not finished to write these files; empty: nothing does.
 
-
-def find_unmerged(files: Iterable[Path]) -> str | None:
-    """Return what a merge, a pick or a stash left in conflict in the checkout around a file.
-
-    None: nothing, or git cannot be asked. Then time decides, as about a folder without git.
+    Where git cannot be asked, nothing shows it, and time decides, as about a folder without git.
     """
-    folders = dict.fromkeys(place.parent for file in files for place in (file.absolute(), file.resolve()))
-    found = (run_git(folder, "ls-files", "--unmerged", "--full-name", "-z", "--", ":/") for folder in folders)
-    return next((entries.split("\0")[0].partition("\t")[2] for entries in found if entries), None)
-
-
-def find_stale_submodule(paths: Iterable[Path]) -> Path | None:
-    """Return a submodule below one of these paths that is not at the commit that the checkout names; None: there is none.
-
-    A pull leaves it so until `git submodule update`, and git calls the checkout clean if the submodule is new.
-    """
-    for folder in dict.fromkeys(path if path.is_dir() else path.parent for path in paths):
+    paths = [*roots, *files]
+    places = dict.fromkeys(place for path in paths for place in (path.absolute(), path.resolve()))
+    git_folders = {_git_folder(place) for place in places}
+    for lock in (folder / name for folder in git_folders if folder for name in _LOCKS):
+        if _may_exist(lock):
+            end = "remove it if no git runs" if lock.suffix == ".lock" else "end or abort what git status shows"
+            return f"git is changing the checkout ({lock} is there; {end})"
+    for folder in dict.fromkeys(map(_folder_of, places)):
+        # What a merge, a pick or a stash left in conflict.
+        if entries := run_git(folder, "ls-files", "--unmerged", "--full-name", "-z", "--", ":/"):
+            conflict = display_name(entries.split("\0")[0].partition("\t")[2])
+            return f"git calls {conflict} unmerged: the checkout is of two versions; resolve and commit it"
+    for folder in dict.fromkeys(map(_folder_of, paths)):
+        # A pull leaves a submodule so until `git submodule update`, and git calls the checkout clean if it is new.
         for entry in (run_git(folder, "ls-files", "--stage", "-z") or "").split("\0"):
             kind, _, name = entry.partition("\t")
             # Where it is absent, git answers for the checkout around it.
             if kind.startswith("160000 ") and run_git(folder / name, "rev-parse", "HEAD") != kind.split()[1]:
-                return folder / name
-    return None
+                return (
+                    f"the submodule {display_name(str(folder / name))} is not at the commit that the checkout names; run "
+                    "git submodule update --init, or commit it"
+                )
+    return ""
+
+
+def _folder_of(path: Path) -> Path:
+    return path if path.is_dir() else path.parent
 
 
 def _may_exist(path: Path) -> bool:
