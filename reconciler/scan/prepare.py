@@ -52,10 +52,7 @@ def main(descriptor: int) -> None:
     context = ClassicContext(Engine(), archive.parent, archive_flags=(class_archive.write_flag(archive),))
     # The discard port: a job that reads nothing loads the same classes.
     no_broker = Connection(("127.0.0.1:9",), timeout_s=1.0)
-    task = ScanTask(
-        connection=no_broker, cluster_id=None, readers={}, topic_ids={}, named={}, until_s=math.inf, log_limit_s=1.0
-    )
-    context.read(task, [Chunk(groups=("no-group",))])
+    context.read(ScanTask(connection=no_broker, until_s=math.inf, log_limit_s=1.0), [Chunk(groups=("no-group",))])
     context.stop()
     pipe.send("written")
 

@@ -73,10 +73,10 @@ class ScanTask:
     """
 
     connection: Connection
-    cluster_id: str | None
-    readers: Mapping[str, Sequence[int]]
-    topic_ids: Mapping[str, str]
-    named: Mapping[str, frozenset[str]]
+    cluster_id: str | None = None
+    readers: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    named: Mapping[str, frozenset[str]] = field(default_factory=dict)
     until_s: float
     log_limit_s: float
     with_commits: frozenset[str] = frozenset()

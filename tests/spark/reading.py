@@ -35,15 +35,8 @@ GROUP = (Chunk(groups=("g",)),)
 
 def scan_task(servers: str, timeout_s: float = TIMEOUT_S) -> ScanTask:
     """Return a task that waits for these brokers."""
-    return ScanTask(
-        connection=Connection((servers,), timeout_s=timeout_s),
-        cluster_id=None,
-        readers={},
-        topic_ids={},
-        named={},
-        until_s=time.time() + TIMEOUT_S,
-        log_limit_s=TIMEOUT_S,
-    )
+    connection = Connection((servers,), timeout_s=timeout_s)
+    return ScanTask(connection=connection, until_s=time.time() + TIMEOUT_S, log_limit_s=TIMEOUT_S)
 
 
 def read(

@@ -304,9 +304,7 @@ def test_a_second_attempt_does_not_double_the_limit(
     monkeypatch.setattr(read_chunks, "start_spark", lambda _engine: next(processes))
     monkeypatch.setattr(kafka_futures, "time", SimpleNamespace(monotonic=lambda: now.s))
     connection = Connection(("127.0.0.1:9",), timeout_s=1.0)
-    task = ScanTask(
-        connection=connection, cluster_id=None, readers={}, topic_ids={}, named={}, until_s=0.0, log_limit_s=1.0
-    )
+    task = ScanTask(connection=connection, until_s=0.0, log_limit_s=1.0)
     request = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), offsets=True),))
     with pytest.raises(ScanFailed, match="it ended"):
         read_chunks.read(
@@ -325,9 +323,7 @@ def test_the_patience_of_tasks_begins_when_spark_is_ready(monkeypatch: pytest.Mo
     times = iter((1_000.0, 1_090.0))
     monkeypatch.setattr(spark_process, "time", SimpleNamespace(time=lambda: next(times)))
     connection = Connection(("127.0.0.1:9",), timeout_s=30.0)
-    task = ScanTask(
-        connection=connection, cluster_id=None, readers={}, topic_ids={}, named={}, until_s=1_030.0, log_limit_s=1.0
-    )
+    task = ScanTask(connection=connection, until_s=1_030.0, log_limit_s=1.0)
     assert process.read(task, [], subjects="nothing", limit_s=1.0, progress=lambda *_step: None) == []
     ((sent_task, _chunks),) = sent
     assert sent_task.until_s == 1_120.0

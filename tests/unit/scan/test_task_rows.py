@@ -20,7 +20,6 @@ def test_what_tasks_share_by_topic_is_unpickled_once_per_process() -> None:
     """Each task of a scan of 200,000 partitions once unpickled the maps of all its topics."""
     task = ScanTask(
         connection=Connection(("localhost:9092",)),
-        cluster_id=None,
         readers={"t": range(3)},
         topic_ids={"t": "id"},
         named={"t": frozenset({"g"})},
@@ -56,15 +55,7 @@ def test_a_task_that_knows_no_cluster_brings_no_answer(monkeypatch: pytest.Monke
     monkeypatch.setattr(task_rows, "read_chunk", lambda *_arguments, **_options: answer)
     monkeypatch.setattr(task_rows, "is_retry", lambda: False)
     monkeypatch.setattr(task_rows, "cluster_id_in_metadata", lambda _session, limit_s: limit_s and answered)
-    task = ScanTask(
-        connection=Connection(("localhost:9092",)),
-        cluster_id="here",
-        readers={},
-        topic_ids={},
-        named={},
-        until_s=1.0,
-        log_limit_s=2.0,
-    )
+    task = ScanTask(connection=Connection(("localhost:9092",)), cluster_id="here", until_s=1.0, log_limit_s=2.0)
     assert load_answer(read_encoded(task, Chunk())) == ({} if answered is None else answer)
     if answered is not None:
         with pytest.raises(ScanFailed, match="are cluster here, not there"):
