@@ -64,22 +64,18 @@ def unknown_topic(name: str) -> ListedTopic:
 def topics(*listed: ListedTopic) -> TopicListing:
     return TopicListing(
         brokers=BROKERS,
-        topics={topic_listing.facts.name: topic_listing.facts for topic_listing in listed},
-        partitions={
-            topic_listing.facts.name: topic_listing.partitions
-            for topic_listing in listed
-            if topic_listing.partitions is not None
-        },
+        topics={each.facts.name: each.facts for each in listed},
+        partitions={each.facts.name: each.partitions for each in listed if each.partitions is not None},
     )
 
 
 def groups(
     *names: str, hidden: tuple[str, ...] = (), incomplete: Unknown | None = None, hidden_unread: Unknown | None = None
 ) -> GroupListing:
+    kinds = (names, True, GroupType.CLASSIC, GroupState.EMPTY), (hidden, False, GroupType.HIDDEN, Unknown("state"))
     listed = {
-        name: GroupFacts(group=name, listed=True, type=GroupType.CLASSIC, state=GroupState.EMPTY) for name in names
+        name: GroupFacts(group=name, listed=is_listed, type=type_, state=state)
+        for of_kind, is_listed, type_, state in kinds
+        for name in of_kind
     }
-    unlisted = {
-        name: GroupFacts(group=name, listed=False, type=GroupType.HIDDEN, state=Unknown("state")) for name in hidden
-    }
-    return GroupListing(groups=listed | unlisted, incomplete=incomplete, hidden_unread=hidden_unread)
+    return GroupListing(groups=listed, incomplete=incomplete, hidden_unread=hidden_unread)

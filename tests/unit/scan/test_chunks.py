@@ -11,7 +11,7 @@ from reconciler.kafka.offsets import OffsetsRequest
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.scan import select
 from reconciler.scan.chunks import Chunk, commit_chunks, log_chunks, partition_chunks
-from tests.unit.scan.listings import requests_of, selectors, topic
+from tests.unit.scan.listings import ListedTopic, requests_of, selectors, topic
 from tests.unit.scan.listings import topics as listing
 
 
@@ -20,11 +20,15 @@ def requested_partitions(chunks: list[Chunk]) -> list[tuple[str, int, int]]:
     return [(a.topic, number, a.leader) for chunk in chunks for a in chunk.requests for number in a.partitions]
 
 
+def chunks_of(listed: ListedTopic, *, offsets: bool = True) -> list[Chunk]:
+    """The chunks of a scan of one topic."""
+    needs = ScanRequest(topics=(TopicRequest(topics=selectors(listed.facts.name), offsets=offsets),))
+    return partition_chunks(requests_of(needs, listing(listed)), (), listing(listed))
+
+
 def test_partition_requests_for_leadership_read_no_offsets() -> None:
     """The listing answers a request without offsets, readers or instants."""
-    (request,) = requests_of(ScanRequest(topics=(TopicRequest(topics=selectors("a")),)), listing(topic("a")))
-    assert not request.full
-    assert partition_chunks([request], (), listing(topic("a"))) == []
+    assert chunks_of(topic("a"), offsets=False) == []
 
 
 @settings(deadline=None, max_examples=50)
@@ -54,19 +58,7 @@ def test_partition_chunks_contain_each_partition_once(sizes: list[int], counted:
 
 def test_partition_chunks_skip_leaderless_partitions() -> None:
     """No broker answers for a leaderless partition; the snapshot says that it has no leader."""
-    needs = ScanRequest(topics=(TopicRequest(topics=selectors("a"), offsets=True),))
-    listed = listing(topic("a", 4, leaders=(1, None)))
-    chunks = partition_chunks(requests_of(needs, listed), (), listed)
-    assert requested_partitions(chunks) == [("a", 0, 1), ("a", 2, 1)]
-
-
-@settings(deadline=None)
-@given(st.sets(st.text("abc", min_size=1), max_size=1_200))
-def test_commit_chunks_name_each_group_once(names: set[str]) -> None:
-    """Every group in exactly one chunk, a few hundred each."""
-    chunks = commit_chunks(names)
-    assert [name for chunk in chunks for name in chunk.groups] == sorted(names)
-    assert all(len(chunk.groups) <= 500 for chunk in chunks)
+    assert requested_partitions(chunks_of(topic("a", 4, leaders=(1, None)))) == [("a", 0, 1), ("a", 2, 1)]
 
 
 def test_a_silent_coordinator_delays_its_own_chunks_only() -> None:
@@ -84,7 +76,7 @@ def test_a_silent_coordinator_delays_its_own_chunks_only() -> None:
 @settings(deadline=None)
 @given(st.sets(st.text("abc", min_size=1), max_size=1_200), st.integers(1, 60), st.integers(0, 60))
 def test_commit_chunks_follow_the_coordinator(names: set[str], brokers: int, unknown: int) -> None:
-    """A coordinator has groups in as few chunks as it could, also where some coordinators are not known."""
+    """Every group in exactly one chunk, and those of a coordinator in as few as it could, of some unknown ones, too."""
 
     def coordinator_of(name: str) -> int | None:
         broker = log_partition(name, 50) % brokers
@@ -105,10 +97,16 @@ def test_commit_chunks_follow_the_coordinator(names: set[str], brokers: int, unk
     st.dictionaries(st.integers(0, 49), st.integers(1, 12)),
 )
 def test_log_chunks_follow_the_leader(sizes: dict[int, int], leaders: dict[int, int]) -> None:
-    """Every partition of the log once; a leader with few records is in one chunk."""
-    chunks = log_chunks(sizes, leaders)
-    assert sorted(number for chunk in chunks for number in chunk.log) == sorted(sizes)
-    assert all(chunk.log_records == sum(sizes[number] for number in chunk.log) for chunk in chunks)
+    """Every partition of the log once, also an empty one; a leader with few records is in one chunk.
+
+    Of one leader no chunk is heavier than the average by more than one partition.
+    """
+    chunks, of_one = log_chunks(sizes, leaders), log_chunks(sizes)
+    for each in (chunks, of_one):
+        assert sorted(number for chunk in each for number in chunk.log) == sorted(sizes)
+        assert all(chunk.log_records == sum(sizes[number] for number in chunk.log) for chunk in each)
+    weights = [chunk.log_records for chunk in of_one]
+    assert not weights or max(weights) <= sum(weights) / len(weights) + max(sizes.values())
     records: Counter[int | None] = Counter()
     for number, size in sizes.items():
         records[leaders.get(number)] += size
@@ -119,44 +117,23 @@ def test_log_chunks_follow_the_leader(sizes: dict[int, int], leaders: dict[int, 
 
 
 def test_a_silent_leader_delays_its_own_part_of_the_log() -> None:
-    """A small log is still one chunk."""
+    """A small log is still one chunk; five million records are split for more than two cores."""
     leaders = {number: number % 3 for number in range(50)}
     chunks = log_chunks(dict.fromkeys(range(50), 100_000), leaders)
     assert [len({leaders[number] for number in chunk.log}) for chunk in chunks] == [1] * 6
     assert [leaders[chunk.log[0]] for chunk in chunks] == [0, 1, 2] * 2
     assert len(log_chunks(dict.fromkeys(range(50), 1_000), leaders)) == 1
     assert len(log_chunks(dict.fromkeys(range(50), 0), leaders)) == 1
+    assert len(log_chunks(dict.fromkeys(range(50), 100_000))) == 5
 
 
 def test_partition_chunks_alternate_between_leaders() -> None:
     """The chunks of one leader were once neighbours: all tasks asked it at once, and waited for it if it was silent."""
-    needs = ScanRequest(topics=(TopicRequest(topics=selectors("a"), offsets=True),))
-    listed = listing(topic("a", 15_000))
-    chunks = partition_chunks(requests_of(needs, listed), (), listed)
-    assert [chunk.requests[0].leader for chunk in chunks] == [1, 2, 3] * 3
-
-
-@settings(deadline=None)
-@given(st.dictionaries(st.integers(0, 49), st.integers(0, 3_000_000), max_size=50))
-def test_log_chunks_read_each_partition_once(sizes: dict[int, int]) -> None:
-    """Empty ones, too; no chunk is heavier than the average by more than one partition."""
-    chunks = log_chunks(sizes)
-    assert sorted(number for chunk in chunks for number in chunk.log) == sorted(sizes)
-    if chunks:
-        weights = [sum(sizes[number] for number in chunk.log) for chunk in chunks]
-        assert max(weights) <= sum(sizes.values()) / len(chunks) + max(sizes.values())
-
-
-def test_log_chunks_of_a_large_log_are_many() -> None:
-    """Five million records are split for more than two cores; one task reads a small log."""
-    assert len(log_chunks(dict.fromkeys(range(50), 100_000))) == 5
-    assert len(log_chunks(dict.fromkeys(range(50), 1_000))) == 1
+    assert [chunk.requests[0].leader for chunk in chunks_of(topic("a", 15_000))] == [1, 2, 3] * 3
 
 
 def test_seconds_grow_with_the_content_of_a_chunk() -> None:
     """Each source counts by the content of its chunks, not by their number."""
-    offsets_request = OffsetsRequest("t", range(2_000), 1)
-    groups_of = Chunk(groups=tuple(map(str, range(500))))
-    assert Chunk(requests=(offsets_request, offsets_request)).seconds == 2
-    assert groups_of.seconds == 1
+    assert Chunk(requests=(OffsetsRequest("t", range(2_000), 1),) * 2).seconds == 2
+    assert Chunk(groups=tuple(map(str, range(500)))).seconds == 1
     assert Chunk(log=(1, 2), log_records=200_000).seconds == 2

@@ -21,12 +21,12 @@ def test_partition_requests_merge_what_several_parts_request() -> None:
         for request in requests_of(needs, listing(topic("ab", 4), topic("b")))
         for partition in request.partitions
     }
-    assert set(by_partition) == {0, 1, 2}
-    assert [by_partition[number].instants for number in range(3)] == [(3, 9), (3, 9), (3,)]
-    assert [by_partition[number].readers for number in range(3)] == [False, True, True]
-    assert [by_partition[number].named for number in range(3)] == [frozenset(), frozenset(), frozenset({"g"})]
-    assert [by_partition[number].last_purge for number in range(3)] == [False, False, True]
-    assert all(request.full for request in by_partition.values())
+    asked = {n: (of.instants, of.readers, of.named, of.last_purge, of.full) for n, of in by_partition.items()}
+    assert asked == {
+        0: ((3, 9), False, frozenset(), False, True),
+        1: ((3, 9), True, frozenset(), False, True),
+        2: ((3,), True, {"g"}, True, True),
+    }
 
 
 def test_topics_share_one_set_of_named_groups() -> None:
