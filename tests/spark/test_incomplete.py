@@ -30,6 +30,7 @@ from tests.build import policy, write_manifests
 from tests.command import reconciler, reconciler_process
 from tests.kafka.acls import Grant, grant
 from tests.spark.conftest import scan_now
+from tests.unit.scan.listings import reason
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
@@ -99,11 +100,6 @@ def open_session(
         assert cluster.secure is not None
         servers, properties = cluster.secure.bootstrap_servers, cluster.secure.client(user)
     return KafkaSession(Connection(tuple(servers.split(",")), properties, timeout_s=timeout_s))
-
-
-def reason(fact: object) -> str:
-    assert isinstance(fact, Unknown), fact
-    return fact.reason
 
 
 def test_1_scan_of_a_cluster_without_commits_creates_no_consumer_offsets(

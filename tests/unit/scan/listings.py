@@ -22,6 +22,12 @@ def requests_of(request: ScanRequest, listing: TopicListing, groups: Iterable[st
     return list(partition_requests(select_topics(request, listing.topics), listing, groups))
 
 
+def reason(fact: object) -> str:
+    """Why the fact is Unknown, which it must be."""
+    assert isinstance(fact, Unknown), fact
+    return fact.reason
+
+
 @dataclass(frozen=True)
 class ListedTopic:
     """A topic and its partitions; None: they are not known."""

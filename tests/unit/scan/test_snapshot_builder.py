@@ -1,6 +1,6 @@
 """The snapshot from rows and listings: which facts are Unknown, and when a listing is complete."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,13 +28,15 @@ from reconciler.scan.chunks import PartitionRequest
 from reconciler.scan.rows import PartitionRow, Position, Row, Rows, combine
 from reconciler.scan.snapshot_builder import ConsumerOffsetsLog
 from reconciler.scan.task_rows import SCHEMAS, Answer, encode
-from tests.unit.scan.listings import groups, partition, topic, topics, unknown_topic
+from tests.unit.scan.listings import ListedTopic, groups, partition, reason, topic, topics, unknown_topic
 
 READ = ConsumerOffsetsLog(partitions=50)
 NOW_MS = 1_800_000_000_000
 UNSURE = 'the topic id that "g" committed for: __consumer_offsets does not say'
 NO_PURGES: Mapping[TopicPartition, int] = {}
 T0 = TopicPartition("t", 0)
+Origin = tuple[str, int, str | None]
+"""A group, an offset that it has committed, and the topic id of the commit."""
 LED = partition()
 
 
@@ -52,7 +54,7 @@ def answer(**tables: list[Mapping[str, Any]]) -> Answer:
 
 def partition_row(**columns: Any) -> Row:
     read = {"log_start": 5, "last_stable_offset": 20, "high_watermark": 30}
-    return {"error": None, **read, "offsets_at": [], "readers": [], **columns}
+    return {"error": None, **read, "offsets_at": [], **columns}
 
 
 def facts(
@@ -60,20 +62,28 @@ def facts(
     row: Row | None,
     log: ConsumerOffsetsLog = READ,
     purges: Mapping[TopicPartition, int] | Unknown = NO_PURGES,
+    readers: Sequence[Position] = (),
+    origins: Iterable[Origin] = (),
 ) -> PartitionFacts:
-    columns = dict(row or {})
-    readers = {("t", 0): columns.pop("readers", [])}
-    origins: dict[tuple[str, int, str], list[tuple[int, str | None]]] = {}
-    for group, *origin in columns.pop("origins", []):
-        origins.setdefault(("t", 0, group), []).append(tuple(origin))
-    rows = Rows({} if row is None else {"t": {0: PartitionRow(**columns)}}, {}, {}, [], readers, origins)
+    by_group: dict[tuple[str, int, str], list[tuple[int, str | None]]] = {}
+    for group, *origin in origins:
+        by_group.setdefault(("t", 0, group), []).append(tuple(origin))
+    rows = Rows({} if row is None else {"t": {0: PartitionRow(**row)}}, {}, {}, [], {("t", 0): readers}, by_group)
     (result,) = snapshot_builder.partition_facts([request], rows, log, purges, NOW_MS).values()
     return result
 
 
-def reason(fact: object) -> str:
-    assert isinstance(fact, Unknown), fact
-    return fact.reason
+def facts_with_readers(
+    *readers: tuple[str, int | None],
+    named: Iterable[str] = (),
+    origins: Iterable[Origin] = (),
+    log: ConsumerOffsetsLog = READ,
+    **columns: Any,
+) -> PartitionFacts:
+    """Facts with the readers at these positions, of which only those of named groups are requested, if any."""
+    request = partition_request(named=frozenset(named)) if named else partition_request(readers=True)
+    positions = [Position(*reader) for reader in readers]
+    return facts(request, partition_row(**columns), log, readers=positions, origins=origins)
 
 
 def test_partition_that_was_read() -> None:
@@ -129,37 +139,26 @@ def test_last_purge_is_the_journals() -> None:
     assert reason(facts(partition_request(last_purge=True), None, purges=Unknown("torn")).last_purge) == "torn"
 
 
-def readers_row(
-    *readers: tuple[str, int | None], origins: Sequence[tuple[str, int, str | None]] = (), **more: Any
-) -> Row:
-    return partition_row(readers=[Position(*reader) for reader in readers], origins=origins, **more)
-
-
 def test_readers_are_sorted_and_implied_ones_stand_at_the_log_start() -> None:
     """A group with commits on the topic, but not on this partition, would read from the log start."""
-    result = facts(partition_request(readers=True), readers_row(("b", 7), ("a", None)))
+    result = facts_with_readers(("b", 7), ("a", None))
     assert result.readers == (ConsumerPosition("a", 5, without_commit=True), ConsumerPosition("b", 7))
     assert result.readers_below == 20
 
 
 def test_an_implied_reader_at_an_unknown_log_start_makes_the_readers_unknown() -> None:
     """A group with an unknown position is not an absent group."""
-    result = facts(
-        partition_request(readers=True), readers_row(("a", None), ("b", 7), log_start=None, error="no answer")
-    )
-    assert '"a"' in reason(result.readers)
+    assert '"a"' in reason(facts_with_readers(("a", None), ("b", 7), log_start=None, error="no answer").readers)
 
 
 def test_only_named_readers_where_only_they_are_requested() -> None:
     """With `named` and without `readers`, the facts say nothing about other groups."""
-    result = facts(
-        partition_request(named=frozenset({"g"})), readers_row(("g", 7), ("other", 6), origins=[("g", 7, "id")])
-    )
+    result = facts_with_readers(("g", 7), ("other", 6), named="g", origins=[("g", 7, "id")])
     assert result.readers == (ConsumerPosition("g", 7, topic_id="id"),)
     assert result.readers_below is NOT_ASKED
 
 
-ORIGINS: dict[str, tuple[list[tuple[str, int, str | None]], str | None]] = {
+ORIGINS: dict[str, tuple[list[Origin], str | None]] = {
     "one": ([("g", 7, "id")], "id"),
     "one, since moved": ([("g", 3, "id")], "id"),
     "no id written": ([("g", 7, None)], None),
@@ -172,11 +171,9 @@ ORIGINS: dict[str, tuple[list[tuple[str, int, str | None]], str | None]] = {
 
 
 @pytest.mark.parametrize(("origins", "expected"), ORIGINS.values(), ids=ORIGINS)
-def test_topic_id_that_a_named_reader_committed_for(
-    origins: Sequence[tuple[str, int, str | None]], expected: str | None
-) -> None:
+def test_topic_id_that_a_named_reader_committed_for(origins: list[Origin], expected: str | None) -> None:
     """From `__consumer_offsets`; Unknown where the current topic id is ambiguous."""
-    (reader,) = facts(partition_request(named=frozenset({"g"})), readers_row(("g", 7), origins=origins)).readers  # type: ignore[misc]
+    (reader,) = facts_with_readers(("g", 7), named="g", origins=origins).readers  # type: ignore[misc]
     assert reader.topic_id == (Unknown(UNSURE) if expected is UNSURE else expected)
 
 
@@ -187,8 +184,8 @@ def test_topic_id_of_a_reader_that_committed_for_another_topic(committed: int, e
     """Only commits of named groups were compared with the topic's id, so any other group whose commit
     was for a deleted topic of that name, and below the end of its successor, counted as having read.
     """
-    row = readers_row(("g", committed), origins=[("g", 7, "old"), ("h", 8, "old")])
-    (reader,) = facts(partition_request(readers=True), row).readers  # type: ignore[misc]
+    origins: list[Origin] = [("g", 7, "old"), ("h", 8, "old")]
+    (reader,) = facts_with_readers(("g", committed), origins=origins).readers  # type: ignore[misc]
     assert reader.topic_id == expected
 
 
@@ -197,8 +194,8 @@ def test_topic_id_is_unknown_where_the_groups_log_partition_is() -> None:
     unread_log = log_partition("g", 50)
     other = next(name for name in map(str, range(100)) if log_partition(name, 50) != unread_log)
     log = ConsumerOffsetsLog(partitions=50, unread={unread_log: Unknown("lost")})
-    row = readers_row(("g", 7), (other, 7), origins=[("g", 7, "id"), (other, 7, "id")])
-    readers = facts(partition_request(named=frozenset({"g", other})), row, log).readers
+    origins: list[Origin] = [("g", 7, "id"), (other, 7, "id")]
+    readers = facts_with_readers(("g", 7), (other, 7), named=("g", other), origins=origins, log=log).readers
     assert isinstance(readers, tuple)
     assert {reader.group: reader.topic_id for reader in readers} == {"g": Unknown("lost"), other: "id"}
 
@@ -461,61 +458,58 @@ def test_consumer_offsets_that_does_not_exist_or_was_not_requested() -> None:
     assert ConsumerOffsetsLog(missing=NOT_ASKED).with_rows([]).reason_for("g") is NOT_ASKED
 
 
-def test_topic_records() -> None:
-    """A sum over all partitions; Unknown if one of them is leaderless, failed or without a row."""
-    two, complete, empty = topic("t", 2, leaders=(1, None)), topic("w"), topic("e", 0)
-    failed_topic = unknown_topic("b")
-    rows = Rows({}, {}, {"t": {"records": 5, "read": 1}, "w": {"records": 5, "read": 1}}, [])
-    counted = frozenset({"t", "w", "e", "b"})
-    result = snapshot_builder.topic_facts(
-        topics(two, complete, empty, failed_topic), {"w": retained()}, rows, counted, ()
-    )
-    assert "1 of 2 partitions" in reason(result["t"].records)
-    assert (result["w"].records, result["w"].cleanup_policy, result["w"].partitions) == (5, frozenset({"delete"}), 1)
-    assert result["e"].records == 0
-    assert reason(result["b"].records) == reason(result["b"].partitions) == "metadata"
-    without = snapshot_builder.topic_facts(topics(complete), {}, Rows({}, {}, {}, []), counted, ())
-    assert "0 of 1 partitions" in reason(without["w"].records)
-    failed = Rows({}, {}, {"w": {"records": 5, "read": 0}}, [])
-    (expected,) = snapshot_builder.topic_facts(topics(complete), {}, failed, counted, ()).values()
-    assert "0 of 1 partitions" in reason(expected.records)
-    (other,) = snapshot_builder.topic_facts(topics(complete), {}, rows, frozenset(), ()).values()
-    assert other.records is NOT_ASKED
+TOPIC_RECORDS: list[tuple[ListedTopic, list[tuple[int, int]], int | str]] = [
+    (topic("t"), [(5, 1)], 5),
+    (topic("t", 0), [], 0),
+    (topic("t", 2, leaders=(1, None)), [(5, 1)], "1 of 2 partitions"),
+    (topic("t"), [], "0 of 1 partitions"),
+    (topic("t"), [(5, 0)], "0 of 1 partitions"),
+    (unknown_topic("t"), [], "metadata"),
+    # Without the answer of one leader's chunk the sum once counted as that of the topic.
+    *((topic("t", 2), [(5, 1)] * count, told) for count, told in ((2, 10), (1, "1 of 2 partitions"))),
+    *((topic("t", 2), [(5, 1)] * count, f"{count} of 2 partitions") for count in (0, 3)),  # an answer twice
+]
+
+
+@pytest.mark.parametrize(("listed", "answered", "expected"), TOPIC_RECORDS)
+def test_topic_records(listed: ListedTopic, answered: list[tuple[int, int]], expected: int | str) -> None:
+    """A sum over all partitions; Unknown if one of them is leaderless, failed or without a row.
+
+    `answered`: records, and partitions that were read, of each chunk.
+    """
+    answers = [answer(topics=[{"topic": "t", "records": records, "read": read}]) for records, read in answered]
+    rows = combine(answers, ScanRequest(), {})
+    for counted in (frozenset("t"), frozenset[str]()):
+        (facts,) = snapshot_builder.topic_facts(topics(listed), {"t": retained()}, rows, counted, ()).values()
+        assert (facts.cleanup_policy, facts.partitions) == (frozenset({"delete"}), listed.facts.partitions)
+        if not counted:
+            assert facts.records is NOT_ASKED
+        else:
+            assert facts.records == expected or str(expected) in reason(facts.records)
 
 
 def retained(policy: frozenset[str] | Unknown = frozenset({"delete"})) -> RetentionFacts:
     return RetentionFacts(policy, None)
 
 
-def test_topic_records_need_the_answers_of_all_chunks() -> None:
-    """Without the answer of one leader's chunk the sum once counted as that of the topic."""
-    answers = [answer(topics=[{"topic": "t", "records": 5, "read": 1}]) for _leader in range(2)]
-    for count, expected in ((2, 10), (1, "1 of 2 partitions"), (0, "0 of 2 partitions")):
-        rows = combine(answers[:count], ScanRequest(), {})
-        (facts,) = snapshot_builder.topic_facts(topics(topic("t", 2)), {}, rows, frozenset({"t"}), ()).values()
-        assert facts.records == expected or str(expected) in reason(facts.records)
-    rows = combine([*answers, answers[0]], ScanRequest(), {})
-    (facts,) = snapshot_builder.topic_facts(topics(topic("t", 2)), {}, rows, frozenset({"t"}), ()).values()
-    assert "3 of 2 partitions" in reason(facts.records)  # an answer twice
-
-
 def test_cluster_records() -> None:
     """Kafka's own topics and compacted ones do not count, and neither does what was not read."""
-    internal, one, two = topic("__remote_log_metadata", internal=False), topic("a"), topic("b")
-    of_kafka = {"__remote_log_metadata": {"records": 7, "read": 1}}
-    rows = Rows({}, {}, {"a": {"records": 5, "read": 1}, "b": {"records": 6, "read": 0}, **of_kafka}, [])
-    counted = frozenset({"a", "b"})
-    delete = {"a": retained(), "b": retained(), "__remote_log_metadata": retained()}
-    result = list(snapshot_builder.topic_facts(topics(internal, one, two), delete, rows, counted, ()).values())
-    assert snapshot_builder.cluster_records(ScanRequest(cluster_records=True), result) == 11
+    names = ("__remote_log_metadata", "a", "b")
+    listed = topics(*(topic(name, internal=False) for name in names))
+    counts = {name: {"records": records, "read": 1} for name, records in zip(names, (7, 5, 6), strict=True)}
+    counts["b"]["read"] = 0
+
+    def records(policy: frozenset[str] | Unknown = frozenset({"delete"}), counts: Any = counts) -> int | Unknown:
+        policies = dict.fromkeys(names, retained()) | {"b": retained(policy)}
+        rows = Rows({}, {}, counts, [])
+        of_topics = snapshot_builder.topic_facts(listed, policies, rows, frozenset("ab"), ()).values()
+        assert snapshot_builder.cluster_records(ScanRequest(), of_topics) is NOT_ASKED
+        return snapshot_builder.cluster_records(ScanRequest(cluster_records=True), of_topics)
+
+    assert records() == 11
     for policy in (frozenset({"compact"}), frozenset({"compact", "delete"}), Unknown("no right")):
-        compacted = snapshot_builder.topic_facts(
-            topics(internal, one, two), delete | {"b": retained(policy)}, rows, counted, ()
-        )
-        assert snapshot_builder.cluster_records(ScanRequest(cluster_records=True), compacted.values()) == 5
-    assert snapshot_builder.cluster_records(ScanRequest(), result) is NOT_ASKED
-    short = snapshot_builder.topic_facts(topics(internal, one, two), delete, Rows({}, {}, {}, []), counted, ())
-    assert snapshot_builder.cluster_records(ScanRequest(cluster_records=True), short.values()) == 0
+        assert records(policy) == 5
+    assert records(counts={}) == 0
 
 
 def test_rows_keep_every_column_of_the_facts() -> None:
