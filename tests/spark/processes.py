@@ -3,33 +3,21 @@
 import os
 import subprocess
 import sys
-from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.cluster import SandboxCluster
-from tests.build import cluster_manifest, head
 
 MARK = "RECONCILER_TEST_MARK"
 """A variable of the environment, which the processes of a command inherit."""
-
 
 LIMIT_S = 300
 END_LIMIT_S = 30
 
 
-def write_manifests(
-    folder: Path, cluster: SandboxCluster, topic: str, *, servers: str | None = None, keep: str = "newerThan: 7d"
-) -> None:
-    """Write manifests.yaml, with a policy that needs the scan."""
-    servers = servers or cluster.bootstrap_servers.split(",")[0]
-    manifest = cluster_manifest(servers, limits="", cluster_id=cluster.cluster_id)
-    policy = f"{head('RetentionFloor', 'floor')}\nspec: {{topics: [{topic}], keep: {{{keep}}}}}\n"
-    (folder / "manifests.yaml").write_text(f"{manifest}---\n{policy}", encoding="utf-8")
-
-
 class ReconcilerProcess:
-    """A `reconciler` in a folder with manifests.yaml, with a temporary folder and a mark of its own.
+    """A `reconciler` in a folder with manifests, with a temporary folder and a mark of its own.
 
     `java`: False: the machine has none. `variables`: of its environment.
     """
@@ -85,38 +73,38 @@ def assert_nothing_left(temporary: Path, mark: str, *, except_named_in: str = ""
     assert [name for name in files if not except_named_in or name not in except_named_in] == []
 
 
-def marked(mark: str) -> dict[int, str]:
-    """Return the command lines of the processes whose MARK has this value, by id."""
-    processes = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if f"{MARK}={mark}".encode() in (folder / "environ").read_bytes().split(b"\0"):
-                processes[int(folder.name)] = _command_line(folder)
-        except OSError:
-            continue
-    return processes
+class Process(NamedTuple):
+    """A process of this user, with its command line and `NAME=VALUE` of each variable."""
+
+    pid: int
+    parent: int
+    line: str
+    variables: list[bytes]
 
 
-def descendants(pid: int) -> dict[int, str]:
-    """Return the command lines of the children of a process, and of their children, by id."""
-    children: dict[int, list[int]] = defaultdict(list)
-    lines: dict[int, str] = {}
+def _processes() -> Iterator[Process]:
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            lines[int(folder.name)] = _command_line(folder)
+            line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            variables = (folder / "environ").read_bytes().split(b"\0")
             # The name of a process, in parentheses, may contain blanks.
             parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
         except OSError:
             continue
-        children[parent].append(int(folder.name))
-    processes: dict[int, str] = {}
-    pending = [pid]
-    while pending:
-        for child in children[pending.pop()]:
-            processes[child] = lines[child]
-            pending.append(child)
-    return processes
+        yield Process(int(folder.name), parent, line, variables)
 
 
-def _command_line(folder: Path) -> str:
-    return (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+def marked(mark: str) -> dict[int, str]:
+    """Return the command lines of the processes whose MARK has this value, by id."""
+    return {each.pid: each.line for each in _processes() if f"{MARK}={mark}".encode() in each.variables}
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """Return the command lines of the children of a process, and of their children, by id."""
+    running, found = list(_processes()), dict[int, str]()
+    parents = {pid}
+    while parents:
+        children = [each for each in running if each.parent in parents]
+        found |= {child.pid: child.line for child in children}
+        parents = {child.pid for child in children}
+    return found

@@ -10,26 +10,30 @@ from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sandbox.ports import free_addresses
-from tests.spark.processes import ReconcilerProcess, write_manifests
+from tests.build import policy, write_manifests
+from tests.spark.processes import ReconcilerProcess
 
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
-
-PLAN = ("plan", "manifests.yaml")
 
 
 @pytest.fixture(autouse=True)
 def _topic(cluster: SandboxCluster, unique: str, tmp_path: Path) -> None:
     client.create_topics(cluster.bootstrap_servers, [Topic(unique)])
     client.produce(cluster.bootstrap_servers, unique, {0: [Record(b"x")] * 3})
-    write_manifests(tmp_path, cluster, unique)
+    write_floor(tmp_path, cluster.bootstrap_servers, unique)
+
+
+def write_floor(folder: Path, servers: str, topic: str, keep: str = "newerThan: 7d") -> None:
+    """Write manifests with a policy that needs the scan."""
+    write_manifests(
+        folder, servers, policy("RetentionFloor", "floor", f"topics: [{topic}], keep: {{{keep}}}"), limits=""
+    )
 
 
 @pytest.mark.parametrize("moment", ["connecting", "waiting for Spark", "reading"])
 def test_ctrl_c_leaves_no_process(unique: str, tmp_path: Path, moment: str) -> None:
-    """An interrupt during the start, the wait and the read exits with 130 and ends the JVM and the
-    workers.
-    """
-    command = ReconcilerProcess(tmp_path, unique, *PLAN)
+    """An interrupt during the start, the wait and the read exits with 130 and ends the JVM and the workers."""
+    command = ReconcilerProcess(tmp_path, unique, "plan")
     command.wait_for(moment)
     # A terminal sends SIGINT to the foreground process group. Spark has its own session.
     os.killpg(command.process.pid, signal.SIGINT)
@@ -38,42 +42,34 @@ def test_ctrl_c_leaves_no_process(unique: str, tmp_path: Path, moment: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("arguments", "variables"),
-    [((), {}), (("--engine", "spark"), {"RECONCILER_ENGINE": "inline"})],
-    ids=["by default", "the option comes before the variable"],
-)
-def test_spark_without_java_is_one_clear_error(
-    unique: str, tmp_path: Path, arguments: tuple[str, ...], variables: dict[str, str]
-) -> None:
-    """Without Java the plan prints one line with the ways out, and leaves nothing."""
-    code, stderr = ReconcilerProcess(tmp_path, unique, *PLAN, *arguments, java=False, **variables).end()
-    assert code == 1
-    (line,) = [line for line in stderr.splitlines() if "Java" in line]
-    assert "Java 17 or later is needed" in line
-    assert "openjdk-17" in line
-    assert "--engine inline" in line
-
-
-@pytest.mark.parametrize(
-    ("arguments", "variables"),
-    [(("--engine", "auto"), {}), ((), {"RECONCILER_ENGINE": "inline"})],
-    ids=["--engine auto", "RECONCILER_ENGINE=inline"],
+    ("arguments", "variables", "expected"),
+    [
+        ((), {}, 1),
+        (("--engine", "spark"), {"RECONCILER_ENGINE": "inline"}, 1),
+        (("--engine", "auto"), {}, 0),
+        ((), {"RECONCILER_ENGINE": "inline"}, 0),
+    ],
+    ids=["by default", "the option comes before the variable", "--engine auto", "RECONCILER_ENGINE=inline"],
 )
 def test_a_plan_without_java(
-    unique: str, tmp_path: Path, arguments: tuple[str, ...], variables: dict[str, str]
+    unique: str, tmp_path: Path, arguments: tuple[str, ...], variables: dict[str, str], expected: int
 ) -> None:
-    """A machine without Java plans with `inline`, and with `auto`, which takes it."""
-    code, stderr = ReconcilerProcess(tmp_path, unique, *PLAN, *arguments, java=False, **variables).end()
-    assert code == 0, stderr
-    assert " partitions, " in stderr  # the progress of the reading
-    assert "Spark" not in stderr
+    """Spark prints one line with the ways out, and leaves nothing. `inline` plans, and `auto`, which takes it."""
+    code, stderr = ReconcilerProcess(tmp_path, unique, "plan", *arguments, java=False, **variables).end()
+    assert code == expected, stderr
+    if code == 0:
+        assert " partitions, " in stderr  # the progress of the reading
+        assert "Spark" not in stderr
+    else:
+        (line,) = [line for line in stderr.splitlines() if "Java" in line]
+        assert all(words in line for words in ("Java 17 or later is needed", "openjdk-17", "--engine inline"))
 
 
 def test_apply_rechecks_without_a_jvm(cluster: SandboxCluster, unique: str, tmp_path: Path) -> None:
     """The recheck reads a few subjects inline, whatever the engine of the plan is: here without Java."""
-    write_manifests(tmp_path, cluster, unique, keep="fromOffset: {0: 2}")
-    plan, apply = (*PLAN, "--out", "plan.json", "--engine", "inline"), ("apply", "plan.json", "manifests.yaml")
-    for words, java in ((plan, True), (apply, False)):
+    write_floor(tmp_path, cluster.bootstrap_servers, unique, keep="fromOffset: {0: 2}")
+    plan = ("plan", "--out", "plan.json", "--engine", "inline")
+    for words, java in ((plan, True), (("apply", "plan.json"), False)):
         code, stderr = ReconcilerProcess(tmp_path, unique, *words, java=java).end()
         assert code == 0, stderr
     assert client.watermarks(cluster.bootstrap_servers, unique, 0) == (2, 3)
@@ -86,16 +82,16 @@ def test_apply_rechecks_without_a_jvm(cluster: SandboxCluster, unique: str, tmp_
 )
 def test_a_session_that_fails_leaves_nothing(unique: str, tmp_path: Path, conf: str) -> None:
     """A JVM that fails to start and a context that fails both end; the log that the error names remains."""
-    code, stderr = ReconcilerProcess(tmp_path, unique, *PLAN, "--spark-conf", conf).end(names_files=True)
+    code, stderr = ReconcilerProcess(tmp_path, unique, "plan", "--spark-conf", conf).end(names_files=True)
     assert code == 1
     (line,) = [line for line in stderr.splitlines() if "did not start a session: " in line]
     assert Path(line.rpartition(" ")[2]).is_file()
 
 
-def test_an_unreachable_cluster_leaves_no_session(cluster: SandboxCluster, unique: str, tmp_path: Path) -> None:
+def test_an_unreachable_cluster_leaves_no_session(unique: str, tmp_path: Path) -> None:
     """The session starts before the program knows that no broker answers; it ends with the plan."""
     (address,) = free_addresses(1)
-    write_manifests(tmp_path, cluster, unique, servers=f"127.0.0.1:{address.port}")
-    code, stderr = ReconcilerProcess(tmp_path, unique, *PLAN, "--timeout", "2").end()
+    write_floor(tmp_path, f"127.0.0.1:{address.port}", unique)
+    code, stderr = ReconcilerProcess(tmp_path, unique, "plan", "--timeout", "2").end()
     assert code == 1
     assert f"127.0.0.1:{address.port}" in stderr
