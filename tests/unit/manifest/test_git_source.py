@@ -1,5 +1,6 @@
 """The commit of the manifests in a plan, and the author in the journal, with a real git."""
 
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from reconciler.manifest import files
 from reconciler.manifest import git as manifest_git
-from reconciler.model.plan import Source
+from reconciler.model.plan import ManifestFile, Source
 from tests.build import cluster_manifest, commit, git, head
 from tests.golden.wording import mentions
 
@@ -28,16 +29,33 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
+def loaded(*paths: Path) -> tuple[ManifestFile, ...]:
+    return files.load(paths, now_ms=0).for_cluster("local").files
+
+
 def source_of(*paths: Path) -> tuple[str | None, bool]:
-    loaded = files.load(list(paths), now_ms=0)
-    source = manifest_git.git_source(loaded.for_cluster("local").files)
+    source = manifest_git.git_source(loaded(*paths))
     return source.commit, source.dirty
+
+
+def is_dirty(checkout: Path, *more: Path) -> bool:
+    """Whether manifests of the checkout, and at other paths, differ from its commit, of which the source is."""
+    commit, dirty = source_of(checkout / "manifests", *more)
+    assert commit == git(checkout, "rev-parse", "HEAD")
+    return dirty
+
+
+def write(file: Path, text: str = OTHER) -> Path:
+    """Write a manifest, in a folder that may be new."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return file
 
 
 def test_a_clean_checkout(checkout: Path) -> None:
     """The working directory and files that are not manifests do not matter."""
     (checkout / "manifests" / "README.md").write_text("changed")
-    assert source_of(checkout / "manifests") == (git(checkout, "rev-parse", "HEAD"), False)
+    assert not is_dirty(checkout)
 
 
 @pytest.mark.parametrize(("name", "author"), [(b"Ada", "Ada"), (b"Andr\xe9", "André")], ids=["text", "bytes"])
@@ -46,8 +64,7 @@ def test_the_author_of_the_commit_is_part_of_the_source(checkout: Path, name: by
     words: list[str | bytes] = ["-c", b"user.name=" + name, "-c", "user.email=a@example.org"]
     command = ["git", "-C", checkout, *words, "commit", "-q", "--amend", "--reset-author", "-m", "x"]
     subprocess.run(command, check=True, timeout=30)
-    loaded = files.load([checkout / "manifests"], now_ms=0)
-    assert manifest_git.git_source(loaded.for_cluster("local").files).author == author
+    assert manifest_git.git_source(loaded(checkout / "manifests")).author == author
 
 
 def _edit(folder: Path) -> None:
@@ -108,62 +125,53 @@ def test_differences_to_the_commit_are_dirty(checkout: Path, name: str, change: 
     """
     checkout = checkout.rename(checkout.with_name(name))
     change(checkout / "manifests")
-    assert source_of(checkout / "manifests") == (git(checkout, "rev-parse", "HEAD"), True)
+    assert is_dirty(checkout)
 
 
 def test_manifests_outside_of_the_checkout_have_no_commit(
     checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A command in a repository says nothing about files outside of it."""
-    (tmp_path / "aside").mkdir()
-    (tmp_path / "aside" / "cluster.yaml").write_text(MANIFEST)
+    write(tmp_path / "aside" / "cluster.yaml", MANIFEST)
     monkeypatch.chdir(checkout)
     assert source_of(tmp_path / "aside") == (None, False)
 
 
 def test_manifests_of_two_places_have_no_common_commit(checkout: Path, tmp_path: Path) -> None:
     for name in ("aside", "zoo"):  # named before the checkout, or after it
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "policy.yaml").write_text(OTHER)
+        write(tmp_path / name / "policy.yaml")
         commit, dirty = source_of(checkout / "manifests", tmp_path / name)
         assert commit is None or dirty
 
 
 def test_a_link_is_dirty_if_its_target_is(checkout: Path) -> None:
     """Git stores the path of a link; the target must be in the commit, too."""
-    elsewhere = checkout / "shared"
-    elsewhere.mkdir()
-    (elsewhere / "leaders.yaml").write_text(OTHER)
+    target = write(checkout / "shared" / "leaders.yaml")
     (checkout / "manifests" / "leaders.yaml").symlink_to("../shared/leaders.yaml")
     commit(checkout)
-    assert source_of(checkout / "manifests", elsewhere)[1] is False
-    (elsewhere / "leaders.yaml").write_text(OTHER + "# more\n")
-    assert source_of(checkout / "manifests", elsewhere)[1] is True
+    assert not is_dirty(checkout, target)
+    write(target, OTHER + "# more\n")
+    assert is_dirty(checkout, target)
 
 
 def test_a_chain_of_links_is_dirty_if_one_link_is(checkout: Path) -> None:
     """`cur` leads elsewhere than in the commit; a target outside of the checkout is in none."""
     folder = checkout / "manifests"
-    for version in (".v1", ".v2"):
-        (folder / version).mkdir()
-        (folder / version / "leaders.yaml").write_text(OTHER)
-    (folder / ".cur").symlink_to(".v1")
-    link = folder / "leaders.yaml"
+    link, current = folder / "leaders.yaml", folder / ".cur"
     link.symlink_to(".cur/leaders.yaml")
+    for version in (".v1", ".v2"):
+        write(folder / version / "leaders.yaml")
+    current.symlink_to(".v1")
     commit(checkout)
-    assert source_of(folder)[1] is False
-    (folder / ".cur").unlink()
-    (folder / ".cur").symlink_to(".v2")
-    assert source_of(folder)[1] is True
-    (folder / ".cur").unlink()
-    (folder / ".cur").symlink_to(".v1")
-    assert source_of(folder)[1] is False
-    outside = checkout.parent / "leaders.yaml"
-    outside.write_text(OTHER)
+    for version, differs in ((".v2", True), (".v1", False)):
+        current.unlink()
+        current.symlink_to(version)
+        assert is_dirty(checkout) is differs
+    outside = write(checkout.parent / "leaders.yaml")
     link.unlink()
     link.symlink_to(outside)
     commit(checkout)
-    assert source_of(folder, outside)[1] is True
+    assert is_dirty(checkout, outside)
 
 
 def test_a_checkout_behind_a_link_is_clean(checkout: Path, tmp_path: Path) -> None:
@@ -204,59 +212,51 @@ def test_variables_of_a_hook_name_no_other_repository(
     other.mkdir()
     git(other, "init", "-q")
     git(other, "commit", "-q", "--allow-empty", "-m", "other")
-    expected = git(checkout, "rev-parse", "HEAD")
+    expected = git(checkout, "rev-parse", "HEAD"), False
     places = {"GIT_DIR": other / ".git", "GIT_WORK_TREE": other, "GIT_INDEX_FILE": other / ".git" / "index"}
     monkeypatch.setenv(name, str(places[name]))
-    assert source_of(checkout / "manifests") == (expected, False)
+    assert source_of(checkout / "manifests") == expected
 
 
 def test_a_removed_folder_of_manifests_is_a_change(checkout: Path) -> None:
     """A loop once took a checkout without a folder that its commit has for that commit."""
-    guards = checkout / "manifests" / "guards"
-    guards.mkdir()
-    (guards / "floor.yaml").write_text(OTHER)
+    guards = write(checkout / "manifests" / "guards" / "floor.yaml").parent
     commit(checkout)
-    assert source_of(checkout / "manifests") == (git(checkout, "rev-parse", "HEAD"), False)
-    (guards / "floor.yaml").unlink()
-    guards.rmdir()
-    assert source_of(checkout / "manifests") == (git(checkout, "rev-parse", "HEAD"), True)
+    assert not is_dirty(checkout)
+    shutil.rmtree(guards)
+    assert is_dirty(checkout)
 
 
 @pytest.mark.parametrize("is_deeper", [False, True])
 def test_the_commit_is_of_the_checkout_around_a_submodule(is_deeper: bool, checkout: Path, tmp_path: Path) -> None:
     """The first file by name was in the submodule, and plans named its commit."""
-    team = tmp_path / "team"
-    team.mkdir()
+    team = write(tmp_path / "team" / "floor.yaml").parent
     git(team, "init", "-q")
-    (team / "floor.yaml").write_text(OTHER)
     commit(team)
     git(checkout, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(team), "manifests/a-team")
     if is_deeper:
         (checkout / "manifests" / "prod" / "eu").mkdir(parents=True)
         git(checkout, "mv", "manifests/cluster.yaml", "manifests/prod/eu")
     commit(checkout)
-    assert source_of(checkout / "manifests")[0] == git(checkout, "rev-parse", "HEAD")
+    is_dirty(checkout)  # and of this commit
 
 
 def test_the_last_manifest_of_a_root_is_a_change(checkout: Path) -> None:
     """No file of the folder is left to tell where it was."""
-    aside = checkout / "more"
-    aside.mkdir()
-    (aside / "leaders.yaml").write_text(OTHER)
+    last = write(checkout / "more" / "leaders.yaml")
     commit(checkout)
-    (aside / "leaders.yaml").unlink()
-    loaded = files.load([checkout / "manifests"], now_ms=0).for_cluster("local").files
-    assert not manifest_git.git_source(loaded).dirty
-    assert manifest_git.git_source(loaded, [checkout / "manifests", aside]).dirty
-    assert [source.dirty for source in manifest_git.git_sources(loaded, [aside])] == [True]
+    last.unlink()
+    manifests = loaded(checkout / "manifests")
+    assert not manifest_git.git_source(manifests).dirty
+    assert manifest_git.git_source(manifests, [checkout / "manifests", last.parent]).dirty
+    assert [source.dirty for source in manifest_git.git_sources(manifests, [last.parent])] == [True]
 
 
 def test_a_checkout_is_one_source_also_through_a_link(checkout: Path, tmp_path: Path) -> None:
     """Its commit settles what is in force; time settles what is of several checkouts."""
     link = tmp_path / "link"
     link.symlink_to(checkout)
-    loaded = files.load([link / "manifests"], now_ms=0).for_cluster("local").files
-    sources = manifest_git.git_sources(loaded, [checkout / "manifests"])
+    sources = manifest_git.git_sources(loaded(link / "manifests"), [checkout / "manifests"])
     assert [source.commit for source in sources] == [git(checkout, "rev-parse", "HEAD")]
 
 
@@ -273,9 +273,7 @@ def test_a_file_that_a_link_leads_to_is_in_its_checkout(checkout: Path, tmp_path
     """A journal that a commit delivers, reached through a link, once released manifests."""
     link = tmp_path / "link"
     link.symlink_to(checkout / "manifests")
-    journal = link / ".reconciler" / "local.jsonl"
-    journal.parent.mkdir()
-    journal.write_text("")
+    journal = write(link / ".reconciler" / "local.jsonl", "")
     assert manifest_git.is_outside_of_git(journal)
     git(checkout, "add", "-A")
     assert not manifest_git.is_outside_of_git(journal)

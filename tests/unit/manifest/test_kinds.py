@@ -5,47 +5,33 @@ import json
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 import pytest
 from pydantic import Field
 
 from reconciler import policies
 from reconciler.manifest import schema
-from reconciler.model.plan import Decision, Satisfied
-from reconciler.model.scan_request import ScanRequest, TopicRequest
-from reconciler.model.snapshot import ClusterSnapshot
-from reconciler.operations import DeleteRecords, Operation
-from reconciler.policies import POLICIES, Policy
-from reconciler.policies.base import ManifestModel, Subjects
-from reconciler.policies.fields import TopicSelectors
+from reconciler.policies import POLICIES
 from reconciler.policies.validation import ValidationIssue
+from tests.extension.topic_cleanup import TopicCleanup, TopicCleanupSpec
 from tests.unit.manifest.broken import CLUSTER, cluster, manifest
 from tests.unit.manifest.checking import accepted, codes, diagnostics_of, outcome
 
 ROOT = Path(__file__).parents[3]
 
 
-class TopicNoteSpec(ManifestModel):
+class TopicNoteSpec(TopicCleanupSpec):
     """The body of a TopicNote."""
 
-    topics: TopicSelectors = Field(description="Topics with a note.", examples=[["orders"]])
     until_ms: int | None = Field(default=None, description="A made-up rule about time.", examples=[1])
 
 
-class TopicNote(Policy):
+class TopicNote(TopicCleanup):
     """A policy that exists only in this test."""
 
     kind: Literal["TopicNote"] = Field(description="Which kind of manifest this is.", examples=["TopicNote"])
     spec: TopicNoteSpec = Field(description="Which topics.")
-
-    OPERATION: ClassVar[type[Operation]] = DeleteRecords
-
-    def scan_request(self, observed_at_ms: int) -> ScanRequest:  # noqa: ARG002
-        return ScanRequest(topics=(TopicRequest(topics=self.spec.topics),))
-
-    def decide(self, subjects: Subjects, snapshot: ClusterSnapshot) -> Iterator[Decision]:  # noqa: ARG002
-        return (Satisfied(self.address_of(topic)) for topic in subjects)
 
     @property
     def every_ms(self) -> int | None:
@@ -62,7 +48,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def note(spec: str, *, name: str = "note", more: str = "") -> str:
-    return manifest("TopicNote", name, spec, more=more)
+    return manifest("TopicNote", name, f"{spec}\ncleanup: delete", more=more)
 
 
 def test_a_new_kind_is_loaded_as_a_policy() -> None:

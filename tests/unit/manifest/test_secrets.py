@@ -24,26 +24,34 @@ from reconciler.references import UnresolvedReference
 from reconciler.report.diagnostics import diagnostics_document, write_diagnostics
 from reconciler.report.document import DIAGNOSTICS
 from tests.golden.wording import mentions
-from tests.unit.manifest.broken import GOOD, NOW_MS, cluster, floor
+from tests.unit.manifest.broken import NOW_MS, cluster
 from tests.unit.manifest.checking import outcome
 
 PLANTED = "planted-4f2c9aa-hunter2"
 
 
-def loaded(text: str, folder: Path) -> Cluster:
-    (folder / "cluster.yaml").write_text(text, encoding="utf-8")
-    return load([folder / "cluster.yaml"], now_ms=NOW_MS).for_cluster().cluster
+def loaded(text: str) -> Cluster:
+    manifests, reported = outcome({"cluster.yaml": text})
+    assert manifests is not None, reported
+    return manifests.for_cluster().cluster
 
 
-def resolved(text: str, folder: Path, **environment: str) -> Connection:
-    return resolve(loaded(text, folder), environment=environment)
+def resolved(text: str, secrets: Path | None = None, **environment: str) -> Connection:
+    """Return the connection of a Cluster. `secrets`: the folder of secrets."""
+    folder = {} if secrets is None else {"RECONCILER_SECRETS_DIR": str(secrets)}
+    return resolve(loaded(text), environment=environment | folder)
 
 
-def missing(text: str, folder: Path, **environment: str) -> str:
+def missing(text: str, secrets: Path | None = None, **environment: str) -> str:
     with pytest.raises(SecretMissing) as invalid:
-        resolved(text, folder, **environment)
+        resolved(text, secrets, **environment)
     assert invalid.value.__cause__ is None
     return str(invalid.value)
+
+
+def with_property(name: str, value: str) -> str:
+    """Return a Cluster with a property of its client."""
+    return cluster(f"client: {{{name}: '{value}'}}")
 
 
 def test_references_are_resolved(tmp_path: Path) -> None:
@@ -53,7 +61,7 @@ def test_references_are_resolved(tmp_path: Path) -> None:
         "client:\n  sasl.password: ${file:password}\n  sasl.username: 'reconciler on ${env:KAFKA_HOST} for ${env:KAFKA_USER}'\n"
         "  reconnect.backoff.ms: 3\n  enable.ssl.certificate.verification: true"
     )
-    connection = resolved(text, tmp_path, KAFKA_USER="me", KAFKA_HOST="h", RECONCILER_SECRETS_DIR=str(tmp_path))
+    connection = resolved(text, tmp_path, KAFKA_USER="me", KAFKA_HOST="h")
     assert connection.properties == {
         "sasl.username": "reconciler on h for me",
         "sasl.password": "s3cret",
@@ -81,8 +89,7 @@ def secrets_dir(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", ["password", "more/inside", "more/../password", "{}/password"])
 def test_files_of_the_folder_of_secrets(name: str, secrets_dir: Path) -> None:
     """A path is relative to the folder, or an absolute one in it, as of a mounted secret."""
-    text = cluster(f"client: {{sasl.password: '${{file:{name.format(secrets_dir)}}}'}}")
-    connection = resolved(text, secrets_dir.parent, RECONCILER_SECRETS_DIR=str(secrets_dir))
+    connection = resolved(with_property("sasl.password", f"${{file:{name.format(secrets_dir)}}}"), secrets_dir)
     assert connection.properties == {"sasl.password": "s3cret"}
 
 
@@ -90,11 +97,12 @@ def test_files_of_the_folder_of_secrets(name: str, secrets_dir: Path) -> None:
     "name",
     ["../outside", "/etc/passwd", "link", "link-to-folder/outside", "/proc/self/environ", "../secrets/../outside"],
 )
-@pytest.mark.parametrize("field", ["sasl.password: '${{file:{}}}'", "ssl.key.location: '{}'", "ssl.ca.location: '{}'"])
-def test_no_manifest_names_another_file(name: str, field: str, secrets_dir: Path) -> None:
+@pytest.mark.parametrize(
+    ("field", "value"), [("sasl.password", "${{file:{}}}"), ("ssl.key.location", "{}"), ("ssl.ca.location", "{}")]
+)
+def test_no_manifest_names_another_file(name: str, field: str, value: str, secrets_dir: Path) -> None:
     """A pull request once sent /etc/passwd to a broker of its author."""
-    text = cluster(f"client: {{{field.format(name)}}}")
-    error = missing(text, secrets_dir.parent, RECONCILER_SECRETS_DIR=str(secrets_dir))
+    error = missing(with_property(field, value.format(name)), secrets_dir)
     assert f"lies outside of {secrets_dir}" in error
     assert PLANTED not in error
 
@@ -102,15 +110,13 @@ def test_no_manifest_names_another_file(name: str, field: str, secrets_dir: Path
 @pytest.mark.parametrize("name", ["pipe", "more", "loop"])
 def test_only_regular_files_are_read(name: str, secrets_dir: Path) -> None:
     """A pipe would never end, and no message shows more than the name."""
-    text = cluster(f"client: {{sasl.password: '${{file:{name}}}'}}")
-    error = missing(text, secrets_dir.parent, RECONCILER_SECRETS_DIR=str(secrets_dir))
+    error = missing(with_property("sasl.password", f"${{file:{name}}}"), secrets_dir)
     assert f"the file {name} is not a regular file" in error or f"the file {name} cannot be read" in error
 
 
 def test_certificates_of_the_system_need_no_secret(secrets_dir: Path) -> None:
     (location,) = [path for path in ("/etc/ssl/certs", "/etc/pki/tls/certs") if Path(path).is_dir()][:1]
-    text = cluster(f"client: {{ssl.ca.location: '{location}'}}")
-    connection = resolved(text, secrets_dir.parent, RECONCILER_SECRETS_DIR=str(secrets_dir))
+    connection = resolved(with_property("ssl.ca.location", location), secrets_dir)
     assert connection.properties == {"ssl.ca.location": str(Path(location).resolve())}
 
 
@@ -119,13 +125,11 @@ def test_a_file_that_is_sent_lies_in_the_folder_of_secrets(secrets_dir: Path) ->
     text = (
         "client:\n  sasl.mechanism: OAUTHBEARER\n  sasl.oauthbearer.method: oidc\n  sasl.oauthbearer.assertion.file: "
     )
-    environment = {"RECONCILER_SECRETS_DIR": str(secrets_dir)}
     (secrets_dir / "assertion").write_text("a.b.c")
-    connection = resolved(cluster(text + "assertion"), secrets_dir.parent, **environment)
+    connection = resolved(cluster(text + "assertion"), secrets_dir)
     assert connection.properties["sasl.oauthbearer.assertion.file"] == str((secrets_dir / "assertion").resolve())
     for path in ("/etc/ssl/openssl.cnf", "/etc/passwd", "/etc/ssl"):
-        message = missing(cluster(text + path), secrets_dir.parent, **environment)
-        assert mentions(message, "M501", f"the file {path}")
+        assert mentions(missing(cluster(text + path), secrets_dir), "M501", f"the file {path}")
 
 
 @pytest.mark.parametrize(
@@ -138,7 +142,7 @@ def test_a_file_that_is_sent_lies_in_the_folder_of_secrets(secrets_dir: Path) ->
         ("aws_iam", None),
     ],
 )
-def test_the_identity_of_the_machine_goes_to_its_cloud_only(identity: str, service: str | None, tmp_path: Path) -> None:
+def test_the_identity_of_the_machine_goes_to_its_cloud_only(identity: str, service: str | None) -> None:
     """No reference allows it to leave, so the names of the service do, or RECONCILER_ALLOW_SERVERS."""
     by_client = "\n  sasl.oauthbearer.method: oidc\n  sasl.oauthbearer.metadata.authentication.type: "
     is_field = identity.startswith("tokens")
@@ -146,36 +150,36 @@ def test_the_identity_of_the_machine_goes_to_its_cloud_only(identity: str, servi
         "client:\n  security.protocol: SASL_SSL\n  sasl.mechanism: OAUTHBEARER"
         + ("\n" + identity if is_field else by_client + identity)
     )
-    assert "broker-1:9093 is not one of " in missing(text, tmp_path)
-    assert "allows: nothing is sent there" in missing(text.replace("broker-1", "evil.compute.amazonaws.com"), tmp_path)
-    assert resolved(text, tmp_path, **{SERVERS: "broker-?:*"}).bootstrap_servers == ("broker-1:9093",)
+    assert "broker-1:9093 is not one of " in missing(text)
+    assert "allows: nothing is sent there" in missing(text.replace("broker-1", "evil.compute.amazonaws.com"))
+    assert resolved(text, **{SERVERS: "broker-?:*"}).bootstrap_servers == ("broker-1:9093",)
     if service:
-        connection = resolved(text.replace("broker-1:9093", service), tmp_path)
+        connection = resolved(text.replace("broker-1:9093", service))
         assert connection.tokens == (identity.removeprefix("tokens: ") if is_field else "")
 
 
-def test_only_allowed_variables_are_read(tmp_path: Path) -> None:
+def test_only_allowed_variables_are_read() -> None:
     """A pull request names the variable of another secret of the job."""
     text = cluster("client: {sasl.password: '${env:AWS_SECRET_ACCESS_KEY}', sasl.username: '${env:KAFKA_USER}'}")
-    error = missing(text, tmp_path, AWS_SECRET_ACCESS_KEY=PLANTED, KAFKA_USER="me")
+    error = missing(text, AWS_SECRET_ACCESS_KEY=PLANTED, KAFKA_USER="me")
     assert "spec.client.sasl.password: the variable AWS_SECRET_ACCESS_KEY may not be read: only KAFKA_* may" in error
     assert PLANTED not in error
     allowed = {"RECONCILER_ALLOW_ENV": "KAFKA_*, AWS_*", "AWS_SECRET_ACCESS_KEY": "x", "KAFKA_USER": "me"}
-    assert resolved(text, tmp_path, **allowed).properties["sasl.password"] == "x"
+    assert resolved(text, **allowed).properties["sasl.password"] == "x"
 
 
-def test_the_environment_is_read_on_resolving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_is_read_on_resolving(monkeypatch: pytest.MonkeyPatch) -> None:
     """Validating needs no secret: the value is the one of the moment of connecting."""
     monkeypatch.delenv("KAFKA_SECRET_OF_TEST", raising=False)
-    reported = loaded(cluster("client: {sasl.password: '${env:KAFKA_SECRET_OF_TEST}'}"), tmp_path)
+    reported = loaded(with_property("sasl.password", "${env:KAFKA_SECRET_OF_TEST}"))
     monkeypatch.setenv("KAFKA_SECRET_OF_TEST", "late")
     assert resolve(reported).properties == {"sasl.password": "late"}
 
 
-def test_one_variable_may_hold_several_servers(tmp_path: Path) -> None:
+def test_one_variable_may_hold_several_servers() -> None:
     """bootstrapServers may be references, too; one variable may hold several, comma-separated."""
     text = cluster().replace("broker-1:9093", "'${env:KAFKA_SERVERS}', 'c:3'")
-    assert resolved(text, tmp_path, KAFKA_SERVERS="a:1, b:2,").bootstrap_servers == ("a:1", "b:2", "c:3")
+    assert resolved(text, KAFKA_SERVERS="a:1, b:2,").bootstrap_servers == ("a:1", "b:2", "c:3")
 
 
 def test_all_unresolved_references_are_reported_at_once(tmp_path: Path) -> None:
@@ -187,8 +191,8 @@ def test_all_unresolved_references_are_reported_at_once(tmp_path: Path) -> None:
         "client:\n  sasl.password: ${env:KAFKA_A}\n  ssl.key.password: ${env:KAFKA_B}\n  ssl.key.pem: ${file:nowhere}\n"
         "  ssl.keystore.password: ${file:empty}\n  sasl.username: ${file:latin}\n  ssl.ca.pem: ${file:large}"
     ).replace("broker-1:9093", "'${env:KAFKA_C}'")
-    head, *reasons = missing(text, tmp_path, KAFKA_B="", RECONCILER_SECRETS_DIR=str(tmp_path)).split("; ")
-    assert head.startswith(f"M501 Cluster/prod-eu ({tmp_path / 'cluster.yaml'}:1): spec.bootstrapServers[0]: ")
+    head, *reasons = missing(text, tmp_path, KAFKA_B="").split("; ")
+    assert head.startswith("M501 Cluster/prod-eu (cluster.yaml:1): spec.bootstrapServers[0]: ")
     assert mentions(head, "variable KAFKA_C")
     for reason, field, *facts in zip(
         reasons,
@@ -200,11 +204,12 @@ def test_all_unresolved_references_are_reported_at_once(tmp_path: Path) -> None:
         assert mentions(reason, f"spec.client.{field}", *facts)
 
 
-def test_repr_hides_values(tmp_path: Path) -> None:
-    """Neither repr nor str of the connection shows a value."""
-    connection = resolved(cluster("client: {sasl.password: '${env:KAFKA_P}'}"), tmp_path, KAFKA_P=PLANTED)
+def test_repr_hides_values() -> None:
+    """Neither repr nor str of the connection shows a value, and resolving puts none into the Cluster."""
+    manifest = loaded(with_property("sasl.password", "${env:KAFKA_P}"))
+    connection = resolve(manifest, environment={"KAFKA_P": PLANTED})
     assert connection.properties["sasl.password"] == PLANTED
-    assert PLANTED not in f"{connection!r} {connection!s}"
+    assert PLANTED not in f"{connection!r} {connection!s} {manifest.model_dump_json()}"
     assert isinstance(pickle.loads(pickle.dumps(connection)), Connection)
 
 
@@ -328,15 +333,6 @@ def test_no_line_of_a_pull_request_stalls_the_masking_of_secrets(pattern: re.Pat
     assert max(reported) < sre.MAXREPEAT
 
 
-def test_policies_hold_no_client(tmp_path: Path) -> None:
-    """Resolving does not change the Cluster: it holds references, not values."""
-    text = cluster("client: {sasl.password: '${env:KAFKA_P}'}")
-    (tmp_path / "orders.yaml").write_text(floor(GOOD))
-    reported = loaded(text, tmp_path)
-    resolve(reported, environment={"KAFKA_P": PLANTED})
-    assert PLANTED not in reported.model_dump_json()
-
-
 SERVERS = "RECONCILER_ALLOW_SERVERS"
 
 
@@ -351,23 +347,23 @@ SERVERS = "RECONCILER_ALLOW_SERVERS"
         ("['a.kafka.example.org:9093']", "sasl.oauthbearer.token.endpoint.url: 'https://login.example.org:8443/token'"),
     ],
 )
-def test_no_manifest_names_another_server(servers: str, properties: str, tmp_path: Path) -> None:
+def test_no_manifest_names_another_server(servers: str, properties: str) -> None:
     """The machine bounds where credentials go, whatever was merged."""
     text = cluster(f"client: {{{properties}}}").replace("[broker-1:9093]", servers)
     assert servers in text
     allowed = "*.kafka.example.org:9093, login.example.org:443"
-    error = missing(text, tmp_path, **{SERVERS: allowed, "KAFKA_SERVERS": "evil.example.org:9093"})
+    error = missing(text, **{SERVERS: allowed, "KAFKA_SERVERS": "evil.example.org:9093"})
     assert re.search("evil.example.org|9094|8443|KAFKA_SERVERS", error)
     assert (
         "is not one of *.kafka.example.org:9093, login.example.org:443, which RECONCILER_ALLOW_SERVERS allows" in error
     )
-    assert resolved(text, tmp_path, **{SERVERS: "", "KAFKA_SERVERS": "b:1"}).bootstrap_servers
+    assert resolved(text, **{SERVERS: "", "KAFKA_SERVERS": "b:1"}).bootstrap_servers
 
 
-def test_allowed_servers_are_used(tmp_path: Path) -> None:
+def test_allowed_servers_are_used() -> None:
     """Case does not matter in names of hosts; the port of https counts where the URL names none."""
-    text = cluster("client: {sasl.oauthbearer.token.endpoint.url: 'https://Login.example.org/token'}")
-    connection = resolved(text, tmp_path, **{SERVERS: "BROKER-?:9093,login.example.org:443"})
+    text = with_property("sasl.oauthbearer.token.endpoint.url", "https://Login.example.org/token")
+    connection = resolved(text, **{SERVERS: "BROKER-?:9093,login.example.org:443"})
     assert connection.bootstrap_servers == ("broker-1:9093",)
 
 
@@ -375,19 +371,19 @@ def test_allowed_servers_are_used(tmp_path: Path) -> None:
     ("pattern", "allowed"),
     [("[fd00::7]:9093", True), ("[fd00::*]:909?", True), ("[FD00::7]:*", True), ("[fd00::8]:9093", False), ("*", True)],
 )
-def test_the_brackets_of_an_ipv6_address_stand_for_themselves(pattern: str, allowed: bool, tmp_path: Path) -> None:
+def test_the_brackets_of_an_ipv6_address_stand_for_themselves(pattern: str, allowed: bool) -> None:
     """Patterns of file names would read them as a set of characters."""
     text = cluster("").replace("[broker-1:9093]", "['[fd00::7]:9093']")
     if allowed:
-        assert resolved(text, tmp_path, **{SERVERS: pattern}).bootstrap_servers == ("[fd00::7]:9093",)
+        assert resolved(text, **{SERVERS: pattern}).bootstrap_servers == ("[fd00::7]:9093",)
     else:
-        assert f"is not one of {pattern}" in missing(text, tmp_path, **{SERVERS: pattern})
+        assert f"is not one of {pattern}" in missing(text, **{SERVERS: pattern})
 
 
-def test_tasks_get_references_if_executors_can_resolve_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_get_references_if_executors_can_resolve_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the option, tasks get the values, because executors have neither variables nor files."""
     text = cluster("client: {sasl.password: '${env:KAFKA_PASSWORD}', sasl.username: 'me on ${env:KAFKA_HOST}'}")
-    connection = resolved(text, tmp_path, KAFKA_PASSWORD=PLANTED, KAFKA_HOST="driver")
+    connection = resolved(text, KAFKA_PASSWORD=PLANTED, KAFKA_HOST="driver")
     assert connection.for_tasks(with_secrets=True).resolve_here().properties == connection.properties
     sent = connection.for_tasks(with_secrets=False)
     assert PLANTED.encode() not in pickle.dumps(sent)
