@@ -126,35 +126,32 @@ def test_the_other_claimant_is_named() -> None:
     assert "`RetentionFloor/first`" in only.related[0].message
 
 
-def test_a_policy_of_one_of_two_clusters_names_it() -> None:
-    (only,) = diagnostics_of(**BOTH, a=floor(GOOD))
-    assert only.code == "M304"
-    assert "prod-eu" in only.hint
-    assert "prod-us" in only.hint
+OF_NO_GROUPS = waiver(WAIVED.replace("RetentionFloor", "GroupRemoval").replace("recordsPercent", "groups"))
 
 
-def test_unknown_cluster() -> None:
-    """A Cluster of the set is suggested if it is near, or all are listed."""
-    (only,) = diagnostics_of(c=CLUSTER, a=manifest("RetentionFloor", "orders", GOOD, metadata="cluster: prod-ue"))
-    assert (only.code, only.location.column) == ("M303", 35)
-    assert "`prod-eu`" in only.hint
-    (only,) = diagnostics_of(c=CLUSTER, a=manifest("RetentionFloor", "orders", GOOD, metadata="cluster: staging"))
-    assert "prod-eu" in only.hint
-    assert "`" not in only.hint, "no similar name is suggested"
-
-
-def test_a_waiver_for_another_kind_of_that_name() -> None:
-    """The hint suggests the policy of the right kind."""
-    text = waiver(WAIVED.replace("RetentionFloor", "GroupRemoval").replace("recordsPercent", "groups"))
-    (only,) = diagnostics_of(c=CLUSTER, a=floor(GOOD), w=text)
-    assert "`RetentionFloor/orders`" in only.hint
+@pytest.mark.parametrize(
+    ("files", "code", "names"),
+    [
+        ({**BOTH, "a": floor(GOOD)}, "M304", ("prod-eu", "prod-us")),
+        # A Cluster of the set is suggested if it is near, or all are listed.
+        ({**C, "a": of_cluster("prod-ue")}, "M303", ("`prod-eu`",)),
+        ({**C, "a": of_cluster("staging")}, "M303", ("prod-eu",)),
+        # The policy of the right kind.
+        ({**C, "a": floor(GOOD), "w": OF_NO_GROUPS}, "M305", ("`RetentionFloor/orders`",)),
+    ],
+)
+def test_the_hint_has_the_name_that_was_meant(files: Files, code: str, names: tuple[str, ...]) -> None:
+    (only,) = diagnostics_of(**files)
+    assert only.code == code
+    assert all(name in only.hint for name in names)
+    assert ("`" in only.hint) == ("`" in names[0]), "of no similar name"
+    assert code != "M303" or only.location.column == 35
 
 
 def test_a_cluster_without_policies_is_warned_about() -> None:
     """A cluster without policies gets a warning, unless another error explains the absence."""
-    policy = manifest("RetentionFloor", "orders", GOOD, metadata="cluster: prod-eu")
-    manifests, diagnostics = outcome({"c": CLUSTER, "u": US, "a": policy})
+    manifests, diagnostics = outcome({**BOTH, "a": of_cluster("prod-eu")})
     assert manifests is not None
     assert [(diagnostic.code, diagnostic.location.path) for diagnostic in diagnostics] == [("M403", "u")]
-    _, diagnostics = outcome({"c": CLUSTER, "u": US, "a": floor(GOOD)})
+    _, diagnostics = outcome({**BOTH, "a": floor(GOOD)})
     assert [diagnostic.code for diagnostic in diagnostics] == ["M304"]

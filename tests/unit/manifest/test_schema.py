@@ -36,13 +36,7 @@ BEYOND_A_SCHEMA = {
     "M206": "time",
     "M207": "other manifests",
     "M210": "time",
-    "M301": "other manifests",
-    "M302": "other manifests",
-    "M303": "other manifests",
-    "M304": "other manifests",
-    "M305": "other manifests",
-    "M306": "other manifests",
-    "M307": "other manifests",
+    **dict.fromkeys(("M301", "M302", "M303", "M304", "M305", "M306", "M307"), "other manifests"),
     "M401": "other manifests; a warning",
     "M402": "time; a warning",
     "M403": "other manifests; a warning",
@@ -158,10 +152,7 @@ def test_examples_show_every_kind_and_every_rule() -> None:
 @pytest.mark.parametrize("code", sorted(set(BROKEN) - set(BEYOND_A_SCHEMA)))
 def test_the_schema_refuses_what_the_loader_refuses(code: str) -> None:
     """An editor marks the errors of the loader, except for rules that no schema can express."""
-    refused = [
-        document for text in BROKEN[code].values() for document in documents(text) if not validator().is_valid(document)
-    ]
-    assert refused
+    assert not all(validator().is_valid(document) for text in BROKEN[code].values() for document in documents(text))
 
 
 @pytest.mark.parametrize(

@@ -29,43 +29,18 @@ def error_codes(text: str) -> list[str]:
     return [error.code for document in read(text) for error in document.errors]
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("7", 7),
-        ("-7", -7),
-        ("0", 0),
-        ("1_000_000", 1_000_000),
-        ("1.5", 1.5),
-        ("-0.5", -0.5),
-        ("true", True),
-        ("FALSE", False),
-        ("yes", "yes"),
-        ("off", "off"),
-        ("12:30:45", "12:30:45"),
-        ("1.2.3", "1.2.3"),
-        ("2026-11-01T00:00:00Z", "2026-11-01T00:00:00Z"),
-        ("2026-11-01", "2026-11-01"),
-        ("-", "-"),
-        ("1_0", INVALID),
-        ("010", INVALID),
-        ("0x1F", INVALID),
-        ("0o17", INVALID),
-        ("0b1", INVALID),
-        ("+5", INVALID),
-        ("1e3", INVALID),
-        ("1.5E-3", INVALID),
-        (".5", INVALID),
-        ("5.", INVALID),
-        (".inf", INVALID),
-        ("-.INF", INVALID),
-        (".nan", INVALID),
-        ("9" * 5000, INVALID),
-        ("", INVALID),
-        ("~", INVALID),
-        ("Null", INVALID),
-    ],
-)
+SCALARS = {
+    **{str(value): value for value in (7, -7, 0, 1.5, -0.5)},
+    "1_000_000": 1_000_000,
+    "true": True,
+    "FALSE": False,
+    **{text: text for text in ("yes", "off", "12:30:45", "1.2.3", "2026-11-01T00:00:00Z", "2026-11-01", "-")},
+    **dict.fromkeys(("1_0", "010", "0x1F", "0o17", "0b1", "+5", "1e3", "1.5E-3", ".5", "5."), INVALID),
+    **dict.fromkeys((".inf", "-.INF", ".nan", "9" * 5000, "", "~", "Null"), INVALID),
+}
+
+
+@pytest.mark.parametrize(("text", "value"), SCALARS.items(), ids=lambda text: str(text)[:20])
 def test_unquoted_scalars_have_the_value_of_all_readers(text: str, value: object) -> None:
     """An unquoted scalar has the value that all YAML readers agree on, or it is invalid."""
     found = plain_value(text)
@@ -104,7 +79,6 @@ def test_every_node_knows_its_span() -> None:
     """YAML is read with positions: each key and each value knows its lines and columns."""
     top = root("spec:\n  topics: [orders, clicks]\n  keep:\n    last: 5\n")
     key, topics = top.entries["spec"][1].entries["topics"]
-    assert key is not None
     assert key.span == TextRange(2, 3, 2, 9)
     assert topics.span == TextRange(2, 11, 2, 27)
     assert topics.entries["1"][1].span == TextRange(2, 20, 2, 26)
