@@ -44,6 +44,14 @@ def write_manifests(folder: Path, servers: str, policies: str, *, more: str = ""
     (folder / "manifests" / "all.yaml").write_text(f"{cluster}---\n{policies}")
 
 
+def program(path: Path, *lines: str) -> Path:
+    """Write a program for the shell, into a folder that may be new."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(("#!/bin/sh", *lines, "")))
+    path.chmod(0o755)
+    return path
+
+
 def git(folder: Path, *words: str) -> str:
     """Run git in the folder, as an author of tests, and return its output without the last newline."""
     identity = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")

@@ -14,7 +14,7 @@ from reconciler.cli.settings import COMMON_PANEL, SPARK, Settings
 from reconciler.errors import ExitCode
 from reconciler.plan import plan_file
 from reconciler.policies.fields import instant_ms
-from tests.build import cluster_manifest, head
+from tests.build import cluster_manifest, head, program
 from tests.command import reconciler
 from tests.golden.wording import mentions
 from tests.unit.cli.loops import cluster_of
@@ -392,10 +392,7 @@ def test_doctor_names_the_java_of_a_scan(
     version: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a wrong JAVA_HOME it once named the Java on PATH, and the scan then found none."""
-    java = tmp_path / "bin" / "java"
-    java.parent.mkdir()
-    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
-    java.chmod(0o755)
+    java = program(tmp_path / "bin" / "java", f"echo 'openjdk version \"{version}\"' >&2")
     monkeypatch.setenv("PATH", str(java.parent))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     assert describe_java() == text

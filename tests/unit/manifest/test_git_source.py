@@ -10,7 +10,7 @@ import pytest
 from reconciler.manifest import files
 from reconciler.manifest import git as manifest_git
 from reconciler.model.plan import ManifestFile, Source
-from tests.build import cluster_manifest, commit, git, head
+from tests.build import cluster_manifest, commit, git, head, program
 from tests.golden.wording import mentions
 
 MANIFEST, OTHER = cluster_manifest("127.0.0.1:9092"), f'{head("LeaderPolicy", "leaders")}\nspec: {{topics: ["*"]}}\n'
@@ -93,9 +93,7 @@ def _edit_unseen(folder: Path) -> None:
 
 def _edit_unwatched(folder: Path) -> None:
     """Let a program that git asks for changes miss one."""
-    watcher = folder.parent / ".git" / "watcher"
-    watcher.write_text("#!/bin/sh\nprintf 'token\\0'\n")
-    watcher.chmod(0o755)
+    watcher = program(folder.parent / ".git" / "watcher", "printf 'token\\0'")
     git(folder, "config", "core.fsmonitor", str(watcher))
     git(folder, "update-index", "--fsmonitor")
     git(folder, "status")  # from now on, git asks

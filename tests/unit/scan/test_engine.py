@@ -33,6 +33,7 @@ from reconciler.scan.spark_process import (
 )
 from reconciler.scan.task_rows import ScanTask
 from reconciler.text.redact import add_references
+from tests.build import program
 
 TOKEN = "planted-4f2c9aa"
 
@@ -187,9 +188,7 @@ def test_spark_submit_reads_what_is_meant_for_it(
 
 def test_a_wrong_java_home_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """JAVA_HOME comes before PATH. The error once said that there was no Java on PATH either."""
-    java = tmp_path / "bin" / "java"
-    java.parent.mkdir()
-    java.touch(0o755)
+    java = program(tmp_path / "bin" / "java")
     monkeypatch.setenv("PATH", str(java.parent))
     monkeypatch.setenv("JAVA_HOME", str(java))
     with pytest.raises(ScanFailed, match=f"none in JAVA_HOME, {java}: correct or unset JAVA_HOME"):
@@ -207,21 +206,23 @@ def test_a_temporary_folder_that_cannot_be_used_is_an_error(tmp_path: Path, monk
     start_early([], {})  # the scan reports it
 
 
-def test_a_jvm_that_ends_at_once_names_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reason is in the log: flags that this Java does not know, or no memory."""
-    java = tmp_path / "bin" / "java"
-    java.parent.mkdir()
-    java.write_text("#!/bin/sh\necho no memory >&2\nexit 3\n")
-    java.chmod(0o755)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # the log stays
-    process = SparkProcess(Engine())
+def fail_to_start(engine: Engine) -> Path:
+    """Start Spark, whose JVM ends at once, and return the log that the error names, and that stays."""
+    process = SparkProcess(engine)
     try:
         with pytest.raises(ScanFailed, match="ended at its start with exit code 3; the log is ") as failed:
             process.read(None, [], subjects="nothing", limit_s=1.0, progress=lambda *_step: None)  # type: ignore[arg-type]
-        assert "no memory" in Path(str(failed.value).rpartition("the log is ")[2]).read_text()
     finally:
         process.end()
+    return Path(str(failed.value).rpartition("the log is ")[2])
+
+
+def test_a_jvm_that_ends_at_once_names_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reason is in the log: flags that this Java does not know, or no memory."""
+    program(tmp_path / "bin" / "java", "echo no memory >&2", "exit 3")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert "no memory" in fail_to_start(Engine()).read_text()
 
 
 def test_no_command_line_has_a_property(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,10 +230,7 @@ def test_no_command_line_has_a_property(tmp_path: Path, monkeypatch: pytest.Monk
     home, user_file = tmp_path / "spark", tmp_path / "user.properties"
     (home / "jars").mkdir(parents=True)
     (home / "jars" / f"spark-core_2.13-{version('pyspark')}.jar").touch()
-    (home / "bin").mkdir()
-    submit = home / "bin" / "spark-submit"
-    submit.write_text('#!/bin/sh\necho "words: $*"\nls -l "$2"\ncat "$2"\nexit 3\n')
-    submit.chmod(0o755)
+    program(home / "bin" / "spark-submit", 'echo "words: $*"', 'ls -l "$2"', 'cat "$2"', "exit 3")
     user_file.write_text("spark.of.user=1")
     for variables, options in (
         ({}, "--load-spark-defaults pyspark-shell"),
@@ -241,14 +239,8 @@ def test_no_command_line_has_a_property(tmp_path: Path, monkeypatch: pytest.Monk
         with monkeypatch.context() as patch:
             for name, value in {"SPARK_HOME": str(home), **variables}.items():
                 patch.setenv(name, value)
-            patch.setattr(tempfile, "tempdir", str(tmp_path))  # the log stays
-            process = SparkProcess(Engine(conf={"spark.test.password": f"a {TOKEN}"}))
-            try:
-                with pytest.raises(ScanFailed, match="ended at its start with exit code 3; the log is ") as failed:
-                    process.read(None, [], subjects="nothing", limit_s=1.0, progress=lambda *_step: None)  # type: ignore[arg-type]
-            finally:
-                process.end()
-        log = Path(str(failed.value).rpartition("the log is ")[2])
+            patch.setattr(tempfile, "tempdir", str(tmp_path))
+            log = fail_to_start(Engine(conf={"spark.test.password": f"a {TOKEN}"}))
         words, mode, *properties = log.read_text().splitlines()
         assert words.startswith("words: --properties-file /")
         assert words.endswith(f"/spark.properties {options}")

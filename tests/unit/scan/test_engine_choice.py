@@ -15,6 +15,7 @@ from reconciler.model.selector import Selector
 from reconciler.scan import engine_choice
 from reconciler.scan.chunks import Chunk
 from reconciler.scan.engine_choice import Engine, EngineName, check_packages, reads_inline
+from tests.build import program
 
 OFFSETS = ScanRequest(topics=(TopicRequest(topics=(Selector("*"),), offsets=True),))
 LEADERS = ScanRequest(topics=(TopicRequest(topics=(Selector("*"),)),))
@@ -26,10 +27,7 @@ REMOTE = "sc://127.0.0.1:15002"
 @pytest.fixture
 def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The only Java of the machine, which is on PATH."""
-    path = tmp_path / "bin" / "java"
-    path.parent.mkdir()
-    path.write_text("#!/bin/sh\n")
-    path.chmod(0o755)
+    path = program(tmp_path / "bin" / "java")
     monkeypatch.setenv("PATH", str(path.parent))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     return path

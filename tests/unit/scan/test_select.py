@@ -2,13 +2,12 @@
 
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.scan import select
-from reconciler.scan.select import PartitionRequest
 from tests.unit.scan.listings import groups, requests_of, selectors, topic, unknown_topic
 from tests.unit.scan.listings import topics as listing
 
 
 def test_partition_requests_merge_what_several_parts_request() -> None:
-    """Each partition is there once, with all that some part requests, and no other."""
+    """Each partition is there once, with all that some part requests, and its listed facts."""
     needs = ScanRequest(
         topics=(
             TopicRequest(topics=selectors("a*"), partitions=frozenset({0, 1}), offsets=True, instants_ms=(9, 3)),
@@ -16,17 +15,17 @@ def test_partition_requests_merge_what_several_parts_request() -> None:
             TopicRequest(topics=selectors("ab"), partitions=frozenset({2}), named_groups=frozenset({"g"}), every_ms=1),
         )
     )
-    by_partition = {
-        partition.partition.partition: request
-        for request in requests_of(needs, listing(topic("ab", 4), topic("b")))
-        for partition in request.partitions
-    }
+    listed = topic("ab", 4)
+    requests = requests_of(needs, listing(listed, topic("b")))
+    by_partition = {facts.partition.partition: request for request in requests for facts in request.partitions}
     asked = {n: (of.instants, of.readers, of.named, of.last_purge, of.full) for n, of in by_partition.items()}
     assert asked == {
         0: ((3, 9), False, frozenset(), False, True),
         1: ((3, 9), True, frozenset(), False, True),
         2: ((3,), True, {"g"}, True, True),
     }
+    facts = tuple(facts for request in requests for facts in request.partitions)
+    assert facts == (listed.partitions or ())[:3], "with leadership and topic id"
 
 
 def test_topics_share_one_set_of_named_groups() -> None:
@@ -79,18 +78,3 @@ def test_exact_topics_are_those_that_are_named() -> None:
     """Only an exact name expects that the topic exists."""
     needs = ScanRequest(topics=(TopicRequest(topics=selectors("a", "b*", "regex:c")),))
     assert select.topics_to_describe(needs, ["bc"]) == {"a", "bc"}
-
-
-def test_partition_requests_keep_the_listed_facts() -> None:
-    """The snapshot takes leadership and topic id from the listing that the requests are based on."""
-    listed = topic("a", 2)
-    (request,) = requests_of(ScanRequest(topics=(TopicRequest(topics=selectors("a"), offsets=True),)), listing(listed))
-    assert request == PartitionRequest(
-        topic="a",
-        partitions=listed.partitions or (),
-        full=True,
-        instants=(),
-        readers=False,
-        named=frozenset(),
-        last_purge=False,
-    )

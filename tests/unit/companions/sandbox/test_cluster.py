@@ -18,6 +18,7 @@ from reconciler.companions.sandbox.storage import random_id
 from reconciler.companions.sandbox.tools import tool_command, tool_names
 from reconciler.errors import ExitCode, SandboxError
 from reconciler.scan.java import parse_version
+from tests.build import program
 from tests.golden.wording import mentions
 
 
@@ -228,8 +229,4 @@ def test_java_home_goes_before_path(tmp_path: Path) -> None:
 
 
 def fake_java(folder: Path, output: str) -> Path:
-    folder.mkdir(parents=True)
-    java = folder / "java"
-    java.write_text(f"#!/bin/sh\necho '{output}' >&2\n")
-    java.chmod(0o755)
-    return java
+    return program(folder / "java", f"echo '{output}' >&2")
