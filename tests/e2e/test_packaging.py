@@ -47,9 +47,9 @@ def test_the_wheel_has_the_data_files(distributions: Path) -> None:
     wheel = zipfile.ZipFile(next(distributions.glob("*.whl")))
     names = wheel.namelist()
     assert {str(path.relative_to(ROOT)) for path in (ROOT / "reconciler").rglob("*.py")} <= set(names)
-    for path in workflows.github(None):
-        packed = wheel.read(f"reconciler/companions/github/files/{path.removeprefix('.github/')}")
-        assert packed == (ROOT / path).read_bytes()
+    for name in workflows.NAMES:
+        packed = wheel.read(f"reconciler/companions/github/files/workflows/{name}.yml")
+        assert packed == (ROOT / ".github" / "workflows" / f"{name}.yml").read_bytes()
     for required in (
         "companions/html/templates/page.css",
         "companions/html/templates/page.html",

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from reconciler.companions.github import workflows
 from reconciler.companions.sandbox import client
 
 PROGRAM = """\
@@ -27,8 +26,11 @@ time.sleep(300)
 """`reconciler`: records its arguments, and whether it heard the signal."""
 
 
+ROOT = Path(__file__).parents[2]
+
+
 def _last_script(workflow: str, job: str) -> Any:
-    steps = YAML(typ="safe").load(workflows.github(None)[f".github/workflows/{workflow}"])["jobs"][job]["steps"]
+    steps = YAML(typ="safe").load(ROOT / ".github" / "workflows" / workflow)["jobs"][job]["steps"]
     return [step["run"] for step in steps if "run" in step][-1]
 
 

@@ -33,19 +33,10 @@ _COMMIT = r"(?P<commit>[0-9a-f]{40})"
 _GITHUB_URL = rf"(?:https://(?:[^/@]*@)?github\.com/|ssh://git@github\.com/|git@github\.com:){_REPOSITORY}(?:\.git)?/?"
 
 
-def github(source: str | None) -> Mapping[str, str]:
-    """Return path → text. `source`: OWNER/NAME@COMMIT of this program; None: its own repository."""
-    action = f"{source} # reconciler {__version__}" if source else OWN_ACTION
-    folder = _FILES if (_FILES / "workflows").is_dir() else _CHECKOUT
-    paths = {DEPENDABOT: _FILES / "dependabot.yml"} if source else {}
-    paths |= {f".github/workflows/{name}.yml": folder / "workflows" / f"{name}.yml" for name in NAMES}
-    return {name: path.read_text(encoding="utf-8").replace(OWN_ACTION, action) for name, path in paths.items()}
-
-
 def workflows(action: str | None) -> Mapping[str, str]:
     """Return path → text of the workflows for a user's repository.
 
-    `action`: as `source` of `github`; None: the source of this installation. Raises UsageError if
+    `action`: OWNER/NAME@COMMIT of this program; None: the source of this installation. Raises UsageError if
     that is unknown, and for a branch or a tag, because the owner of the repository can move them.
     """
     source = action or installed_source()
@@ -56,7 +47,11 @@ def workflows(action: str | None) -> Mapping[str, str]:
         )
     if not is_source(source):
         raise UsageError(f"--action {source}: expected OWNER/NAME@COMMIT with all 40 hex digits of the commit")
-    return github(source)
+    folder = _FILES if (_FILES / "workflows").is_dir() else _CHECKOUT
+    paths = {DEPENDABOT: _FILES / "dependabot.yml"}
+    paths |= {f".github/workflows/{name}.yml": folder / "workflows" / f"{name}.yml" for name in NAMES}
+    own = f"{source} # reconciler {__version__}"
+    return {name: path.read_text(encoding="utf-8").replace(OWN_ACTION, own) for name, path in paths.items()}
 
 
 def is_source(text: str) -> bool:

@@ -43,7 +43,7 @@ class Repository:
         self.state = gh.State(folder / "state", self.folder, environments, writers)
         self.hub = GitHub(self.state)
         self.git("init", "-q", "-b", "main")
-        for path, text in workflows.github(HOME).items():
+        for path, text in workflows.workflows(HOME).items():
             self.write(path, text)
         for name, cluster in clusters.items():
             self.write(f"manifests/{name}/cluster.yaml", cluster_manifest(name, cluster.cluster_id))
