@@ -230,7 +230,8 @@ def run(arguments: Sequence[str]) -> int:
         console.step_outputs.clear()
         code = run_within(arguments)
         if command in _WITH_STEP_OUTPUTS:
-            console.write_step_outputs(code)
+            with console.collect_errors(set()):
+                console.write_step_outputs(console.step_outputs | {"exit_code": int(code)})
         return code
 
 

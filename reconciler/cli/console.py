@@ -150,13 +150,12 @@ def emit(settings: Settings, document: Document) -> None:
     write_files(settings, document, write_stdout)
 
 
-def write_step_outputs(exit_code: int) -> None:
-    """Make what documents said, and the exit code, outputs of the step of a workflow on GitHub."""
+def write_step_outputs(values: Mapping[str, str | int]) -> None:
+    """Make values outputs of the step of a workflow on GitHub, if there is one. Raises OutputUnwritten."""
     if path := os.environ.get(STEP_OUTPUTS):
-        lines = (f"{name}={value}\n" for name, value in (step_outputs | {"exit_code": exit_code}).items())
-        file = Path(path)
-        with collect_errors(set()), write_errors(f"{STEP_OUTPUTS} {path}"), file.open("a", encoding="utf-8") as stream:
-            stream.writelines(lines)
+        with write_errors(f"{STEP_OUTPUTS} {path}"), Path(path).open("a", encoding="utf-8") as stream:
+            # A second line of a text would be another output.
+            stream.writelines(f"{name}={escape_text(str(value))}\n" for name, value in values.items())
 
 
 def _render(settings: Settings, document: Document, output: Format) -> Rendered:

@@ -154,6 +154,14 @@ def load(paths: Sequence[Path], *, now_ms: int) -> ManifestSet:
     return validate_sources(_read(paths), now_ms=now_ms)
 
 
+def declared_clusters(paths: Sequence[Path], *, now_ms: int) -> Sequence[Cluster]:
+    """Return the valid Cluster manifests below the paths, whatever is invalid beside them."""
+    try:
+        return load(paths, now_ms=now_ms).clusters
+    except ManifestsInvalid as error:
+        return error.clusters
+
+
 def read_contents(paths: Sequence[Path]) -> tuple[str, ...]:
     """Return the sorted content hashes of all manifests below `paths`, and the errors of reading."""
     return _contents(_read(paths))

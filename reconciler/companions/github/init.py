@@ -19,7 +19,7 @@ from reconciler.kafka import connect, journal_topic
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import secrets
-from reconciler.manifest.files import load
+from reconciler.manifest.files import declared_clusters
 from reconciler.manifest.schema import schemas
 from reconciler.model.snapshot import Unknown
 from reconciler.policies.cluster import Cluster
@@ -70,7 +70,7 @@ def init(
     """
     servers = common.parse_servers(bootstrap_server)
     folder = directory / "manifests"
-    declared = _declared_clusters(folder)
+    declared = declared_clusters([folder], now_ms=wall_clock_ms()) if os.path.lexists(folder) else ()
     for known in declared:
         if known.metadata.name == name:
             raise UsageError(
@@ -105,16 +105,6 @@ def init(
             f"for GitHub: create the environments reconciler-plan-{name}, reconciler-apply-{name} and others with their "
             "secrets; reconciler doctor --github OWNER/NAME says which, and how they must be protected"
         )
-
-
-def _declared_clusters(folder: Path) -> Sequence[Cluster]:
-    """Return the valid Cluster manifests below the folder, whatever is invalid beside them."""
-    if not os.path.lexists(folder):
-        return ()
-    try:
-        return load([folder], now_ms=wall_clock_ms()).clusters
-    except ManifestsInvalid as error:
-        return error.clusters
 
 
 def _declared_already(cluster: Cluster, subject: str, next_step: str) -> str:

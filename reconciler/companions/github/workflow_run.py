@@ -88,8 +88,5 @@ def annotate(level: Literal["error", "warning", "notice"], title: str, message: 
 def answer(**values: str | Sequence[object]) -> None:
     """Print values as JSON, and make each an output of the step: a text as it is, a list as JSON."""
     console.write(harmless_json(json.dumps(values, indent=1)) + "\n")
-    if file := os.environ.get(console.STEP_OUTPUTS):
-        texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in values.items()}
-        with console.write_errors(console.STEP_OUTPUTS), Path(file).open("a", encoding="utf-8") as stream:
-            # A second line of a text would be another output.
-            stream.writelines(f"{name}={escape_text(text)}\n" for name, text in texts.items())
+    texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in values.items()}
+    console.write_step_outputs(texts)

@@ -62,7 +62,7 @@ def test_several_clusters_add_up_and_have_no_digest() -> None:
 
 def test_nothing_is_written_outside_of_github(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GITHUB_OUTPUT", raising=False)
-    console.write_step_outputs(0)
+    console.write_step_outputs({"exit_code": 0})
 
 
 def test_a_file_that_cannot_be_written_changes_no_exit_code(
