@@ -149,11 +149,11 @@ def apply(
         _check_release(planned, run)
     run.journal.set_commit(planned.source.commit)
     # Before the recheck: an old journal takes time, and the first request follows the recheck.
-    interrupted, removed = _earlier_runs(planned, run, own)
+    interrupted, held_back = _earlier_runs(planned, run, own)
     clock = steady_clock()
     checked_at_ms = clock()
     checked, snapshot = _decide_again(_rechecked_part(planned, own), run, checked_at_ms)
-    checked = _without_removed(checked, removed)
+    checked = _without(checked, held_back)
     remaining = [action for action in checked.remaining if isinstance(action, own)]
     ended = (outcome for outcome in checked.outcomes if isinstance(outcome.action, own))
     unsent = [journal.annotate_interrupted(outcome, interrupted) for outcome in ended]
@@ -239,10 +239,11 @@ def _check_release(planned: Plan, run: Run) -> None:
 
 def _earlier_runs(
     planned: Plan, run: Run, operations: tuple[type[Operation], ...]
-) -> tuple[Mapping[Address, JournalEntry], Mapping[Address, str]]:
-    """Return the intents of these operations that earlier runs of the plan left, and the run after which a group was gone.
+) -> tuple[Mapping[Address, JournalEntry], Mapping[Address, tuple[Status, str]]]:
+    """Return the intents of these operations that earlier runs of the plan left, and which removals they hold back.
 
-    Both are empty where the journal cannot be read.
+    One removal was reviewed: where a run has found the group gone, a group of this name is another one
+    now. So may each be, where the journal cannot be read.
     """
     digest, names = plan_file.digest(planned), {operation.OPERATION for operation in operations}
     try:
@@ -250,26 +251,21 @@ def _earlier_runs(
         removed = run.journal.removed_groups(digest, since_ms=planned.observed_at_ms)
     except JournalUnavailable as error:
         _LOG.warning("which actions an interrupted run may have sent is unknown: %s", error)
-        return {}, {}
+        unknown = Status.NOT_ATTEMPTED, f"whether a run of this plan has removed the group before is unknown: {error}"
+        return {}, {action.address: unknown for action in planned.actions if action.address.is_of_group}
     intents = {address: intent for address, intent in opened.items() if intent.operation in names}
     if intents:
         run.progress(journal.progress_message(intents))
-    return intents, removed
+    end = f"has found the group gone, and it was restored or created again since{NEXT}plan again"
+    return intents, {address: (Status.STALE, f"run {run_id} {end}") for address, run_id in removed.items()}
 
 
-def _without_removed(checked: recheck.Recheck, removed: Mapping[Address, str]) -> recheck.Recheck:
-    """Return the recheck with an outcome for each group that its plan has removed before, by address and run.
-
-    One removal was reviewed, and a group of this name is another one now.
-    """
-    end = "of this plan has left no such group, and it was restored or created again since"
-    again = (
-        Outcome(action=action, status=Status.STALE, detail=f"run {removed[action.address]} {end}{NEXT}plan again")
-        for action in checked.remaining
-        if action.address in removed
-    )
-    remaining = tuple(action for action in checked.remaining if action.address not in removed)
-    return replace(checked, remaining=remaining, outcomes=(*checked.outcomes, *again))
+def _without(checked: recheck.Recheck, held_back: Mapping[Address, tuple[Status, str]]) -> recheck.Recheck:
+    """Return the recheck with an outcome for each action that is held back."""
+    reasons = [(action, held_back[action.address]) for action in checked.remaining if action.address in held_back]
+    ended = [Outcome(action=action, status=status, detail=detail) for action, (status, detail) in reasons]
+    remaining = tuple(action for action in checked.remaining if action.address not in held_back)
+    return replace(checked, remaining=remaining, outcomes=(*checked.outcomes, *ended))
 
 
 def _decide_again(needed: Plan, run: Run, now_ms: int) -> tuple[recheck.Recheck, ClusterSnapshot]:
@@ -399,8 +395,7 @@ def plan_restore(run: Run, removal: Removal) -> Unwritable:
 def restore_group(run: Run, removal: Removal, unwritable: Unwritable) -> Mapping[TopicPartition, Outcome]:
     """Write the other offsets of a removal back that still may be. Raises WrongCluster, JournalUnavailable."""
     run.progress("writing the offsets back")
-    digest = f"restore of {removal.plan_digest}"  # another plan: no intent of the removal stays open
-    return restore.restore(removal, unwritable, _context(run, digest))
+    return restore.restore(removal, unwritable, _context(run, journal.restore_of(removal.plan_digest)))
 
 
 def scan_policies(run: Run) -> ClusterSnapshot:

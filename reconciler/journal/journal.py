@@ -192,14 +192,14 @@ class ActionJournal:
         return {address: list(by_run.values())[-1] for address, by_run in intents.items() if by_run}
 
     def removed_groups(self, plan_digest: str, *, since_ms: int = 0) -> Mapping[Address, str]:
-        """Return the groups that were gone at the end of a run of the plan, each with the last such run.
+        """Return the groups that a run of the plan, or the restore of one, has found gone, each with the last such run.
 
         Not earlier than `since_ms`: a plan that is made again may have the same digest.
         """
         return {
             entry.address: entry.run_id
-            for entry in self._of_plan(plan_digest, since_ms)
-            if entry.status in (Status.APPLIED, Status.SATISFIED)
+            for entry in self._of_plan(plan_digest, since_ms, restores=True)
+            if (entry.plan_digest != plan_digest or entry.status in (Status.APPLIED, Status.SATISFIED))
             and entry.address.is_of_group
             and entry.at_ms >= since_ms
         }
@@ -216,11 +216,17 @@ class ActionJournal:
                 claims[entry.address][entry.run_id] = entry.request
         return claims
 
-    def _of_plan(self, plan_digest: str, since_ms: int, *, without: bytes | None = None) -> Iterator[JournalEntry]:
-        """Yield the entries of a plan. `since_ms`: when it was made. `without`: no line with these bytes is parsed."""
+    def _of_plan(
+        self, plan_digest: str, since_ms: int, *, without: bytes | None = None, restores: bool = False
+    ) -> Iterator[JournalEntry]:
+        """Yield the entries of a plan, made at `since_ms`, and perhaps those of runs that restored what it removed.
+
+        `without`: no line with these bytes is parsed.
+        """
+        digests = {plan_digest, restore_of(plan_digest)} if restores else {plan_digest}
         lines = self.store.lines(since_ms=since_ms - _CLOCK_TOLERANCE_MS, containing=plan_digest.encode())
         others = (line for line in lines if without is None or without not in line.data)
-        return (entry for entry in self._records(others, JournalEntry) if entry.plan_digest == plan_digest)
+        return (entry for entry in self._records(others, JournalEntry) if entry.plan_digest in digests)
 
     def _records(self, lines: Iterable[Line], *kinds: type[Any]) -> Iterator[Any]:
         """Yield the records of these kinds, with the store's time where it has one; a release keeps its own."""
@@ -232,6 +238,11 @@ class ActionJournal:
             for record in records:
                 is_stamped = line.stored_at_ms is not None and not isinstance(record, Release | ReviewedTree)
                 yield replace(record, at_ms=line.stored_at_ms) if is_stamped else record
+
+
+def restore_of(plan_digest: str) -> str:
+    """Return the digest of a run that restores what a plan removed: another one, so that no intent of the plan ends."""
+    return f"restore of {plan_digest}"
 
 
 def note_other_claims(

@@ -92,19 +92,27 @@ def test_a_second_apply_of_the_plan_keeps_the_offsets(removed: RemovedGroup, opt
     assert removed.commits() == [4, 0, 6]
 
 
-@pytest.mark.parametrize("killed", [False, True])
-def test_the_same_plan_does_not_remove_a_restored_group(removed: RemovedGroup, *, killed: bool) -> None:
+@pytest.mark.parametrize("case", ["ended", "killed", "killed and continued", "journal damaged"])
+def test_the_same_plan_does_not_remove_a_restored_group(removed: RemovedGroup, case: str) -> None:
     """With `idleFor: 0s` and the same offsets it looks like the group that was reviewed: a job that ran again removed it.
 
-    Of a run that was killed, the journal has the intent only, and the next run finds the group gone.
+    Of a run that was killed, the journal has the intent only; the restore, or the next run, finds the group gone.
     """
-    if killed:
-        intent, _outcome = removed.space.journal_file.read_text().splitlines(keepends=True)
-        removed.space.journal_file.write_text(intent)
+    journal = removed.space.journal_file
+    intent, outcome = journal.read_text().splitlines(keepends=True)
+    if "killed" in case:
+        journal.write_text(intent)
+    if case == "killed and continued":
         removed.space.apply()
     removed.restore()
+    if case == "journal damaged":
+        journal.write_text(intent + outcome.replace("{", "", 1))
+        text = removed.space.apply("--results", "results.json", code=1)
+        assert "whether a run of this plan has removed the group before is unknown: the journal" in text
+        assert removed.commits() == [4, 0, 6]
+        return
     text = removed.space.apply("--results", "results.json", code=4)
-    assert "of this plan has left no such group, and it was restored or created again since" in text
+    assert "has found the group gone, and it was restored or created again since" in text
     assert removed.commits() == [4, 0, 6]
     removed.space.plan()
     removed.space.apply()

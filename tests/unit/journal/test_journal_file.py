@@ -342,8 +342,9 @@ def test_a_run_that_removed_nothing_reads_no_journal(journal: ActionJournal) -> 
         ({"status": Status.STALE}, None),
         ({"at_ms": 9}, None),
         ({"plan_digest": f"{PLAN}-b"}, None),
+        ({"plan_digest": f"restore of {PLAN}", "status": Status.STALE}, "a"),
     ],
-    ids=["removed", "gone before", "kept", "before the plan", "another plan"],
+    ids=["removed", "gone before", "kept", "before the plan", "another plan", "restored"],
 )
 def test_a_plan_knows_the_groups_that_its_runs_left_gone(
     cluster: FakeCluster, journal: ActionJournal, changes: dict[str, Any], run_id: str | None
