@@ -10,7 +10,6 @@ visible letters (a and а). The second half of the module adds what each medium 
 
 import hashlib
 import re
-import sys
 import unicodedata
 from functools import lru_cache
 
@@ -28,8 +27,7 @@ _NEEDS_ESCAPE = re.compile(r"[^ -~]|::|##|  |\A | \Z")
 _PAIRED = re.compile(r"(?<=:):|(?<=#)#|(?<= ) |\A | (?=\Z)")
 _COMMAND = re.compile(r":(?=:)|#(?=#\[)|\x7f")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-_LONG = {"n": "\n", "r": "\r", "t": "\t"}
-_ESCAPED = re.compile(r'\\(?:u[0-9a-f]{4}|U[0-9a-f]{8}|[nrt\\"])')
+_ESCAPED = re.compile(r'\\(?:u[0-9a-f]{4}|U00(?:0[0-9a-f]|10)[0-9a-f]{4}|[nrt\\"])')
 _UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp", "Zs"})
 _HIDDEN_CATEGORIES = _UNSEEN_CATEGORIES | {"Mn", "Me", "Mc", "Cn"}
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
@@ -93,15 +91,7 @@ def unescape_name(text: str) -> str:
     """
     if len(text) > 1 and text.startswith('"') and text.endswith('"'):
         text = text[1:-1]
-    return _ESCAPED.sub(_unescape, text)
-
-
-def _unescape(match: re.Match[str]) -> str:
-    text = match[0][1:]
-    if text[0] in "uU":
-        number = int(text[1:], 16)
-        return chr(number) if number <= sys.maxunicode else match[0]
-    return _LONG.get(text, text)
+    return _ESCAPED.sub(lambda match: match[0].encode("ascii").decode("unicode_escape"), text)
 
 
 def truncate(value: str, text: str, limit: int) -> str:
