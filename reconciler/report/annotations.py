@@ -1,9 +1,9 @@
 """Writes a report as GitHub annotations at the manifests' lines, and its totals as a notice."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from reconciler.report.tree import Item, Report, Section, Severity
+from reconciler.report.tree import Item, Report, Section, Severity, T
 from reconciler.text.escape import command_data, command_property, escape_sentence
 from reconciler.text.phrase import join, plain
 
@@ -26,40 +26,40 @@ def write_annotations(report: Report, *, limit: int = ANNOTATIONS_MAX) -> str:
     The items of ERROR and WARNING in such sections are errors and warnings. The changes of one
     policy are one notice at its manifest, and the totals are another. What is left out is counted.
     """
-    rows = []
+    rows = list[str]()
     items = [item for section in report.sections if section.severity in _LEVELS for item in section.items]
     for severity in _LEVELS:
-        of_level = [item for item in items if item.severity is severity]
-        shown = of_level if len(of_level) <= limit else of_level[: limit - 1]
-        for item in shown:
-            title = f"{item.label} ({item.code})" if item.code else item.label
-            rows.append(_command(severity, describe(item), _position(item) | {"title": title}))
-        if len(of_level) > len(shown):
-            note = f"{len(of_level) - len(shown):,} more like these; the report lists them"
-            rows.append(_command(severity, note, {"title": "more"}))
-    rows += _changes(report.sections, limit - 1)
-    counts = [
-        (f"{item.label}: ", *item.text) for section in report.sections if section.are_totals for item in section.items
-    ]
-    totals = plain(join(" ", report.summary or join("; ", *counts) or report.headline, *report.footer[:1]))
-    return "".join([*rows, _command("notice", totals, {"title": report.title})])
+        rows += _first([i for i in items if i.severity is severity], _item, limit, severity, "more like these")
+    of_policies = [section for section in report.sections if section.subject and section.location.path]
+    rows += _first(of_policies, _changes, limit - 1, "notice", "more policies have actions")
+    totals = [item for section in report.sections if section.are_totals for item in section.items]
+    counts = [(f"{item.label}: ", *item.text) for item in totals]
+    summary = plain(join(" ", report.summary or join("; ", *counts) or report.headline, *report.footer[:1]))
+    return "".join([*rows, _command("notice", summary, {"title": report.title})])
 
 
-def _changes(sections: Sequence[Section], limit: int) -> Iterator[str]:
-    """Yield at most `limit` notices, each at the manifest of a policy that has actions."""
-    of_policies = [section for section in sections if section.subject and section.location.path]
-    shown = of_policies if len(of_policies) <= limit else of_policies[: limit - 1]
-    for section in shown:
-        items = [item for item in islice(section.items, _ITEMS_MAX) if item.severity in _CHANGES]
-        texts = [plain(join(": ", item.subject, join("; ", *filter(None, (item.text, item.loss))))) for item in items]
-        if len(section.items) > len(items):
-            texts.append(f"and {len(section.items) - len(items):,} more")
-        is_loss = any(item.severity is Severity.LOSS for item in items)
-        title = f"{plain(section.subject)}, {'irreversible' if is_loss else 'reversible'}"
-        yield _command("notice", "; ".join(texts), _position(Item(location=section.location)) | {"title": title})
-    if len(of_policies) > len(shown):
-        note = f"{len(of_policies) - len(shown):,} more policies have actions; the report lists them"
-        yield _command("notice", note, {"title": "more"})
+def _first(sources: Sequence[T], write: Callable[[T], str], limit: int, level: str, more: str) -> Iterator[str]:
+    """Yield at most `limit` commands: one for each source, or for the first ones and a count of the others."""
+    shown = sources if len(sources) <= limit else sources[: limit - 1]
+    yield from map(write, shown)
+    if len(sources) > len(shown):
+        yield _command(level, f"{len(sources) - len(shown):,} {more}; the report lists them", {"title": "more"})
+
+
+def _item(item: Item) -> str:
+    title = f"{item.label} ({item.code})" if item.code else item.label
+    return _command(item.severity, describe(item), _position(item) | {"title": title})
+
+
+def _changes(section: Section) -> str:
+    """Return the notice of the actions of one policy, at its manifest."""
+    items = [item for item in islice(section.items, _ITEMS_MAX) if item.severity in _CHANGES]
+    texts = [plain(join(": ", item.subject, join("; ", item.text, item.loss))) for item in items]
+    if len(section.items) > len(items):
+        texts.append(f"and {len(section.items) - len(items):,} more")
+    is_loss = any(item.severity is Severity.LOSS for item in items)
+    title = f"{plain(section.subject)}, {'irreversible' if is_loss else 'reversible'}"
+    return _command("notice", "; ".join(texts), _position(Item(location=section.location)) | {"title": title})
 
 
 def _position(item: Item) -> dict[str, object]:
