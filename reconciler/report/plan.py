@@ -7,7 +7,7 @@ line for each cause; in full, each subject has its own. Nothing is computed here
 import shlex
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain, groupby, product
 from operator import attrgetter
@@ -269,17 +269,21 @@ def _sections(plan: Plan, *, full: bool, pages: dict[str, str]) -> Iterator[Sect
     yield rules("Changes to the rules", plan.rule_changes)
     yield rules("From the merge on, without further review", others, open_items=OPEN_ITEMS, optional=without_base)
     yield rules(as_before, unchanged, open_items=0, optional=True)
-    releases = _Releases.of(plan)
+    held: defaultdict[str, list[Address]] = defaultdict(list)
+    for decision in plan.decisions:
+        if isinstance(decision, Blocked | Waiting) and len(decision.held_by) == 1:
+            held[decision.held_by[0]].append(decision.address)
     for same in _by_effect(actions):
-        yield from _policies(plan, same, releases, full=full)
+        yield from _policies(plan, same, held, full=full)
 
+    removed = frozenset(action.removed_group for action in actions if action.removed_group)
     sections = _by_section(decision for decision in plan.decisions if not isinstance(decision, Action | Satisfied))
     for section in _NOTICES:
         decisions, label = sections[section], section.capitalize()
         is_blocked = section in ("blocked", "unread")
         yield Section(
             heading=(f"{_STATES.get(section, section).capitalize()}: {count_subjects_of(decisions)}",),
-            items=notice_items(decisions, label, plan.observed_at_ms, pages=pages, releases=releases, full=full),
+            items=notice_items(decisions, label, plan.observed_at_ms, pages=pages, removed=removed, full=full),
             severity=Severity.WARNING if is_blocked else Severity.PLAIN,
             open_items=OPEN_ITEMS if is_blocked else 0,
             optional=section == "skipped",
@@ -298,13 +302,11 @@ def _consumers_behind(actions: Sequence[Operation]) -> Iterator[Item]:
 
 
 def _warnings(plan: Plan, pages: dict[str, str]) -> Iterator[Item]:
-    for verdict in plan.limits:
-        if verdict.id == CONNECTION.id and verdict.passed:
-            text = _verdict_text(verdict, pages)
-            yield Item(label="Allowed", text=text, severity=Severity.WARNING, code=verdict.id)
-    for verdict in plan.refused:
-        text = _verdict_text(verdict, pages)
-        yield Item(label="REFUSED", text=text, severity=Severity.ERROR, code=verdict.id)
+    allowed = [verdict for verdict in plan.limits if verdict.id == CONNECTION.id and verdict.passed]
+    verdicts = (("Allowed", Severity.WARNING, allowed), ("REFUSED", Severity.ERROR, plan.refused))
+    for label, severity, of_label in verdicts:
+        for verdict in of_label:
+            yield Item(label=label, text=_verdict_text(verdict, pages), severity=severity, code=verdict.id)
     for label, reasons in (("Incomplete", plan.incomplete), ("Not seen", plan.unseen)):
         for reason in reasons:
             yield Item(label=label, text=(sentence(reason),), severity=Severity.WARNING)
@@ -364,50 +366,13 @@ def _totals(plan: Plan) -> Iterator[Item]:
         yield Item(label="Limits used", text=(text,))
 
 
-@dataclass(frozen=True, slots=True)
-class _Releases:
-    """Which removal would free which blocked and waiting subjects.
+def _policies(
+    plan: Plan, actions: Sequence[Operation], held: Mapping[str, Sequence[Address]], *, full: bool
+) -> Iterator[Section]:
+    """Yield a section for each policy of the actions of one operation, the first with a heading.
 
-    `removed`: the groups that the plan removes. `held`: the decisions that a group alone holds back.
+    `held`: the subjects that one group alone holds back.
     """
-
-    removed: frozenset[str]
-    held: Mapping[str, Sequence[Blocked | Waiting]]
-
-    @classmethod
-    def of(cls, plan: Plan) -> "_Releases":
-        held: defaultdict[str, list[Blocked | Waiting]] = defaultdict(list)
-        for decision in plan.decisions:
-            if isinstance(decision, Blocked | Waiting) and len(decision.held_by) == 1:
-                held[decision.held_by[0]].append(decision)
-        removed = frozenset(filter(None, (action.removed_group for action in _operations(plan))))
-        return cls(removed, held)
-
-    def by_action(self, actions: Sequence[Operation]) -> Iterator[Phrase]:
-        """Yield what the next plan could do once these groups are removed."""
-        freed = [decision for action in actions for decision in self.held.get(action.removed_group or "", ())]
-        if freed:
-            subjects = format_subjects([decision.address for decision in freed])
-            yield ("unblocks ", *subjects, ": plan again after the apply")
-
-    def by_removal(self, same: Sequence[Any]) -> Phrase:
-        """Return what the removals of this plan free of subjects that the same groups hold back."""
-        held_by = same[0].held_by
-        if not held_by or not self.removed.issuperset(held_by) or any(d.held_by != held_by for d in same):
-            return ()
-        names = escaped_name(formatting.first_few([quoted(group) for group in held_by]))
-        return (
-            "removing ",
-            names,
-            f", as this plan does, unblocks {count_subjects_of(same)}: plan again after the apply",
-        )
-
-
-_NO_RELEASES = _Releases(frozenset(), {})
-
-
-def _policies(plan: Plan, actions: Sequence[Operation], releases: _Releases, *, full: bool) -> Iterator[Section]:
-    """Yield a section for each policy of the actions of one operation, the first with a heading."""
     first = actions[0]
     undo = "Irreversible" if first.irreversible else "Reversible"
     heading: Phrase = (f"{undo}: {first.HEADING or f'{first.TITLE}s'}",)
@@ -420,7 +385,7 @@ def _policies(plan: Plan, actions: Sequence[Operation], releases: _Releases, *, 
             name=(name(policy.policy),),
             location=entries[0][0].declared_at,
             note=describe_policy(plan, policy),
-            items=Items.of(entries, partial(_action_item, releases=releases, full=full)),
+            items=Items.of(entries, partial(_action_item, held=held, full=full)),
             severity=Severity.LOSS if first.irreversible else Severity.CHANGE,
             labelled=False,
             open_items=OPEN_ITEMS,
@@ -428,14 +393,17 @@ def _policies(plan: Plan, actions: Sequence[Operation], releases: _Releases, *, 
         heading = ()
 
 
-def _action_item(actions: Sequence[Operation], *, releases: _Releases, full: bool) -> Item:
-    """The item of one action in full, or of all that are folded into one line."""
+def _action_item(actions: Sequence[Operation], *, held: Mapping[str, Sequence[Address]], full: bool) -> Item:
+    """The item of one action in full, or of all that are folded into one line, with what the removal of groups frees."""
     first = actions[0]
+    freed = [address for action in actions for address in held.get(action.removed_group or "", ())]
     stands_alone = full or first.fold_key == first.address
     description = first.describe() if stands_alone else type(first).describe_many(actions)
     children = [Item(text=text) for text in description.notes if full]
     children += [Item(text=text, severity=Severity.LOSS) for text in description.risks]
-    children += [Item(text=text, severity=Severity.GOOD) for text in releases.by_action(actions)]
+    if freed:
+        unblocks = ("unblocks ", *format_subjects(freed), ": plan again after the apply")
+        children.append(Item(text=unblocks, severity=Severity.GOOD))
     return Item(
         subject=description.subject,
         text=description.change,
@@ -451,16 +419,16 @@ def notice_items(
     now_ms: int,
     *,
     pages: dict[str, str] | None = None,
-    releases: _Releases = _NO_RELEASES,
+    removed: frozenset[str] = frozenset(),
     full: bool = False,
 ) -> Items:
     """The items of blocked, waiting or skipped subjects; without `full`, those of one cause are one item.
 
-    Removes from `pages` what is linked.
+    Removes from `pages` what is linked. `removed`: the groups that the plan removes.
     """
     groups = [[decision] for decision in decisions] if full else list(fold_causes(decisions, _cause))
     entries = [(same, (pages or {}).pop(getattr(same[0], "code", ""), "")) for same in groups]
-    return Items.of(entries, partial(_notice_item, label=label, now_ms=now_ms, releases=releases))
+    return Items.of(entries, partial(_notice_item, label=label, now_ms=now_ms, removed=removed))
 
 
 def _cause(decision: Any) -> tuple[Hashable, Hashable]:
@@ -479,7 +447,7 @@ def _cause(decision: Any) -> tuple[Hashable, Hashable]:
     return sort, (cause_of(decision.reason, address), getattr(decision, "next_step", ""))
 
 
-def _notice_item(entry: tuple[Sequence[Any], str], *, label: str, now_ms: int, releases: _Releases) -> Item:
+def _notice_item(entry: tuple[Sequence[Any], str], *, label: str, now_ms: int, removed: frozenset[str]) -> Item:
     """The item of decisions of one cause, with the page of its code; the one that waits shortest stands for all."""
     same, page = entry
     first = min(same, key=lambda decision: getattr(decision, "until_ms", None) or 0)
@@ -495,8 +463,11 @@ def _notice_item(entry: tuple[Sequence[Any], str], *, label: str, now_ms: int, r
             soonest, latest = (formatting.until(pick(d.until_ms for d in same), now_ms=now_ms) for pick in (min, max))
             wait = soonest if soonest == latest else f"{soonest} to {latest.removeprefix('in ')}"
             subject = (*subject, " (", strong(wait), ")", *example)
-    if isinstance(first, Blocked | Waiting):
-        text = join("; ", text, releases.by_removal(same))
+    held_by = getattr(first, "held_by", ())
+    if held_by and removed.issuperset(held_by) and all(decision.held_by == held_by for decision in same):
+        groups = escaped_name(formatting.first_few([quoted(group) for group in held_by]))
+        unblocks = f"unblocks {count_subjects_of(same)}: plan again after the apply"
+        text = (*text, "; removing ", groups, f", as this plan does, {unblocks}")
     return Item(
         label=label,
         subject=subject,
