@@ -80,9 +80,7 @@ def results_document(
     return Document(
         kind=RESULTS,
         trees=lambda view: [
-            results_report(header, rows, paths=typed)
-            if view.at_terminal
-            else results_report(header, rows, with_run=True)
+            results_report(header, rows, with_run=not view.at_terminal, paths=typed if view.at_terminal else ())
         ],
         values=rows,
         writers={"json": json},
@@ -116,15 +114,12 @@ def results_report(
     `results_document`; empty: the default folder.
     """
     rows = list(map(as_row, outcomes))
-    tally: Counter[Status | None] = Counter(row.status for row in rows)
-    present = {status: row for status, row in _STATUSES.items() if tally[status]}
-    counts = {status: f"{tally[status]:,} {label.lower()}" for status, (label, _, _) in present.items()}
-    undone = [counts[status] for status, (_, _, step) in present.items() if step]
+    counts = _count_statuses(row.status for row in rows)
+    undone = [status for status in counts if _STATUSES[status][2]]
     blocked = format_counts(header.blocked or {})
     not_asked = f"; blocked in the plan: {blocked}" if blocked else ""
-    headline = ", ".join(undone) or (
-        "every action is done" if present else "no actions" if blocked else "nothing to do"
-    )
+    done = "every action is done" if counts else "no actions" if blocked else "nothing to do"
+    headline = ", ".join(counts[status] for status in undone) or done
     command = plan_command("--cluster", header.cluster, *paths)
     duration_ms = header.finished_at_ms - header.started_at_ms  # at most 0 where the clock was set back
     took = f"; took {formatting.approximate_duration(duration_ms)}" if duration_ms > 0 else ""
@@ -138,16 +133,18 @@ def results_report(
         ),
         sections=(Section(items=tuple(_items(rows)), severity=Severity.ERROR),),
         next_steps=(
-            *(
-                join("", (f"{label.lower()}: ",), *_causes_first(status, rows), (step,))
-                for status, (label, _, step) in present.items()
-                if step
-            ),
+            *(_next_step(status, rows) for status in undone),
             *([("blocked in the plan: ", command, " says why, and what to do")] * bool(blocked)),
         ),
         footer=(_run_line(header),) if with_run else (),
         remainder=("in the results file of the run's artifact",),
     )
+
+
+def _count_statuses(statuses: Iterable[Status | None]) -> dict[Status | None, str]:
+    """Return the statuses that there are, the worst first, and how many in words: `2 failed`."""
+    tally = Counter(statuses)
+    return {status: f"{tally[status]:,} {_STATUSES[status][0].lower()}" for status in _STATUSES if tally[status]}
 
 
 def _loss(rows: Sequence[ResultRow]) -> str:
@@ -221,12 +218,12 @@ def _item(same: Sequence[ResultRow]) -> Item:
     return Item(label=label, subject=subject, text=_said(detail, first.code, effect), severity=severity)
 
 
-def _causes_first(status: Status | None, rows: Sequence[ResultRow]) -> Iterator[Phrase]:
-    """Yield what the causes of not attempted actions advise: it comes before a second run, and is said once."""
-    if status is Status.NOT_ATTEMPTED:
-        for advice in dict.fromkeys(row.detail.partition(NEXT)[2] for row in rows if row.status is status):
-            if advice:
-                yield (sentence(advice), "; then, ")
+def _next_step(status: Status | None, rows: Sequence[ResultRow]) -> Phrase:
+    """Return what to do about the rows of a status. What causes of not attempted ones advise comes first, once."""
+    label, _severity, step = _STATUSES[status]
+    texts = (row.detail.partition(NEXT)[2] for row in rows if row.status is status is Status.NOT_ATTEMPTED)
+    causes = [(sentence(advice), "; then, ") for advice in dict.fromkeys(filter(None, texts))]
+    return join("", (f"{label.lower()}: ",), *causes, (step,))
 
 
 def journal_document(entries: Sequence[JournalEntry | Approval], cluster: Cluster, *, full: bool = False) -> Document:
@@ -277,8 +274,7 @@ def _ends(entries: Iterable[JournalEntry | Approval]) -> list[JournalEntry]:
 
 def _counts(entries: Iterable[JournalEntry | Approval]) -> str:
     """`2 failed, 1 without an outcome, 236 applied`: the worst first."""
-    tally = Counter(map(_status, _ends(entries)))
-    return ", ".join(f"{tally[status]:,} {_STATUSES[status][0].lower()}" for status in _STATUSES if tally[status])
+    return ", ".join(_count_statuses(map(_status, _ends(entries))).values())
 
 
 def _status(entry: JournalEntry) -> Status | None:
