@@ -77,15 +77,5 @@ class IdleGroup:
     commits: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordShare:
-    """The records that a suggestion is about, at most, of those of its topic. `manifest`: a draft has it."""
-
-    topic: str
-    records: int
-    total: int
-    manifest: str = ""
-
-
 Figure = OffsetMove | LeaderMove | IdleGroup
 """What a report can draw of an action."""

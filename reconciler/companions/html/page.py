@@ -21,7 +21,6 @@ from reconciler.companions.html.figures import Chart, Figures, Tile, TopicRulers
 from reconciler.companions.html.offsets import RULERS_MAX, WORST
 from reconciler.companions.html.plan import plan_figures
 from reconciler.companions.html.results import results_figures
-from reconciler.companions.html.suggest import suggest_figures
 from reconciler.model.names import format_address, format_location, format_subject
 from reconciler.report.document import DRIFT, PLAN, RESULTS, SUGGESTIONS, Document, Kind, View
 from reconciler.report.plan import format_counts
@@ -84,7 +83,7 @@ _FIGURES: Mapping[Kind, Callable[[Sequence[Any], View], Sequence[Figures]]] = {
     PLAN: lambda plans, view: [plan_figures(plan, pages=view.pages) for plan in plans],
     RESULTS: lambda outcomes, _view: [results_figures(outcomes)],
     DRIFT: lambda reports, _view: drift_figures(reports),
-    SUGGESTIONS: lambda shares, _view: [suggest_figures(shares)],
+    SUGGESTIONS: lambda figures, _view: figures,
 }
 """Kind of a document → what draws its values; the pages of others show their reports only."""
 
@@ -93,8 +92,9 @@ def write_html(document: Document, view: View = View()) -> str:  # noqa: B008  i
     """Return the page of a document: of one or more reports, each with its figures, if any."""
     view = view._replace(stands_alone=True)
     reports = document.trees(view)
-    draw = _FIGURES.get(document.kind)
-    shown = list(zip(reports, draw(document.values, view) if draw else [Figures()] * len(reports), strict=True))
+    none = [Figures()] * len(reports)
+    figures = _FIGURES[document.kind](document.values, view) if document.values else none
+    shown = list(zip(reports, figures, strict=True))
     documents = [
         _document(report, own, number, len(shown)) for number, (report, own) in enumerate(shown[:_REPORTS_MAX])
     ]

@@ -15,6 +15,7 @@ from reconciler.cli.loading import Paths
 from reconciler.cli.settings import Settings, accepts_settings, parse_duration
 from reconciler.companions.suggest import drafts, findings
 from reconciler.companions.suggest.drafts import ManifestText
+from reconciler.companions.suggest.figures import suggest_figures
 from reconciler.companions.suggest.find import find_suggestions
 from reconciler.companions.suggest.findings import FindingKind, Suggestions
 from reconciler.companions.suggest.report import ITEMS_MAX, suggest_report
@@ -85,7 +86,7 @@ def suggest(
     document = Document(
         kind=SUGGESTIONS,
         trees=lambda _view: [suggest_report(suggestions, next_steps=next_steps)],
-        values=suggestions.removable_records,
+        values=[suggest_figures(suggestions)],
         writers={
             "text": lambda: fitting_lines(suggestions, next_steps, width=console.terminal_width()),
             "json": lambda: findings.dumps(suggestions, texts),

@@ -13,7 +13,6 @@ from urllib.parse import quote
 
 from reconciler.codec import Codec, document
 from reconciler.model.bounds import NonEmpty
-from reconciler.model.description import RecordShare
 from reconciler.model.names import Address
 from reconciler.policies import Policy
 from reconciler.policies.external_reader import ExternalReader
@@ -116,20 +115,6 @@ class Suggestions:
     @property
     def findings(self) -> tuple[Finding, ...]:
         return tuple(finding for section in self.sections for finding in section.findings)
-
-    @property
-    def removable_records(self) -> list[RecordShare]:
-        """What deleting all that every group has read would free, topic by topic."""
-        return [
-            RecordShare(
-                topic=finding.subject,
-                records=finding.records,
-                total=finding.topic_records,
-                manifest=str(finding.manifest or ""),
-            )
-            for finding in self.of(FindingKind.READ_RECORDS).findings
-            if finding.records is not None and finding.topic_records is not None
-        ]
 
     def of(self, kind: FindingKind) -> FindingSection:
         return next(section for section in self.sections if section.kind is kind)

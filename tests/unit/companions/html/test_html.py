@@ -29,6 +29,7 @@ from reconciler.companions.html.offsets import RULERS_MAX, WORST
 from reconciler.companions.html.page import PAGE_BYTES, write_html
 from reconciler.companions.html.plan import plan_figures
 from reconciler.companions.html.results import results_figures
+from reconciler.companions.suggest.figures import suggest_figures
 from reconciler.companions.suggest.findings import Suggestions
 from reconciler.companions.suggest.report import suggest_report
 from reconciler.model.names import Address, format_address, format_subject
@@ -161,7 +162,7 @@ def of_results(outcomes: list[Outcome]) -> str:
 def of_suggestions(found: Suggestions) -> str:
     steps = ["reconciler plan first.yaml"]
     tree = suggest_report(found, next_steps=steps)
-    return write_html(Document(kind=SUGGESTIONS, trees=lambda _view: [tree], values=found.removable_records))
+    return write_html(Document(kind=SUGGESTIONS, trees=lambda _view: [tree], values=[suggest_figures(found)]))
 
 
 def of_drift(*reports: drift.DriftReport) -> str:
