@@ -29,15 +29,15 @@ T = TypeVar("T")
 
 
 class Severity(StrEnum):
-    """What an item means to its reader. ERROR and WARNING also become annotations."""
+    """What an item means to its reader, the worst first. ERROR and WARNING also become annotations."""
 
     ERROR = "error"
-    WARNING = "warning"
     LOSS = "loss"
+    WARNING = "warning"
     CHANGE = "change"
-    GOOD = "good"
     PLAIN = "plain"
     QUIET = "quiet"
+    GOOD = "good"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from reconciler.companions.html import figures
 from reconciler.companions.html.figures import Bar, Chart, Figures, Row, Tile
@@ -22,16 +23,20 @@ _OVERDUE_LEGEND = (
     ("unread", "not read"),
     ("deleted", "records or offsets that the correction removes at most"),
 )
+_Line = tuple[Sequence[Subject], int, Counter[str]]
+"""Subjects of one row, since how many milliseconds they drift, and what their correction removes at most."""
 
 
 def drift_figures(reports: Sequence[DriftReport]) -> list[Figures]:
     """Return the pictures of each cluster's drift. Many clusters share the rows of one page."""
-    return [_drift(report, max(3, figures.ROWS_MAX // len(reports))) for report in reports]
-
-
-def _drift(report: DriftReport, rows_max: int) -> Figures:
-    charts = (_overdue_chart(report, rows_max), _policies_chart(report, rows_max))
-    return Figures(tiles=tuple(_tiles(report)), charts=tuple(chart for chart in charts if chart.rows))
+    rows_max = max(3, figures.ROWS_MAX // len(reports))
+    return [
+        Figures(
+            tiles=tuple(_tiles(report)),
+            charts=figures.drawn(_overdue_chart(report, rows_max), _policies_chart(report, rows_max)),
+        )
+        for report in reports
+    ]
 
 
 def _tiles(report: DriftReport) -> Iterator[Tile]:
@@ -58,45 +63,33 @@ def _overdue_chart(report: DriftReport, rows_max: int) -> Chart:
     A blocked subject has no bar of records: the plan does not hold how many a later action would remove.
     """
 
-    def age_ms(same: Sequence[Subject]) -> int:
-        return max(0, report.observed_at_ms - min(subject.since_ms for subject in same))
-
-    def removed_max(same: Sequence[Subject]) -> Counter[str]:
-        return sum((Counter(subject.removed_max) for subject in same), Counter())
-
-    subjects = [*report.subjects, *report.unread]
-
     # A topic of a policy is one row for each cause, and so are the groups of a policy that drift since the same time.
     def key(subject: Subject) -> Hashable:
         address = subject.address
         part = subject.since_ms if address.is_of_group else address.name
         return address.policy_address, part, subject.sort, subject.code
 
-    groups = list(group_equal(subjects, key))
-    amounts = {same[0].address: removed_max(same) for same in groups}
-    oldest = max(map(age_ms, groups), default=0)
-    most = max((amount.total() for amount in amounts.values()), default=0)
-    groups.sort(
-        key=lambda same: (
-            -age_ms(same),
-            same[0].sort not in _STYLES,
-            -amounts[same[0].address].total(),
-            -len(same),
-            same[0].address,
-        )
-    )
+    def rank(line: _Line) -> Any:
+        same, age_ms, amount = line
+        return -age_ms, same[0].sort not in _STYLES, -amount.total(), -len(same), same[0].address
 
-    def row(same: Sequence[Subject]) -> Row:
+    lines = list[_Line]()
+    for same in group_equal([*report.subjects, *report.unread], key):
+        age_ms = max(0, report.observed_at_ms - min(subject.since_ms for subject in same))
+        lines.append((same, age_ms, sum((Counter(subject.removed_max) for subject in same), Counter())))
+    oldest = max((age_ms for _same, age_ms, _amount in lines), default=0)
+    most = max((amount.total() for _same, _age_ms, amount in lines), default=0)
+
+    def row(line: _Line) -> Row:
+        same, age, amount = line
         style = _STYLES.get(same[0].sort, "changed")
-        addresses = [subject.address for subject in same]
-        age, amount = age_ms(same), amounts[same[0].address]
         since = formatting.format_time(min(subject.since_ms for subject in same))
         bars = [Bar({style: age}, oldest)] if oldest else []
         if amount:
             bars.append(Bar({"deleted": amount.total()}, most))
         return Row(
             cells=(
-                format_subjects(addresses),
+                format_subjects([subject.address for subject in same]),
                 (f"for {formatting.approximate_duration(age)}, since {since}" if age else "",),
                 (f"{_WORDS[same[0].sort]} ({same[0].code})" if same[0].code else "",),
                 (f"at most {format_counts(amount)} to remove" if amount else "",),
@@ -108,12 +101,12 @@ def _overdue_chart(report: DriftReport, rows_max: int) -> Chart:
         )
 
     return figures.cut_chart(
-        groups,
+        sorted(lines, key=rank),
         row,
         "lines",
         lambda rest: {
-            "partitions and groups": sum(map(len, rest)),
-            "records or offsets to remove at most": sum(amounts[same[0].address].total() for same in rest),
+            "partitions and groups": sum(len(same) for same, _age_ms, _amount in rest),
+            "records or offsets to remove at most": sum(amount.total() for _same, _age_ms, amount in rest),
         },
         rows_max=rows_max,
         anchor="overdue",

@@ -111,7 +111,6 @@ class Figures:
     tiles: tuple[Tile, ...] = ()
     charts: tuple[Chart, ...] = ()
     topics: tuple[TopicRulers, ...] = ()
-    tables: tuple[Chart, ...] = ()
 
 
 def cut_chart(
@@ -131,6 +130,11 @@ def cut_chart(
         rest=f"… and {len(rest):,} more {noun}{': ' if more else ''}{more}." if rest else "",
         **chart,
     )
+
+
+def drawn(*charts: Chart) -> tuple[Chart, ...]:
+    """Return the charts that show anything."""
+    return tuple(chart for chart in charts if chart.rows or chart.footnote)
 
 
 def format_tally(counts: Mapping[str, int]) -> str:

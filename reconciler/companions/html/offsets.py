@@ -19,14 +19,18 @@ def topic_rulers(topic: str, moves: Sequence[Move]) -> TopicRulers:
     worst = sorted(moves, key=lambda move: (-sum(s[2] for s in move[1].skips), -move[1].removed, move[0].address))
     drawn = worst if len(worst) <= RULERS_MAX else worst[:WORST]
     removed = sum(move.removed for _action, move in moves)
-    noun = max((move.noun for _action, move in moves), key="offset".__eq__)
     return TopicRulers(
         anchor=f"offsets-{slug(topic)}",
-        subject=(name(topic), ": ", strong(formatting.count(removed, noun)), " removed at most"),
+        subject=(name(topic), ": ", strong(formatting.count(removed, noun_of(moves))), " removed at most"),
         rulers=tuple(_alike(drawn)),
         amounts=tuple(move.removed for _action, move in moves),
         severities=frozenset({Severity.LOSS}),
     )
+
+
+def noun_of(moves: Sequence[Move]) -> str:
+    """Return what is counted: offsets, where not all of them are records."""
+    return max((move.noun for _action, move in moves), key="offset".__eq__)
 
 
 def _alike(moves: Sequence[Move]) -> Sequence[Sequence[Move]]:

@@ -9,9 +9,9 @@ import base64
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -24,7 +24,7 @@ from reconciler.companions.html.results import results_figures
 from reconciler.model.names import format_address, format_location, format_subject
 from reconciler.report.document import DRIFT, PLAN, RESULTS, SUGGESTIONS, Document, Kind, View
 from reconciler.report.plan import format_counts
-from reconciler.report.tree import Item, Items, Report, Section, Severity
+from reconciler.report.tree import Items, Report, Section, Severity
 from reconciler.text.escape import escape_sentence, escape_text, quoted
 from reconciler.text.phrase import Phrase, Span, escaped_name, plain
 
@@ -47,15 +47,6 @@ _REPORTS_MAX = 100
 _OPEN_ITEMS = 25
 """Items of a section, and rows of a chart, before the reader opens the rest."""
 _LOADER = PackageLoader("reconciler.companions.html")
-_WORST_FIRST = (
-    Severity.ERROR,
-    Severity.LOSS,
-    Severity.WARNING,
-    Severity.CHANGE,
-    Severity.PLAIN,
-    Severity.QUIET,
-    Severity.GOOD,
-)
 _TILES = {
     Severity.ERROR: ("error", ""),
     Severity.LOSS: ("item", "cannot be undone"),
@@ -66,17 +57,16 @@ _TILES = {
 """Nouns and labels of the tiles of a report without totals; other items are only in the list of all."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(NamedTuple):
     """A laid out section, and the severities of what it shows.
 
-    Without a heading, or with an error, it stands above the figures: it says what the document says. A list of
-    changes only stands below them: the figures draw it.
+    `is_urgent`: it stands above the figures. Without a heading, or with an error, it says what the document says.
+    A list of changes only stands below them: the figures draw it.
     """
 
     text: Markup
-    severities: frozenset[Severity]
-    has_heading: bool
+    severities: set[Severity]
+    is_urgent: bool
 
 
 _FIGURES: Mapping[Kind, Callable[[Sequence[Any], View], Sequence[Figures]]] = {
@@ -98,7 +88,6 @@ def write_html(document: Document, view: View = View()) -> str:  # noqa: B008  i
     documents = [
         _document(report, own, number, len(shown)) for number, (report, own) in enumerate(shown[:_REPORTS_MAX])
     ]
-    tiles = _tiles(shown)
     environment = _environment()
     stylesheet = _LOADER.get_source(environment, "page.css")[0]
     digest = base64.b64encode(hashlib.sha256(stylesheet.encode()).digest()).decode()
@@ -107,7 +96,7 @@ def write_html(document: Document, view: View = View()) -> str:  # noqa: B008  i
         policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
         stylesheet=Markup(stylesheet),  # noqa: S704  a file of this package
         documents=documents,
-        tiles=tiles,
+        tiles=_tiles(shown),
         open_rows=_OPEN_ITEMS,
         omitted_reports=len(shown) - len(documents),
     )
@@ -119,19 +108,15 @@ def _document(report: Report, figures: Figures, number: int, total: int) -> dict
     parts, omitted = _parts(report, prefix, _TEXT_BYTES // share)
     rulers, omitted_topics = _rulers(figures.topics, prefix, _RULERS_BYTES // share)
     anchors = {topic.anchor for topic in figures.topics[: len(rulers)]}
-    charts, tables = _with_unique_anchors(figures.charts, anchors), _with_unique_anchors(figures.tables, anchors)
-    severities = {severity for part in parts for severity in part.severities}
-    is_list = {part: part.has_heading or part.severities == {Severity.CHANGE} for part in parts}
-    is_urgent = {part: not is_list[part] or Severity.ERROR in part.severities for part in parts}
+    severities = set[Severity]().union(*(part.severities for part in parts))
     return {
         "prefix": prefix,
         "report": report,
-        "charts": charts,
-        "tables": tables,
+        "charts": _with_unique_anchors(figures.charts, anchors),
         "anchors": anchors,
-        "verdict": next((severity for severity in _WORST_FIRST if severity in severities), Severity.GOOD),
-        "urgent": [part.text for part in parts if is_urgent[part]],
-        "parts": [part.text for part in parts if not is_urgent[part]],
+        "verdict": next((severity for severity in Severity if severity in severities), Severity.GOOD),
+        "urgent": [part.text for part in parts if part.is_urgent],
+        "parts": [part.text for part in parts if not part.is_urgent],
         "omitted_items": omitted,
         "rulers": rulers,
         "omitted_topics": omitted_topics,
@@ -162,7 +147,7 @@ def _tiles(shown: Sequence[tuple[Report, Figures]]) -> list[tuple[Severity, list
                 detail = tile.detail if tile.detail == before.detail else ""
                 tile = replace(before, counts=counts, detail=detail)
             tiles[key] = tile
-    by_severity = {severity: [tile for key, tile in tiles.items() if key[0] is severity] for severity in _WORST_FIRST}
+    by_severity = {severity: [tile for key, tile in tiles.items() if key[0] is severity] for severity in Severity}
     return [(severity, same) for severity, same in by_severity.items() if same]
 
 
@@ -208,7 +193,7 @@ def _part(section: Section, anchor: str, room: int, remainder: Phrase) -> _Part:
         if room < 0:
             break
         shown.append(text)
-        severities |= _severities(item)
+        severities |= {item.severity, *(c.severity for c in item.children if c.severity is not Severity.PLAIN)}
     number = len(section.items) - len(shown)
     most = "at most " if isinstance(section.items, Items) and not section.items.exact else ""
     open_items = _OPEN_ITEMS if section.open_items is None else section.open_items
@@ -221,11 +206,8 @@ def _part(section: Section, anchor: str, room: int, remainder: Phrase) -> _Part:
         f"{most}{number:,}" if number else "",
         remainder,
     )
-    return _Part(text=text, severities=frozenset(severities), has_heading=bool(section.heading or section.subject))
-
-
-def _severities(item: Item) -> set[Severity]:
-    return {item.severity, *(child.severity for child in item.children if child.severity is not Severity.PLAIN)}
+    is_list = section.heading or section.subject or severities == {Severity.CHANGE}
+    return _Part(text, severities, is_urgent=not is_list or Severity.ERROR in severities)
 
 
 def _rulers(topics: Sequence[TopicRulers], prefix: str, room: int) -> tuple[list[Markup], int]:

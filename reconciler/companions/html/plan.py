@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from reconciler.companions.html import figures
 from reconciler.companions.html.figures import Bar, Chart, Figures, Move, Row, Tile
-from reconciler.companions.html.offsets import topic_rulers
+from reconciler.companions.html.offsets import noun_of, topic_rulers
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.model.description import IdleGroup, LeaderMove, OffsetMove
@@ -56,10 +56,6 @@ class _Topic:
     @property
     def records(self) -> int:
         return sum(move.records for _action, move in self.moves)
-
-    @property
-    def noun(self) -> str:
-        return max((move.noun for _action, move in self.moves), key="offset".__eq__)
 
     @property
     def tally(self) -> Counter[str]:
@@ -113,30 +109,26 @@ def plan_figures(plan: Plan, *, pages: Mapping[str, str] = NO_PAGES) -> Figures:
             by_cause[section_of(decision), getattr(decision, "code", "") or decision.reason].append(decision)
     tallies = {topic: entry.tally for topic, entry in topics.items()}
     ordered = sorted(topics.items(), key=lambda pair: (-pair[1].removed, -tallies[pair[0]]["blocked"], pair[0]))
-    charts = (
-        _topics_chart(plan, ordered, tallies),
-        _leaders_chart(leaders),
-        _groups_chart(idle, plan.observed_at_ms),
-        _limits_chart(plan.limits),
-    )
     ids = formatting.first_few([display_name(verdict.id) for verdict in plan.refused])
     refused = Tile(label="exceeded", counts={"limit": len(plan.refused)}, severity=Severity.ERROR, detail=ids)
-    tables = (_policies_table(plan, by_policy), _causes_table(by_cause, pages))
     return Figures(
         tiles=(refused,) if plan.refused else (),
-        charts=tuple(chart for chart in charts if chart.rows or chart.footnote),
+        charts=figures.drawn(
+            _topics_chart(plan, ordered, tallies),
+            _leaders_chart(leaders),
+            _groups_chart(idle, plan.observed_at_ms),
+            _limits_chart(plan.limits),
+            _policies_table(plan, by_policy),
+            _causes_table(by_cause, pages),
+        ),
         topics=tuple(topic_rulers(topic, entry.moves) for topic, entry in ordered if entry.moves),
-        tables=tuple(table for table in tables if table.rows),
     )
 
 
 def _state(decision: Decision) -> str:
     if isinstance(decision, Action):
         return "irreversible" if decision.irreversible else "reversible"
-    return _of_section(section_of(decision))
-
-
-def _of_section(section: str) -> str:
+    section = section_of(decision)
     return _OF_SECTION.get(section, section)
 
 
@@ -184,7 +176,11 @@ def _topics_chart(plan: Plan, topics: Sequence[tuple[str, _Topic]], tallies: Map
         urgent = entry.urgent_tally
         bars.append(Bar({style: urgent[state] for state, style in _STATES.items()}, urgent.total()))
         share = formatting.percent(100.0 * entry.removed / entry.records) if entry.records else ""
-        removed = f"{entry.removed:,} of {formatting.count(entry.records, entry.noun)} ({share})" if entry.moves else ""
+        removed = (
+            f"{entry.removed:,} of {formatting.count(entry.records, noun_of(entry.moves))} ({share})"
+            if entry.moves
+            else ""
+        )
         return Row(
             cells=((name(topic),), (removed,), (_partition_counts(entry.states),)),
             bars=tuple(bars),
@@ -343,11 +339,9 @@ def _causes_table(causes: dict[tuple[str, str], list[Decision]], pages: Mapping[
             format_subject(Address(d.address.kind, d.address.policy, d.address.name)) for d in decisions
         )
         example = decisions[0]
-        blocked: Phrase = (
-            ("such as: ", figures.shorten(example.reason)) if isinstance(example, Blocked | Skipped) else ()
-        )
+        note: Phrase = ("such as: ", figures.shorten(example.reason)) if isinstance(example, Blocked | Skipped) else ()
         if isinstance(example, Blocked):
-            blocked = (*blocked, "; next: ", figures.shorten(example.next_step))
+            note = (*note, "; next: ", figures.shorten(example.next_step))
         return Row(
             cells=(
                 (*((name(code, link=pages.get(code, "")), " ") if known else ()), *text),
@@ -355,13 +349,13 @@ def _causes_table(causes: dict[tuple[str, str], list[Decision]], pages: Mapping[
                 (count_subjects_of(decisions),),
                 (escaped_name(formatting.first_few(list(subjects))),),
             ),
-            severities=_severities({_of_section(section): 1}),
+            severities=_severities({_state(example): 1}),
             anchor=f"cause-{section}-{figures.slug(code)}",
-            note=blocked,
+            note=note,
         )
 
     return figures.cut_chart(
-        sorted(causes.items(), key=lambda pair: (_of_section(pair[0][0]) != "blocked", -len(pair[1]), pair[0])),
+        sorted(causes.items(), key=lambda pair: (not isinstance(pair[1][0], Blocked), -len(pair[1]), pair[0])),
         row,
         "causes",
         lambda pairs: {"decisions": sum(len(decisions) for _cause, decisions in pairs)},

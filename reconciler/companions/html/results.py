@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from reconciler.apply.results import ResultRow
-from reconciler.companions.html.figures import Bar, Chart, Figures, Row, Tile, cut_chart, format_tally, slug
+from reconciler.companions.html.figures import Bar, Chart, Figures, Row, Tile, cut_chart, drawn, format_tally, slug
 from reconciler.model.names import Address, count_by_sort, format_address, format_subject
 from reconciler.model.outcome import Status
 from reconciler.report.results import severity_of
@@ -22,7 +22,7 @@ def results_figures(outcomes: Sequence[ResultRow]) -> Figures:
         _outcomes_chart("policies", "By policy", outcomes, lambda o: o.address.policy_address, format_address),
         _outcomes_chart("topics", "By topic or group", outcomes, _subject_of, format_subject),
     )
-    return Figures(tiles=tuple(_results_tiles(outcomes)), charts=tuple(chart for chart in charts if chart.rows))
+    return Figures(tiles=tuple(_results_tiles(outcomes)), charts=drawn(*charts))
 
 
 def _subject_of(outcome: ResultRow) -> Address:
