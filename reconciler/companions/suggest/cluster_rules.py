@@ -30,7 +30,6 @@ _LIMIT_FITS: Mapping[str, str] = {
 def find_protections(cluster_facts: ClusterFacts, collector: Collector) -> None:
     """Add the topics whose records no policy should ever delete, by their names and by compaction."""
     protection, snapshot = cluster_facts.cluster.protection, cluster_facts.snapshot
-    added = 0
     for topic, facts in sorted(snapshot.topics.items()):
         is_system = system_topic_block(facts) is not None  # never loses records
         has_policy = cluster_facts.is_covered(RetentionFloor, topic)
@@ -49,11 +48,9 @@ def find_protections(cluster_facts: ClusterFacts, collector: Collector) -> None:
             reasons.append("it is compacted, so its records are a state and not a history")
         if not reasons or collector.is_ignored(topic):
             continue
-        added += 1
-        if added > NAMES_MAX:
-            collector.cannot_tell(
-                f"protect.topics takes {NAMES_MAX:,} names: name a pattern by hand", display_name(topic)
-            )
+        if len(collector.findings) == NAMES_MAX:
+            reason = f"protect.topics takes {NAMES_MAX:,} names: name a pattern by hand"
+            collector.cannot_tell(reason, display_name(topic))
             continue
         collector.add(
             topic,
@@ -71,10 +68,8 @@ def find_limits(cluster_facts: ClusterFacts, collector: Collector, actions: Sequ
     `actions`: what the suggested manifests would do now.
     """
     cluster, snapshot = cluster_facts.cluster, cluster_facts.snapshot
-    at_work = [policy for policy in cluster_facts.policies if policy.select(snapshot).matched]
-    if at_work:
-        reason = f"what {first_few([str(policy.address) for policy in at_work])} need is not part of this scan"
-        collector.cannot_tell(reason)
+    if at_work := [str(policy.address) for policy in cluster_facts.policies if policy.select(snapshot).matched]:
+        collector.cannot_tell(f"what {first_few(at_work)} need is not part of this scan")
         return
     totals = _limit_totals(snapshot)
     verdicts = {v.id: v for v in limits.verdicts(actions, RuleSet(cluster), snapshot)}
@@ -90,7 +85,7 @@ def find_limits(cluster_facts: ClusterFacts, collector: Collector, actions: Sequ
             collector.cannot_tell("the cluster has nothing yet that it counts: it stays as it is", limit.id)
             continue
         value = max(math.ceil(needed), total)
-        if value >= current or collector.is_ignored(limit.id):
+        if value >= current:
             continue
         collector.add(
             limit.id,

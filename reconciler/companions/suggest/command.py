@@ -17,7 +17,7 @@ from reconciler.companions.suggest import drafts, findings
 from reconciler.companions.suggest.drafts import ManifestText
 from reconciler.companions.suggest.figures import suggest_figures
 from reconciler.companions.suggest.find import find_suggestions
-from reconciler.companions.suggest.findings import FindingKind, Suggestions
+from reconciler.companions.suggest.findings import Suggestions
 from reconciler.companions.suggest.report import ITEMS_MAX, suggest_report
 from reconciler.companions.suggest.rules import DEFAULT_IDLE_FOR_MS
 from reconciler.errors import UsageError
@@ -69,17 +69,11 @@ def suggest(
     with common.open_reading_run(settings, paths, bootstrap_server, dict(client or ()), name=name) as run:
         suggestions = find_suggestions(run, idle_for_ms=idle_for_ms, ignored=ignored)
         cluster = run.manifests.cluster
-    texts: list[ManifestText] = []
+    texts = list(drafts.policy_texts(suggestions))
     if bootstrap_server is not None:
-        texts.append(
-            drafts.cluster_text(
-                suggestions,
-                cluster=cluster.address,
-                servers=cluster.spec.bootstrap_servers,
-                client=dict(client or ()),
-            )
-        )
-    texts += drafts.policy_texts(suggestions)
+        servers, properties = cluster.spec.bootstrap_servers, dict(client or ())
+        of_cluster = drafts.cluster_text(suggestions, cluster=cluster.address, servers=servers, client=properties)
+        texts.insert(0, of_cluster)
     if write is not None:
         _write(write, suggestions, texts)
     next_steps = tuple(_next_steps(suggestions, write, texts, paths, bootstrap_server))
@@ -107,12 +101,6 @@ def read_ignored(path: Path | None) -> Sequence[str]:
 
 def _write(path: Path, suggestions: Suggestions, texts: Sequence[ManifestText]) -> None:
     """Write the manifests to a new file. Raises UsageError if there is one already, OutputUnwritten."""
-    of_cluster = any(address.kind == "Cluster" for address, _findings, _text in texts)
-    advice = (
-        ()
-        if of_cluster
-        else (*suggestions.of(FindingKind.PROTECTION).findings, *suggestions.of(FindingKind.LIMIT).findings)
-    )
     if not texts:
         console.print_stderr(f"{path} is not written: there is no policy to suggest")
         return
@@ -120,7 +108,7 @@ def _write(path: Path, suggestions: Suggestions, texts: Sequence[ManifestText]) 
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with path.open("x", encoding="utf-8") as stream:
-                stream.write(drafts.file_text(suggestions, texts, advice=advice))
+                stream.write(drafts.file_text(suggestions, texts))
         except FileExistsError:
             raise UsageError(f"--write {path}: the file exists, and suggest overwrites no file") from None
         except BaseException:  # half a file would refuse the next run

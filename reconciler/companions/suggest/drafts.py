@@ -1,7 +1,7 @@
 """Writes the suggested manifests as YAML, each below comments with the facts that it rests on."""
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from reconciler.companions.suggest.findings import Finding, FindingKind, Suggestions
@@ -31,28 +31,32 @@ def cluster_text(
     suggestions: Suggestions, *, cluster: Address, servers: Sequence[str], client: Mapping[str, str]
 ) -> ManifestText:
     """Return a Cluster manifest with the suggested protections and limits, read by any engine."""
-    protections, limits = suggestions.of(FindingKind.PROTECTION).findings, suggestions.of(FindingKind.LIMIT).findings
-    findings = (*protections, *limits)
+    findings = _of_cluster(suggestions)
     text = cluster_manifest(
         suggestions.cluster_id,
         servers,
         suggestions.cluster,
         client=client,
-        protected_topics=sorted(finding.subject for finding in protections),
-        limits={finding.subject: finding.value for finding in limits if finding.value is not None},
+        protected_topics=sorted(finding.subject for finding in findings if finding.kind is FindingKind.PROTECTION),
+        limits={finding.subject: finding.value for finding in findings if finding.value is not None},
     )
     return cluster, findings, _comments(findings) + text
 
 
-def file_text(suggestions: Suggestions, texts: Iterable[ManifestText], *, advice: Sequence[Finding] = ()) -> str:
-    """Return a file of manifests. `advice`: findings about a Cluster manifest in another file."""
+def file_text(suggestions: Suggestions, texts: Sequence[ManifestText]) -> str:
+    """Return a file of manifests. Findings about a Cluster manifest in another file are comments."""
     at = format_time(suggestions.observed_at_ms)
     head = _comment(f"Suggested by `reconciler suggest` from a scan of {suggestions.cluster_id} at {at}.")
     head += _comment("Nothing of it was applied. Name an owner for each policy, and remove what you do not want.")
-    if advice:
+    advice = _of_cluster(suggestions)
+    if advice and not any(address.kind == "Cluster" for address, _findings, _text in texts):
         head += _comment(f"For the manifest Cluster/{suggestions.cluster}, which has its own file:")
         head += _comments(advice)
     return head + "---\n".join(text for _address, _findings, text in texts)
+
+
+def _of_cluster(suggestions: Suggestions) -> Sequence[Finding]:
+    return [*suggestions.of(FindingKind.PROTECTION).findings, *suggestions.of(FindingKind.LIMIT).findings]
 
 
 def _comments(findings: Sequence[Finding]) -> str:

@@ -138,12 +138,13 @@ class Collector:
         self.ignored.add(identifier)
         return True
 
-    def add(self, *subject: str, title: str, confidence: Confidence, **facts: Any) -> str:
-        identifier, name = finding_id(self.kind, *subject), subject[0]
-        self.findings.append(
-            Finding(id=identifier, kind=self.kind, subject=name, title=title, confidence=confidence, **facts)
-        )
-        return identifier
+    def add(self, *subject: str, **facts: Any) -> str:
+        """Add a finding, unless a file leaves it out. Returns its id; empty: it is left out."""
+        if self.is_ignored(*subject):
+            return ""
+        finding = Finding(id=finding_id(self.kind, *subject), kind=self.kind, subject=subject[0], **facts)
+        self.findings.append(finding)
+        return finding.id
 
     def cannot_tell(self, reason: str, subject: str = "") -> None:
         """Say why there is no finding about a subject; empty: about any."""

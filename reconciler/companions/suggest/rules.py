@@ -164,10 +164,8 @@ class _Analysis:
                 rules[collector.kind](collector)
         policies: list[tuple[Policy | ExternalReader, Sequence[str]]] = [*self._policies(), *self.readers]
         manifests = {identifier: policy.address for policy, ids in policies for identifier in ids}
-        of_cluster = (
-            f for c in collectors if c.kind in (FindingKind.PROTECTION, FindingKind.LIMIT) for f in c.findings
-        )
-        manifests |= {finding.id: facts.cluster.address for finding in of_cluster}
+        of_cluster = [c for c in collectors if c.kind in (FindingKind.PROTECTION, FindingKind.LIMIT)]
+        manifests |= {finding.id: facts.cluster.address for c in of_cluster for finding in c.findings}
         sections = tuple(collector.section(manifests) for collector in collectors)
         by_id = {finding.id: finding for section in sections for finding in section.findings}
         matched = {identifier for collector in collectors for identifier in collector.ignored}
@@ -274,8 +272,7 @@ class _Analysis:
                 read = self.facts.topics[topic]
                 if isinstance(read, Unknown) or records < read.records * _HELD_SHARE:
                     continue
-                if not collector.is_ignored(group, topic):
-                    self._add_lagging_group(collector, group, topic, records, read)
+                self._add_lagging_group(collector, group, topic, records, read)
 
     def _add_lagging_group(self, collector: Collector, group: str, topic: str, records: int, read: ReadTopic) -> None:
         others = sorted(read.readers - self.leaving - {group})
@@ -319,8 +316,9 @@ class _Analysis:
             base += f"-and-{len(names) - 1}-more" if len(names) > 1 else ""
             rule = _Rule(RetentionFloor, base, partial(_floor_spec, groups=names))
             for topic, purges, decisions in self._decided(collector, rule, topics, DeleteRecords, remaining):
-                if sum(purge.records_max for purge in purges) and not collector.is_ignored(topic):
-                    identifier = self._add_read_records(collector, topic, names, purges, decisions)
+                if not sum(purge.records_max for purge in purges):
+                    continue
+                if identifier := self._add_read_records(collector, topic, names, purges, decisions):
                     self.candidates[identifier] = rule, purges
         self._choose(collector, "topics", self.facts.cluster.limit(TOPICS), lambda _finding: 1)
 
@@ -387,8 +385,7 @@ class _Analysis:
             if isinstance(read, Unknown):
                 collector.cannot_tell(read.reason, display_name(topic))
                 continue
-            is_read = read.readers - self.leaving or external_names(self.facts.snapshot, topic)
-            if is_read or collector.is_ignored(topic):
+            if read.readers - self.leaving or external_names(self.facts.snapshot, topic):
                 continue
             by_idle = f"no group reads it but those to be removed: {_groups(sorted(read.readers))}"
             size = f"it holds at most {count(read.records, 'record')} on {count(len(read.partitions), 'partition')}"
@@ -422,7 +419,7 @@ class _Analysis:
             return
         total, records = self.facts.snapshot.topics[topic].records, sum(of.records for of in held)
         assert isinstance(total, int)
-        if not records or records < total * _HELD_SHARE or collector.is_ignored(reader, topic):
+        if not records or records < total * _HELD_SHARE:
             return
         partition, last = held[0].partition, held[0].position
         assert last.written_at_ms is not None
@@ -458,7 +455,7 @@ class _Analysis:
     def _add_mirror(self, collector: Collector, reader: ExternalReaderRequest, position: ExternalPosition) -> None:
         """Add a mirror whose syncs were read, with a draft that declares it."""
         topics = sorted(position.topics & self.facts.snapshot.topics.keys())
-        if not topics or collector.is_ignored(reader.at):
+        if not topics:
             return
         identifier = collector.add(
             reader.at,
@@ -475,27 +472,23 @@ class _Analysis:
             partitions=len(position.offsets),
         )
         spec = {"topics": topics[:NAMES_MAX], "position": {reader.kind.value: reader.at}}
-        self.readers.append((self._manifest(ExternalReader, _manifest_name(reader.at), spec), [identifier]))
+        if identifier:
+            self.readers.append((self._manifest(ExternalReader, _manifest_name(reader.at), spec), [identifier]))
 
     # --- leaders
 
     def _leaders(self, collector: Collector) -> None:
         snapshot = self.facts.snapshot
-        topics = [
-            name
-            for name in sorted(snapshot.topics)
-            if re.fullmatch(TOPIC_TEXT, name) and not self.facts.is_covered(LeaderPolicy, name)
-        ]
+        free = (name for name in sorted(snapshot.topics) if not self.facts.is_covered(LeaderPolicy, name))
+        topics = [name for name in free if re.fullmatch(TOPIC_TEXT, name)]
         if snapshot.topics_incomplete is not None:
             collector.cannot_tell(f"there may be more topics: {snapshot.topics_incomplete.reason}")
         rule = _Rule(LeaderPolicy, "preferred-leaders", lambda names: {"topics": list(names), "election": "preferred"})
         for topic, elections, decisions in self._decided(collector, rule, topics, ElectLeader):
-            if not collector.is_ignored(topic):
-                identifier = self._add_leaders(collector, topic, elections, decisions)
+            if identifier := self._add_leaders(collector, topic, elections, decisions):
                 self.candidates[identifier] = rule, elections
-        self._choose(
-            collector, "elections", self.facts.cluster.limit(ELECTIONS), lambda finding: finding.partitions or 0
-        )
+        most = self.facts.cluster.limit(ELECTIONS)
+        self._choose(collector, "elections", most, lambda finding: finding.partitions or 0)
 
     def _add_leaders(
         self, collector: Collector, topic: str, elections: Sequence[ElectLeader], decisions: Sequence[Decision]

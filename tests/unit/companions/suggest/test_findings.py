@@ -142,8 +142,7 @@ def test_hostile_group_names_stay_names(name: str) -> None:
 def test_advice_for_a_cluster_of_another_file_is_in_comments() -> None:
     """A second Cluster of one id would be refused."""
     suggestions = suggest(SHARED, cluster=facts.cluster())
-    advice = suggestions.of(FindingKind.LIMIT).findings
-    text = drafts.file_text(suggestions, drafts.policy_texts(suggestions), advice=advice)
+    text = drafts.file_text(suggestions, list(drafts.policy_texts(suggestions)))
     assert "# For the manifest Cluster/prod-eu" in text
     assert "# limit/elections" in text
     assert "kind: Cluster" not in text
