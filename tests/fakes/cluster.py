@@ -13,10 +13,12 @@ from confluent_kafka import KafkaError
 
 from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.gateway import error_name
+from reconciler.kafka.groups import unknown_group
 from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election, ItemResult
 from reconciler.model.scan_request import ExternalReaderRequest
 from reconciler.model.snapshot import (
+    NOT_ASKED,
     REBALANCING,
     Cause,
     CommittedOffset,
@@ -224,6 +226,9 @@ class FakeCluster:
     def partition(self, at: TopicPartition) -> FakePartition:
         return self.topics[at.topic].partitions[at.partition]
 
+    def _find(self, at: TopicPartition) -> FakePartition | None:
+        return self.topics[at.topic].partitions.get(at.partition) if at.topic in self.topics else None
+
     # The Gateway.
 
     def refresh(self) -> None:
@@ -364,15 +369,14 @@ class FakeCluster:
         return replace(result, low_watermark=self.low_watermarks.get(at, self.partition(at).log_start))
 
     def _truncate(self, at: TopicPartition, before_offset: int) -> int:
-        topic = self.topics.get(at.topic)
-        if topic is None or at.partition not in topic.partitions:
+        partition = self._find(at)
+        if partition is None:
             return int(KafkaError.UNKNOWN_TOPIC_OR_PART)
-        partition = topic.partitions[at.partition]
         if partition.leader is None:
             return int(KafkaError.LEADER_NOT_AVAILABLE)
         if partition.leader in self.silent:
             return int(KafkaError._TIMED_OUT)
-        if "delete" not in topic.cleanup:
+        if "delete" not in self.topics[at.topic].cleanup:
             return int(KafkaError.POLICY_VIOLATION)
         if before_offset > partition.high_watermark:
             return int(KafkaError.OFFSET_OUT_OF_RANGE)
@@ -406,10 +410,9 @@ class FakeCluster:
         return int(KafkaError.NO_ERROR)
 
     def _elect(self, election: Election, at: TopicPartition) -> int:
-        topic = self.topics.get(at.topic)
-        if topic is None or at.partition not in topic.partitions:
+        partition = self._find(at)
+        if partition is None:
             return int(KafkaError.UNKNOWN_TOPIC_OR_PART)
-        partition = topic.partitions[at.partition]
         if election is Election.UNCLEAN:
             if partition.leader is not None:
                 return int(KafkaError.ELECTION_NOT_NEEDED)
@@ -423,37 +426,33 @@ class FakeCluster:
         return int(KafkaError.NO_ERROR)
 
     def _partition_facts(self, at: TopicPartition, *, offsets: bool) -> PartitionFacts | None:
-        topic = self.topics.get(at.topic)
-        if topic is None or at.partition not in topic.partitions:
+        partition = self._find(at)
+        if partition is None:
             return None
-        partition = topic.partitions[at.partition]
-        unknown = Unknown("not asked")
-        if partition.leader is None:
-            unknown = Unknown("no leader")
-        elif partition.leader in self.silent:
-            unknown = Unknown("silent")
-        is_readable = offsets and partition.leader is not None and partition.leader not in self.silent
+        unread = None if offsets else NOT_ASKED
+        if partition.leader is None or partition.leader in self.silent:
+            unread = Unknown("no leader" if partition.leader is None else "silent")
         return PartitionFacts(
             partition=at,
-            topic_id=topic.topic_id,
+            topic_id=self.topics[at.topic].topic_id,
             leader=partition.leader,
             replicas=partition.replicas,
             in_sync=tuple(sorted(partition.in_sync)),
-            log_start=partition.log_start if is_readable else unknown,
-            high_watermark=partition.high_watermark if is_readable else unknown,
+            log_start=partition.log_start if unread is None else unread,
+            high_watermark=partition.high_watermark if unread is None else unread,
         )
 
     def _group_facts(self, name: str, *, hidden: bool = False) -> GroupFacts:
         group = self.groups.get(name)
         if name in self.moving:
-            return _unknown_group(name, Unknown("the coordinator moves"))
+            return unknown_group(name, Unknown("the coordinator moves"))
         if self.coordinator_of(name) in self.silent or (self.silent and (group is None or group.hidden)):
-            return _unknown_group(name, Unknown("the list of groups is not complete"))
+            return unknown_group(name, Unknown("the list of groups is not complete"))
         is_shown = group is not None and (hidden or not group.hidden)
         if not is_shown and self.may_describe:
-            return replace(_unknown_group(name, Unknown("there is no such group")), listed=False)
+            return replace(unknown_group(name, Unknown("there is no such group")), listed=False)
         if not self.may_describe or group is None:
-            return _unknown_group(name, Unknown("the list of groups may be short"))
+            return unknown_group(name, Unknown("the list of groups may be short"))
         facts = GroupFacts(
             group=name,
             listed=True,
@@ -484,10 +483,6 @@ class FakeCluster:
     def coordinator_of(self, group: str) -> int:
         """Return the broker that coordinates the group."""
         return self.brokers[log_partition(group, LOG_PARTITIONS) % len(self.brokers)]
-
-
-def _unknown_group(name: str, reason: Unknown) -> GroupFacts:
-    return GroupFacts(group=name, listed=reason, type=reason, state=reason, fingerprint=reason)
 
 
 def cluster_of_orders(partitions: int = 1) -> FakeCluster:
