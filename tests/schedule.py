@@ -20,7 +20,6 @@ SPLIT_FILES = frozenset(
         "tests/e2e/test_interrupts.py",
         "tests/e2e/test_two_at_once.py",
         "tests/e2e/test_workflow_attacks.py",
-        "tests/kafka/test_apply_rows.py",
         "tests/properties/test_stateful.py",
     }
 )
@@ -82,7 +81,7 @@ SECONDS: Mapping[str, float] = {
     "tests/e2e/test_policy_changed.py": 33,
     "tests/e2e/test_docs_walk.py": 32,
     "tests/e2e/test_pending_and_shared.py": 32,
-    "tests/kafka/test_apply.py": 31,
+    "tests/kafka/test_apply.py": 45,
     "tests/e2e/test_restore_group.py": 30,
     "tests/e2e/test_converge.py": 28,
     "tests/e2e/test_unseen_consumers.py": 28,
@@ -90,7 +89,6 @@ SECONDS: Mapping[str, float] = {
     "tests/kafka/test_apply_rights.py": 27,
     "tests/e2e/test_kept_topics.py": 26,
     "tests/e2e/test_metadata_of_commits.py": 25,
-    "tests/kafka/test_apply_rows.py": 25,
     "tests/kafka/test_demo_data.py": 23,
     "tests/e2e/test_packaging.py": 21,
     "tests/unit/companions/html/test_html.py": 21,

@@ -75,16 +75,17 @@ BEHIND = "the client's cache is behind for a moment"
 MOVING = "leaders, coordinators and controllers move within milliseconds: not to be met on purpose"
 RARE = "takes a broken disk, a quota, or more than 10,000 elections in one request"
 BY_NAME = "brokers of now answer requests by name, and group ids that a plan can hold are valid"
-ROWS = "kafka/test_apply_rows.py::"
+ROWS = "kafka/test_apply.py::"
+CONTRACT = "contract/test_gateway_contract.py::test_contract_"
 FAULTS = "kafka/test_gateway_faults.py::test_gateway_"
 RIGHTS = "kafka/test_apply_rights.py::test_an_action_without_permission_fails_and_the_others_go_on"
-APPLIED = "kafka/test_apply.py::test_apply_does_what_was_planned_and_nothing_else"
+APPLIED = f"{ROWS}test_apply_does_what_was_planned_and_nothing_else"
 NO_LEADER = f"{FAULTS}no_leader_means_retry_and_elections_wait"
 
 MEANINGS: list[tuple[tuple[Operation, ...], tuple[int, ...], ErrorMeaning, str]] = [
     (EVERY, (K.NO_ERROR,), M.DONE, APPLIED),
-    ((GROUP,), (K.GROUP_ID_NOT_FOUND,), M.ALREADY_DONE, f"{ROWS}test_what_another_client_has_done_is_satisfied"),
-    ((LEADER,), (K.ELECTION_NOT_NEEDED,), M.ALREADY_DONE, f"{ROWS}test_what_another_client_has_done_is_satisfied"),
+    ((GROUP,), (K.GROUP_ID_NOT_FOUND,), M.ALREADY_DONE, f"{CONTRACT}a_removed_group_has_no_commits"),
+    ((LEADER,), (K.ELECTION_NOT_NEEDED,), M.ALREADY_DONE, f"{CONTRACT}elections"),
     ((RECORDS,), (K._TIMED_OUT,), M.READ_BACK, f"{FAULTS}a_silent_leader_affects_only_its_partitions"),
     ((GROUP, LEADER), (K._TIMED_OUT,), M.READ_BACK, NO_SILENCE),
     (EVERY, (K._TIMED_OUT_QUEUE, K._MSG_TIMED_OUT, K._TRANSPORT, K._ALL_BROKERS_DOWN, K._RESOLVE, K._DESTROY), M.READ_BACK, NO_SILENCE),
@@ -92,7 +93,7 @@ MEANINGS: list[tuple[tuple[Operation, ...], tuple[int, ...], ErrorMeaning, str]]
     ((RECORDS,), (K.REQUEST_TIMED_OUT,), M.READ_BACK, f"{FAULTS}a_slow_follower_is_a_timeout_with_an_effect"),
     ((GROUP,), (K.REQUEST_TIMED_OUT,), M.READ_BACK, MOVING),
     (EVERY, (K._UNKNOWN_PARTITION, K._UNKNOWN_TOPIC, K._UNKNOWN_BROKER), M.NOT_READY, BEHIND),
-    ((RECORDS,), (K._NOENT,), M.NOT_READY, "contract/test_gateway_contract.py::test_contract_a_read_creates_no_topic"),
+    ((RECORDS,), (K._NOENT,), M.NOT_READY, f"{CONTRACT}a_read_creates_no_topic"),
     ((GROUP, LEADER), (K._NOENT,), M.NOT_READY, BEHIND),
     (EVERY, (K.THROTTLING_QUOTA_EXCEEDED,), M.NOT_READY, RARE),
     ((RECORDS,), (K.LEADER_NOT_AVAILABLE,), M.NOT_READY, NO_LEADER),
@@ -106,13 +107,13 @@ MEANINGS: list[tuple[tuple[Operation, ...], tuple[int, ...], ErrorMeaning, str]]
     ((LEADER,), (K.NOT_CONTROLLER, K.REQUEST_TIMED_OUT, K.BROKER_NOT_AVAILABLE), M.RETRY, MOVING),
     ((RECORDS,), (K.OFFSET_OUT_OF_RANGE,), M.STALE, f"{ROWS}test_offset_out_of_range_is_stale"),
     ((RECORDS, LEADER), (K.UNKNOWN_TOPIC_ID,), M.STALE, BY_NAME),
-    ((GROUP,), (K.NON_EMPTY_GROUP,), M.STALE, f"{ROWS}test_non_empty_group_is_stale"),
+    ((GROUP,), (K.NON_EMPTY_GROUP,), M.STALE, f"{CONTRACT}groups_with_members_are_not_removed"),
     ((LEADER,), (K.UNKNOWN_TOPIC_OR_PART,), M.STALE, f"{ROWS}test_a_deleted_topic_is_stale"),
     ((RECORDS,), (K.UNKNOWN_TOPIC_OR_PART,), M.GONE, f"{ROWS}test_a_deleted_topic_is_stale"),
-    ((LEADER,), (K.PREFERRED_LEADER_NOT_AVAILABLE,), M.WAITING, f"{ROWS}test_preferred_leader_not_available_waits"),
+    ((LEADER,), (K.PREFERRED_LEADER_NOT_AVAILABLE,), M.WAITING, NO_LEADER),
     ((LEADER,), (K.ELIGIBLE_LEADERS_NOT_AVAILABLE,), M.WAITING, NO_LEADER),
     (EVERY, (K._INVALID_ARG, K._UNSUPPORTED_FEATURE, K._NOT_IMPLEMENTED), M.REFUSED, NOT_MADE),
-    ((RECORDS,), (K.POLICY_VIOLATION,), M.REFUSED, f"{ROWS}test_policy_violation_is_failed"),
+    ((RECORDS,), (K.POLICY_VIOLATION,), M.REFUSED, f"{CONTRACT}delete_records_of_a_compacted_topic_fails"),
     ((RECORDS,), (K.TOPIC_EXCEPTION,), M.REFUSED, f"{ROWS}test_invalid_topic_is_failed"),
     ((RECORDS,), (K.TOPIC_AUTHORIZATION_FAILED,), M.REFUSED, RIGHTS),
     ((GROUP,), (K.GROUP_AUTHORIZATION_FAILED,), M.REFUSED, RIGHTS),
