@@ -50,7 +50,10 @@ def plan(folder: Path, proposed: Path, *words: str, **variables: str) -> Complet
 
 
 def test_the_servers_of_a_pull_request_hear_nothing(tmp_path: Path) -> None:
-    """With SASL/PLAIN they once got the password in clear text. The trusted servers are asked."""
+    """With SASL/PLAIN they once got the password in clear text. The trusted servers are asked.
+
+    Without trusted manifests the own servers are asked: the listener would notice.
+    """
     with listener() as (trusted_address, trusted), listener() as (evil_address, evil):
         base = write(tmp_path / "base", servers=trusted_address)
         proposed = write(tmp_path / "proposed", servers=evil_address, client=SECRET.format("PLAIN"))
@@ -62,13 +65,8 @@ def test_the_servers_of_a_pull_request_hear_nothing(tmp_path: Path) -> None:
         by_variable = plan(tmp_path, proposed, RECONCILER_CONNECTION=str(base))
         assert by_variable.returncode == ExitCode.ERROR
         assert (hears(trusted), hears(evil)) == (True, False)
-
-
-def test_without_trusted_manifests_the_own_servers_are_asked(tmp_path: Path) -> None:
-    """The listener would notice: the test above can fail."""
-    with listener() as (address, server):
-        assert plan(tmp_path, write(tmp_path / "own", servers=address)).returncode == ExitCode.ERROR
-        assert hears(server)
+        assert plan(tmp_path, write(tmp_path / "own", servers=evil_address)).returncode == ExitCode.ERROR
+        assert hears(evil)
 
 
 def test_nothing_connects_to_a_cluster_that_is_not_trusted(tmp_path: Path) -> None:

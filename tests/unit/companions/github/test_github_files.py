@@ -41,6 +41,7 @@ def test_init_writes_the_workflows_which_install_one_commit_of_this_program() ->
         assert installs == [USED] * len(installs), path
         assert installs, path
         assert "pip install" not in text
+        assert "pull_request_target" not in text, "zizmor does not see it beside a trigger that it may ignore"
 
 
 def test_this_repository_runs_the_workflows_that_init_writes() -> None:
@@ -101,18 +102,6 @@ def test_one_commit_per_third_party_action() -> None:
     assert {action: len(commits) for action, commits in pins.items()} == dict.fromkeys(pins, 1)
 
 
-@pytest.mark.parametrize("path", WORKFLOWS)
-def test_no_expression_stands_inside_a_script_and_permissions_start_empty(path: str) -> None:
-    """Foreign text reaches scripts by the environment only; no pull_request_target."""
-    text = (ROOT / path).read_text(encoding="utf-8")
-    scripts = [step["run"] for job in OWN[path]["jobs"].values() for step in job.get("steps", ()) if "run" in step]
-    assert scripts
-    assert not [script for script in scripts if "${{" in script]
-    assert "pull_request_target" not in text
-    assert "\npermissions: {}\n" in text
-    assert text.count("persist-credentials: false") == text.count("actions/checkout@")
-
-
 SHELL_MAX = 10
 """Lines of a step's script: a workflow holds steps, the program holds rules."""
 
@@ -165,7 +154,10 @@ def test_no_python_imports_modules_of_the_checkout() -> None:
 
 @pytest.mark.parametrize("files", ["this repository's", "init's"])
 def test_zizmor_finds_nothing_in_the_workflows(files: str, tmp_path: Path) -> None:
-    """At its strictest level, in our workflows and in those of users."""
+    """At its strictest level, in our workflows and in those of users.
+
+    It finds an expression inside a script, permissions that do not start empty, and credentials that persist.
+    """
     zizmor = shutil.which("zizmor", path=str(Path(sys.executable).parent))
     assert zizmor
     audited = [ROOT / ".github", ROOT / ACTION]
