@@ -38,7 +38,7 @@ from reconciler.model.snapshot import (
 )
 from reconciler.policies.fields import duration_ms, instant_ms
 from tests.strategies import facts
-from tests.strategies.facts import CLUSTER_ID, NOW_MS
+from tests.strategies.facts import NOW_MS
 
 _LISTS = ("topics_incomplete", "groups_incomplete", "readers_incomplete")
 _TOP = {"consumer_offsets_hidden", "brokers", "topics", "groups", "external", "cluster_records", *_LISTS}
@@ -60,22 +60,15 @@ def snapshot(path: Path, request: ScanRequest) -> ClusterSnapshot:
     """
     document = _check_names(json.loads(path.read_text(encoding="utf-8")), _TOP, "the snapshot")
     instants = sorted({instant for topic_request in request.topics for instant in topic_request.instants_ms})
-    topics, partitions = {}, {}
+    topics, partitions = list[TopicFacts](), list[PartitionFacts]()
     for name, row in document.get("topics", {}).items():
         rows = [repeated for partition_row in row.get("partitions", [{}]) for repeated in _repeat(partition_row)]
-        topics[name] = _topic(name, _check_names(row, _TOPIC, name), rows)
-        for number, partition_row in enumerate(rows):
-            partition = _partition(number, partition_row, topics[name], instants)
-            partitions[partition.partition] = partition
-    return ClusterSnapshot(
-        cluster_id=CLUSTER_ID,
-        observed_at_ms=NOW_MS,
+        topics.append(_topic(name, _check_names(row, _TOPIC, name), rows))
+        partitions += (_partition(number, of, topics[-1], instants) for number, of in enumerate(rows))
+    groups = (_group(name, _check_names(row, _GROUP, name)) for name, row in document.get("groups", {}).items())
+    return facts.snapshot(
+        *(*topics, *partitions, *groups),
         brokers=tuple(document.get("brokers", (1, 2, 3))),
-        topics=topics,
-        groups={
-            name: _group(name, _check_names(row, _GROUP, name)) for name, row in document.get("groups", {}).items()
-        },
-        partitions=partitions,
         consumer_offsets_hidden=document.get("consumer_offsets_hidden", False),
         external={
             reader: _external(document["external"][reader.name.partition("/")[2]]) for reader in request.external
@@ -203,15 +196,15 @@ def _group(name: str, row: Mapping[str, Any]) -> GroupFacts:
     idle = _fact(row.get("idle", "0s"))
     newest = _fact(row.get("newest_record", Unknown("not asked") if isinstance(idle, Unknown) else [17, 4711]))
     kind, state = _fact(row.get("type", "classic")), _fact(row.get("state", "EMPTY"))
-    return GroupFacts(
-        group=name,
+    return facts.group(
+        name,
+        idle=idle if isinstance(idle, Unknown) else duration_ms(idle),
         listed=row.get("listed", True),
         type=kind if isinstance(kind, Unknown) else GroupType(kind),
         state=state if isinstance(state, Unknown) else GroupState(state),
         commits=_fact(row.get("commits", 1)),
         commit_topics=_fact(row.get("topics", 1)),
         fingerprint=_fact(row.get("fingerprint", hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest())),
-        last_activity_ms=idle if isinstance(idle, Unknown) else NOW_MS - duration_ms(idle),
         newest_record=newest if isinstance(newest, Unknown) else (newest[0], newest[1]),
         consumption_unread=_fact(row.get("consumption")),
         observations=tuple(_observation(name, *seen) for seen in row["observed"]) if "observed" in row else None,

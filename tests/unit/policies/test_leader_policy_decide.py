@@ -161,6 +161,11 @@ OFFLINE = preferring(0, (1, 2), None)
         # An unread leader counts as preferred, and so may any partition of a topic that is not read.
         ([MOVED, preferring(1, (1, 2), LOST)], 51, 50, ("*",)),
         ([MOVED, topic("other", LOST)], 0.1, 0, ("*",)),
+        ([MOVED, *LED[:3], topic("a-unread", LOST)], 20, 0, ("orders", "a-unread", "missing")),
+        ([MOVED, *LED[:3]], None, 20, ("orders", "missing")),
+        # Each unread leader counts once.
+        ([MOVED, *LED[:3], preferring(4, (1, 2), LOST)], None, 20, ("*",)),
+        ([MOVED, *LED[:3], *(preferring(number, (1, 2), LOST) for number in (4, 5))], 20, 16, ("*",)),
         # Offline is not led by another broker, and never tolerated.
         ([OFFLINE, *LED[:4]], None, 100, ("*",)),
         ([OFFLINE, preferring(5, (1, 2), 2), *LED[:3]], None, 30, ("*",)),
@@ -198,22 +203,3 @@ def test_scan_request_of_exact_partitions() -> None:
         ("a", frozenset({0})),
         ("b", frozenset({1, 2})),
     ]
-
-
-def test_each_unread_leader_counts_once_as_preferred() -> None:
-    """One of four has another leader: over 20 percent with one unread, not with two."""
-    known_partitions = [preferring(number, (1, 2, 3), 2 if number == 1 else 1) for number in range(1, 5)]
-    unread_partitions = [preferring(number, (1, 2, 3), LOST) for number in (0, 5)]
-    assert len(elected_partitions(20, *known_partitions)) == 1
-    assert elected_partitions(20, *known_partitions, unread_partitions[0]) == elected_partitions(20, *known_partitions)
-    assert elected_partitions(20, *known_partitions, *unread_partitions) == []
-
-
-def test_a_topic_with_an_unknown_number_of_partitions_suspends_the_tolerance() -> None:
-    """Any number of its partitions may prefer the broker, whatever topic follows."""
-    facts = [preferring(number, (1, 2, 3), 2 if number == 1 else 1) for number in range(1, 5)]
-    policy = leaders("orders", "a-unread", "missing", tolerance=20)
-    known = snapshot(*facts, topic("orders", 5))
-    unread = snapshot(*facts, topic("orders", 5), topic("a-unread", LOST))
-    assert any(isinstance(d, ElectLeader) for d in planned(policy, known).decisions)
-    assert not any(isinstance(d, ElectLeader) for d in planned(policy, unread).decisions)
