@@ -198,7 +198,6 @@ def apply(
 
 
 def _context(run: Run, plan_digest: str) -> ApplyContext:
-    """Return what the applier needs of a run."""
     return ApplyContext(
         gateway=run.gateway,
         journal=run.journal,
@@ -269,7 +268,6 @@ def _without(checked: recheck.Recheck, held_back: Mapping[Address, tuple[Status,
 
 
 def _decide_again(needed: Plan, run: Run, now_ms: int) -> tuple[recheck.Recheck, ClusterSnapshot]:
-    """Decide the actions of the plan with the manifests and the facts of now."""
     run.progress("rechecking every action")
     manifests = run.manifests
     # A plan has few subjects: the start of Spark would take longer than the reading.

@@ -108,8 +108,6 @@ class PlainCommand(TyperCommand):
 
 
 class _OptionsPage(PlainCommand):
-    """A page with all common options."""
-
     common: ClassVar[Collection[str]] = tuple(Settings.__dataclass_fields__)
 
 

@@ -60,11 +60,9 @@ class Health(AbstractContextManager["Health"]):
         self._remove()
 
     def note(self, cluster: str, exit_code: int) -> None:
-        """Remember how a round on a cluster ended."""
         self._clusters[cluster] = {"exit_code": int(exit_code), "at": format_exact_instant(wall_clock_ms())}
 
     def write(self, next_round_s: float) -> None:
-        """Write how the last round ended."""
         now_ms = wall_clock_ms()
         times = {"at": now_ms, "next_round_at": now_ms + int(max(0.0, next_round_s) * 1000)}
         text = json.dumps(

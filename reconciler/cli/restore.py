@@ -48,7 +48,14 @@ def restore_group(
     if not dry_run and confirm is None:
         instead = "repeat the name of the group with --confirm, or look at the plan with --dry-run"
         common.check_question(settings, "restore-group", instead)
-    removal = restore.find_removal(_read(source), group, name=str(source))
+    try:
+        text = source.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise PlanUnusable(
+            f"{source} cannot be read: {error_reason(error)}; pass the file of `apply --results`, or the "
+            "output of `reconciler journal -o json`, which holds removals, too"
+        ) from None
+    removal = restore.find_removal(text, group, name=str(source))
     manifests = loading.load_cluster(paths, settings, cluster_id=removal.cluster_id)
     cluster = manifests.cluster.metadata.name
     with common.open_run(settings, manifests) as run:
@@ -69,14 +76,3 @@ def restore_group(
             tree = restore_report(removal, outcomes, cluster)
             console.emit(settings, Document(kind=RESTORE, trees=lambda _view: [tree]))
     return exit_code(outcomes.values(), interrupted=signals()) or max(unwritten, default=ExitCode.DONE)
-
-
-def _read(source: Path) -> str:
-    """Return the text of a file. Raises PlanUnusable."""
-    try:
-        return source.read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
-        raise PlanUnusable(
-            f"{source} cannot be read: {error_reason(error)}; pass the file of `apply --results`, or the "
-            "output of `reconciler journal -o json`, which holds removals, too"
-        ) from None

@@ -38,7 +38,6 @@ github = app.Application(
 
 
 def _step(command: Callable[..., int | None]) -> Callable[..., int | None]:
-    """Make a function a command of the group, with the common options."""
     return github.command()(accepts_settings(None, without=SPARK)(command))
 
 

@@ -22,7 +22,6 @@ class Folder:
         write_bytes(self.path.joinpath(*below), [content], mode=0o644)
 
     def remove(self, *below: str) -> None:
-        """Remove a file, if there is one."""
         self.path.joinpath(*below).unlink(missing_ok=True)
 
 
