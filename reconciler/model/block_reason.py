@@ -61,11 +61,15 @@ SILENT = "B109"
 """The code of all that waits for a broker's answer: its subjects have one reason, and fold."""
 
 
+def unread(code: str, reason: str, fact: Unknown, *, next_step: str = "") -> BlockReason:
+    """Return the reason that a fact was not read: this one, or that of a silent broker, whose subjects fold."""
+    code, reason, next_step = (SILENT, fact.reason, "") if fact.silent else (code, reason, next_step)
+    return BlockReason(code, reason, next_step=next_step, unread=True)
+
+
 def unknown_fact(what: str, fact: Unknown) -> BlockReason:
     """Return the reason that a needed fact is unknown. `what`: its name, such as `log start`."""
-    if fact.silent:
-        return BlockReason("B109", fact.reason, unread=True)
-    return BlockReason("B103", f"{what} could not be read: {fact.reason}", unread=True)
+    return unread("B103", f"{what} could not be read: {fact.reason}", fact)
 
 
 def known(fact: T | Unknown, what: str, subject: object = "") -> T:

@@ -6,11 +6,11 @@ A group has read only what its commit proves. Every other known consumer stands 
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from reconciler.model.block_reason import BlockReason, unknown_fact
+from reconciler.model.block_reason import BlockReason, unknown_fact, unread
 from reconciler.model.names import TopicPartition
 from reconciler.model.selector import Selector, SelectorSet
 from reconciler.model.snapshot import (
@@ -91,59 +91,45 @@ def group_excluder(texts: tuple[str, ...]) -> GroupExcluder:
     return cache(SelectorSet(selectors).matches)
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownConsumers:
-    """Why it is not known which groups would miss records. `everywhere`: of each topic.
-
-    `unreadable`: groups whose positions cannot be read, with what they are and the topics that they may
-    read (None: any).
-    """
-
-    everywhere: BlockReason | None = None
-    unreadable: tuple[tuple[str, str, frozenset[str] | None], ...] = ()
-    _by_topic: dict[str, BlockReason | None] = field(default_factory=dict)
-
-    def of(self, topic: str) -> BlockReason | None:
-        """Return why it is not known which groups would miss records of a topic; None: it is known."""
-        if topic not in self._by_topic:
-            self._by_topic[topic] = self._block(topic)
-        return self._by_topic[topic]
-
-    def _block(self, topic: str) -> BlockReason | None:
-        of_topic = [(name, kind) for name, kind, may_read in self.unreadable if may_read is None or topic in may_read]
-        if self.everywhere is not None or not of_topic:
-            return self.everywhere
-        name, kind = of_topic[0]
-        more = f" (and {len(of_topic) - 1} more)" if len(of_topic) > 1 else ""
-        reason = f"{quoted(name)}{more} is {kind}, whose position cannot be read, so it may miss records"
-        return BlockReason("B211", reason, next_step=_NEXT_STEPS.get(kind, ""), unread=kind in _PASSING)
+UnknownConsumers = Callable[[str], BlockReason | None]
+"""Returns why it is not known which groups would miss records of a topic; None: it is known."""
 
 
 def unknown_consumers(snapshot: ClusterSnapshot, is_excluded: GroupExcluder) -> UnknownConsumers:
-    """Return why this scan does not know which groups would miss records, without the excluded groups."""
+    """Return what says why this scan does not know the consumers of a topic, without the excluded groups."""
+    named = ((name, group) for name, group in sorted(snapshot.groups.items()) if name and not is_excluded(name))
+    groups = [group for _name, group in named if group.type is not GroupType.CONNECT]
+    everywhere = next(_unread_everywhere(snapshot, groups), None)
+    unreadable = [(group, kind) for group in groups if (kind := unreadable_kind(group)) is not None]
+
+    @cache
+    def of_topic(topic: str) -> BlockReason | None:
+        of = [(group, kind) for group, kind in unreadable if group.may_read is None or topic in group.may_read]
+        if everywhere is not None or not of:
+            return everywhere
+        group, kind = of[0]
+        more = f" (and {len(of) - 1} more)" if len(of) > 1 else ""
+        reason = f"{quoted(group.group)}{more} is {kind}, whose position cannot be read, so it may miss records"
+        return BlockReason("B211", reason, next_step=_NEXT_STEPS.get(kind, ""), unread=kind in _PASSING)
+
+    return of_topic
+
+
+def _unread_everywhere(snapshot: ClusterSnapshot, groups: Iterable[GroupFacts]) -> Iterator[BlockReason]:
+    """Yield why the consumers of no topic are known: a list, or a group that may read any."""
     for what, incomplete in (
         ("the list of groups is incomplete", snapshot.groups_incomplete),
         ("the commits of all groups could not be read", snapshot.readers_incomplete),
     ):
-        if incomplete is not None and incomplete.silent:
-            return UnknownConsumers(unknown_fact(what, incomplete))
         if incomplete is not None:
             reason = f"{what}: {incomplete.reason}, so it is not known which groups would miss records"
-            return UnknownConsumers(BlockReason("B212", reason, unread=True))
-    unreadable: list[tuple[str, str, frozenset[str] | None]] = []
-    for name, group in sorted(snapshot.groups.items()):
-        if not name or group.type is GroupType.CONNECT or is_excluded(name):
-            continue
+            yield unread("B212", reason, incomplete)
+    for group in groups:
         if isinstance(group.type, Unknown):
-            return UnknownConsumers(unknown_fact(f"the type of group {quoted(name)}", group.type))
-        if (kind := unreadable_kind(group)) is not None:
-            unreadable.append((name, kind, group.may_read))
-        elif group.consumption_unread is not None and group.consumption_unread.silent:
-            return UnknownConsumers(unknown_fact(f"what group {quoted(name)} reads", group.consumption_unread))
-        elif group.consumption_unread is not None:
-            reason = f"what group {quoted(name)} reads is not known: {group.consumption_unread.reason}"
-            return UnknownConsumers(BlockReason("B212", reason, next_step=_CONSUMPTION_UNREAD, unread=True))
-    return UnknownConsumers(unreadable=tuple(unreadable))
+            yield unknown_fact(f"the type of group {quoted(group.group)}", group.type)
+        elif (fact := group.consumption_unread) is not None and unreadable_kind(group) is None:
+            reason = f"what group {quoted(group.group)} reads is not known: {fact.reason}"
+            yield unread("B212", reason, fact, next_step=_CONSUMPTION_UNREAD)
 
 
 def unreadable_kind(group: GroupFacts) -> str | None:

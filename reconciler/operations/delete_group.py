@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 from reconciler.model.action import Action
-from reconciler.model.block_reason import BlockReason, known, unknown_fact
+from reconciler.model.block_reason import BlockReason, known, unread
 from reconciler.model.bounds import OMIT_DEFAULT, EpochMs, Int32, Int64, NonEmpty
 from reconciler.model.description import Description, Fact, IdleGroup
 from reconciler.model.names import Address
@@ -59,21 +59,20 @@ def check_absence(group: str, facts: GroupFacts | None, snapshot: ClusterSnapsho
 
     Missing rights hide groups, and `__consumer_offsets` or the old list call may still know one.
     """
-    incomplete, next_step = snapshot.groups_incomplete, ""
+    incomplete = snapshot.groups_incomplete
     if facts is not None:
         check_type(group, facts, REMOVABLE)
-    if incomplete is not None and incomplete.silent:
-        raise unknown_fact("the list of groups", incomplete)
-    if facts is not None:
-        state = "is not listed, but the cluster still holds something of it"
-        if incomplete is None:
-            next_step = f"plan again; if it stays, its removal was not stored: {STORE_REMOVAL}"
-    elif incomplete is None:
-        return
-    else:
+        state = "the cluster still holds something of it"
+    elif incomplete is not None:
         hint = suggestion_of_many(group, snapshot.groups, before="; ", quote=quoted)
-        state = f"is not listed, but the list is incomplete: {incomplete.reason}{hint}"
-    raise BlockReason("B301", f"group {quoted(group)} {state}", next_step=next_step, unread=True)
+        state = f"the list is incomplete: {incomplete.reason}{hint}"
+    else:
+        return
+    reason = f"group {quoted(group)} is not listed, but {state}"
+    if incomplete is not None:
+        raise unread("B301", reason, incomplete)
+    next_step = f"plan again; if it stays, its removal was not stored: {STORE_REMOVAL}"
+    raise BlockReason("B301", reason, next_step=next_step, unread=True)
 
 
 def check_type(group: str, facts: GroupFacts, types: Collection[str]) -> GroupType:

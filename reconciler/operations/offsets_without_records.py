@@ -9,6 +9,11 @@ SEARCHED_OFFSETS = 10_000
 """How far below a floor its last record is looked for, and how far behind a group may be to prove that it has read all."""
 
 
+def last_in(start: int, end: int) -> RecordLookup:
+    """Return the lookup of the last record from `start` up to `end`, as far below the end as one is looked for."""
+    return RecordLookup(LookupKind.LAST, max(start, end - SEARCHED_OFFSETS), end)
+
+
 def find_records(facts: PartitionFacts, *lookups: RecordLookup) -> Iterator[RecordStamp | Unknown | None]:
     """Yield the answer to each lookup. Raises LookupNeeded."""
     found = [facts.lookups.get(lookup, NOT_ASKED) for lookup in lookups]
@@ -25,8 +30,7 @@ def count_gaps(facts: PartitionFacts, start: int, end: int) -> tuple[int, str]:
     """
     if start >= end:
         return 0, ""
-    range_of_last = RecordLookup(LookupKind.LAST, max(start, end - SEARCHED_OFFSETS), end)
-    first, last = find_records(facts, RecordLookup(LookupKind.FIRST, start, end), range_of_last)
+    first, last = find_records(facts, RecordLookup(LookupKind.FIRST, start, end), last_in(start, end))
     kept = f"the offsets from {start} up to {end}"
     for answer in (first, last):
         if isinstance(answer, Unknown):

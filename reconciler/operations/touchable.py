@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from reconciler.model.block_reason import BlockReason, known, unknown_fact
+from reconciler.model.block_reason import BlockReason, known, unread
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.selector import Selector, SelectorSet
 from reconciler.model.snapshot import ClusterSnapshot, KeptForever, TopicFacts
@@ -48,12 +48,10 @@ def listed_topic(topic: str, snapshot: ClusterSnapshot) -> TopicFacts:
     if facts is not None:
         return facts
     hidden = snapshot.topics_incomplete
-    if hidden is not None and hidden.silent:
-        raise unknown_fact("the list of topics", hidden)
     state = "not on the cluster, or hidden from this principal" if hidden is None else f"not listed: {hidden.reason}"
     hint = suggestion_of_many(topic, snapshot.topics, before="; ", quote=quoted)
     reason = f"topic {topic} is {state}{hint}"
-    raise BlockReason("B101", reason, unread=hidden is not None)
+    raise BlockReason("B101", reason) if hidden is None else unread("B101", reason, hidden)
 
 
 def missing_partition(partition: TopicPartition, partitions: int) -> BlockReason:

@@ -399,7 +399,7 @@ class FloorEvaluator:
             self.keep.unread_by is not None
             and self.guard.consumers is LagPolicy.BLOCK
             and not target.accepted
-            and self.unknown_with_excluded.of(facts.partition.topic) is None
+            and self.unknown_with_excluded(facts.partition.topic) is None
         )
         is_compacted = topic is None or isinstance(topic.cleanup_policy, Unknown) or "compact" in topic.cleanup_policy
         # Without its topic of transactions a cluster has never had one. A finished one leaves no other trace.
@@ -499,7 +499,7 @@ class FloorEvaluator:
         if keep.unread_by is not None:
             known_readers = known(facts.readers, "the groups that read", facts.partition)
             readers = {reader.group: reader for reader in known_readers}
-            silence = self.consumers.unknown.of(facts.partition.topic)
+            silence = self.consumers.unknown(facts.partition.topic)
             if silence is not None and silence.code == SILENT and not readers.keys() >= set(keep.unread_by):
                 raise silence.with_traceback(None)  # a silent broker may know the position that is missing
             log, absence = observed.log_of(facts.partition), self.consumers.absence

@@ -7,10 +7,10 @@ floor is known: `LookupNeeded` says which.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reconciler.model.block_reason import BlockReason, unknown_fact
+from reconciler.model.block_reason import BlockReason, unknown_fact, unread
 from reconciler.model.snapshot import LookupKind, PartitionFacts, RecordLookup, RecordStamp, Unknown, doubt_age
 from reconciler.operations.delete_records import ObservedPartition
-from reconciler.operations.offsets_without_records import SEARCHED_OFFSETS, find_records
+from reconciler.operations.offsets_without_records import SEARCHED_OFFSETS, find_records, last_in
 from reconciler.text.formatting import count, format_instant
 
 _FUTURE_STAMPS = 5
@@ -73,19 +73,16 @@ def check_ages(
     unbounded = [rule for rule in rules if rule.answer is None]
     lookups = [
         RecordLookup(LookupKind.FIRST, seen.log_start, before_offset),
-        RecordLookup(LookupKind.LAST, max(seen.log_start, before_offset - SEARCHED_OFFSETS), before_offset),
+        last_in(seen.log_start, before_offset),
         *([_NEWEST] if unbounded else []),
         *(RecordLookup(LookupKind.UNCOMMITTED, rule.instant_ms) for rule in unbounded),
     ]
     found = list(find_records(facts, *lookups))
     for lookup, answer in zip(lookups, found, strict=True):
         if isinstance(answer, Unknown):
-            if answer.silent:
-                raise unknown_fact("", answer)
-            reason = f"how old the records below {before_offset} are is not known: {answer.reason}"
-            if lookup == _NEWEST and not answer.unanswered:
-                raise _unproven(reason)  # brokers before Kafka 3.0 never tell it
-            raise BlockReason("B216", reason, next_step=_AGAIN if answer.unanswered else _READ, unread=True)
+            block = _unread(f"below {before_offset}", answer)
+            # Brokers before Kafka 3.0 never tell the newest timestamp.
+            raise _unproven(block.reason) if lookup == _NEWEST and not answer.unanswered else block
     first, last, newest, *passed = (answer for answer in (*found, None) if not isinstance(answer, Unknown))
     if first is None:
         return  # transaction markers and aborted records only
@@ -125,15 +122,20 @@ def _contradicts(record: RecordStamp, rule: TimeRule, before_offset: int) -> Blo
     return _unproven(f"{reason}, and by the brokers' search by time all below {before_offset} is older")
 
 
+def _unread(which: str, fact: Unknown) -> BlockReason:
+    reason = f"how old the records {which} are is not known: {fact.reason}"
+    return unread("B216", reason, fact, next_step=_AGAIN if fact.unanswered else _READ)
+
+
 def _unproven(reason: str) -> BlockReason:
     return BlockReason("B216", reason, next_step=_NO_TIMES)
 
 
 def _is_overdue(facts: PartitionFacts, start: int, end: int, rule: TimeRule, now_ms: int) -> bool:
     """Whether a record that a timestamp of the future keeps was due before `driftAfter`; in doubt it was."""
-    last = RecordLookup(LookupKind.LAST, max(start, end - SEARCHED_OFFSETS), end)
+    lookup_of_last = last_in(start, end)
     for _ in range(_FUTURE_STAMPS):
-        first, behind = find_records(facts, RecordLookup(LookupKind.FIRST, start, end), last)
+        first, behind = find_records(facts, RecordLookup(LookupKind.FIRST, start, end), lookup_of_last)
         if isinstance(first, Unknown) or isinstance(behind, Unknown):
             return True
         if first is None or first.timestamp_ms <= now_ms:
@@ -190,10 +192,7 @@ def find_marker(facts: PartitionFacts, seen: ObservedPartition, rule: TimeRule, 
     start = max(rule.answer, seen.log_start)
     (found,) = find_records(facts, RecordLookup(LookupKind.FIRST, start, end))
     if isinstance(found, Unknown):
-        if found.silent:
-            raise unknown_fact("", found)
-        reason = f"how old the records from {start} on are is not known: {found.reason}"
-        raise BlockReason("B216", reason, next_step=_AGAIN if found.unanswered else _READ, unread=True)
+        raise _unread(f"from {start} on", found)
     if found is None or found.offset == start or found.timestamp_ms >= rule.before_ms:
         return None
     if doubt_age(found.timestamp_ms, now_ms) is not None:

@@ -57,4 +57,4 @@ def test_a_group_that_no_task_counts_blocks_every_floor(seed: int) -> None:
     group_facts = snapshot_builder.group_facts(READERS, listing, of_scan, LOG)
     assert {name for name, group in group_facts.items() if group.consumption_unread is not None} == failed
     snapshot = facts.snapshot(*group_facts.values(), readers_incomplete=incomplete)
-    assert (unknown_consumers(snapshot, lambda _group: False).of("orders") is not None) == bool(lost | failed)
+    assert (unknown_consumers(snapshot, lambda _group: False)("orders") is not None) == bool(lost | failed)

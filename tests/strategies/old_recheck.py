@@ -105,7 +105,7 @@ def _readers_hold(
     guard, target = action.guard, action.before_offset
     log = Log(action.partition, action.seen.topic_id, log_start, high_watermark)
     is_excluded = guard.is_excluded
-    if unknown_consumers(now.snapshot, is_excluded).of(action.partition.topic) is not None:
+    if unknown_consumers(now.snapshot, is_excluded)(action.partition.topic) is not None:
         return False
     readers = known(facts.readers, "the consumers")
     if known(facts.readers_below, "the consumers") < target:

@@ -79,7 +79,7 @@ class ClusterFacts:
     @cached_property
     def unknown_consumers(self) -> str | None:
         """Why it is not known of any topic which groups read it; None: it is, but of single topics."""
-        block = self._unknown_consumers.of("")
+        block = self._unknown_consumers("")
         return None if block is None else block.reason
 
     @cached_property
@@ -108,7 +108,7 @@ class ClusterFacts:
             values = _offsets_and_readers(facts)
             if partition.topic not in self.purgeable or any(isinstance(value, Unknown) for value in values):
                 continue
-            if self._unknown_consumers.of(partition.topic) is not None:
+            if self._unknown_consumers(partition.topic) is not None:
                 continue
             readers, log_start, _last_stable_offset, high_watermark, topic_id = values
             log = consumers.Log(partition, topic_id, log_start, high_watermark)
@@ -123,7 +123,7 @@ class ClusterFacts:
     def _with_readers(self, name: str, topic: ReadTopic | Unknown) -> ReadTopic | Unknown:
         if isinstance(topic, Unknown):
             return topic
-        if (block := self._unknown_consumers.of(name)) is not None:
+        if (block := self._unknown_consumers(name)) is not None:
             return Unknown(block.reason)
         if unread := [partition for partition in topic.partitions if partition not in self.positions]:
             return Unknown(f"not all offsets and groups could be read{self._reason(unread[0])}")

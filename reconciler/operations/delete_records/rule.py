@@ -93,7 +93,7 @@ class Preconditions:
 
         Raises BlockReason, for external readers once they are asked for.
         """
-        if (block := unknown.of(log.partition.topic)) is not None:
+        if (block := unknown(log.partition.topic)) is not None:
             raise block.with_traceback(None)  # raised for many partitions
         positions = verified_positions(known(facts.readers, "the groups that read", log.partition), log)
         groups = [reader for reader in positions if reader.committed < offset and reader.group not in self.named]
