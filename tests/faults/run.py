@@ -36,22 +36,17 @@ def create_consumer_offsets(cluster: SandboxCluster) -> None:
 
 def render_summary(reports: list[TrialReport], seed: int, seconds: float) -> str:
     """Render the numbers of trials, actions and outcomes, and all violations."""
-    cells: Counter[str] = Counter()
-    statuses: Counter[str] = Counter()
-    trials: Counter[str] = Counter()
+    cells, statuses, trials = Counter[str](), Counter[str](), Counter[FaultType]()
     for report in reports:
         cells.update(report.cells)
         statuses.update(report.statuses)
-        trials.update(fault.value for fault in report.faults)
+        trials.update(report.faults)
     failed = [report for report in reports if report.violations]
-    lines = [
-        f"{len(reports)} trials, seed {seed}, {seconds:.0f} s: {len(failed)} with violations",
-        "",
-    ]
+    lines = [f"{len(reports)} trials, seed {seed}, {seconds:.0f} s: {len(failed)} with violations", ""]
     lines.append(f"{'fault':34}{'trials':>8}" + "".join(f"{operation:>16}" for operation in OPERATIONS))
     for fault in FaultType:
         row = "".join(f"{cells[cell(fault, operation)]:>16}" for operation in OPERATIONS)
-        lines.append(f"{fault.value:34}{trials[fault.value]:>8}{row}")
+        lines.append(f"{fault.value:34}{trials[fault]:>8}{row}")
     lines += ["", *(f"{status:34}{count:>8}" for status, count in sorted(statuses.items()))]
     for report in failed:
         lines.append(f"\ntrial {report.number} ({', '.join(report.faults)})")
@@ -61,15 +56,13 @@ def render_summary(reports: list[TrialReport], seed: int, seconds: float) -> str
 
 def run_lane(options: argparse.Namespace) -> list[TrialReport]:
     """Run every `--lanes`-th trial on three brokers, and write each report to disk at once."""
-    finished = {report.number for report in read_reports(options.out, options.lane)}
-    pending = [number for number in trial_numbers(options, options.lane) if number not in finished]
     cluster = start(3, name=f"faults-{options.lane}", heap_mib=384)
     folder = Path(tempfile.mkdtemp(prefix="faults-"))
     options.out.mkdir(parents=True, exist_ok=True)
     reports: list[TrialReport] = []
     try:
         create_consumer_offsets(cluster)
-        for number in pending:
+        for number in pending_trials(options, options.lane):
             report = run_trial(cluster, number, options.seed, folder / str(number), Engine(master="local[2]"))
             reports.append(report)
             result = "; ".join(report.violations).splitlines()[-1:] if report.violations else ["ok"]
@@ -77,8 +70,7 @@ def run_lane(options: argparse.Namespace) -> list[TrialReport]:
                 f"{time.strftime('%H:%M:%S')} trial {number} {report.seconds:.0f} s ({', '.join(report.faults)}): {result[0]}",
                 flush=True,
             )
-            with (options.out / f"trials-{options.lane}.jsonl").open("a") as file:
-                file.write(dump(report) + "\n")
+            add_report(options.out, options.lane, report)
     finally:
         close_toolboxes()
         spark_process.close()
@@ -94,53 +86,45 @@ def run_lanes(options: argparse.Namespace) -> list[TrialReport]:
     """
     arguments = [f"--{name}={getattr(options, name)}" for name in ("trials", "seed", "first", "lanes", "out")]
     command = [sys.executable, "-m", "tests.faults.run", *arguments]
+
+    def run_until_the_last_trial(lane: int) -> None:
+        """If the process ends early, its present trial has a violation."""
+        while True:
+            result = subprocess.run([*command, f"--lane={lane}"], check=False)
+            pending = pending_trials(options, lane)
+            if not pending or result.returncode in (0, 130):
+                return
+            error = f"ERROR the process ended with {result.returncode}"
+            faults = choose_faults(pending[0], options.seed)
+            add_report(options.out, lane, TrialReport(pending[0], faults, violations=[error]))
+
+    lanes = range(options.lanes)
     with ThreadPoolExecutor(options.lanes) as pool:
-        list(
-            pool.map(lambda lane: _run_lane_process([*command, f"--lane={lane}"], options, lane), range(options.lanes))
-        )
-    return sorted(
-        (r for lane in range(options.lanes) for r in read_reports(options.out, lane)), key=lambda report: report.number
-    )
+        list(pool.map(run_until_the_last_trial, lanes))
+    reports = (report for lane in lanes for report in read_reports(options.out, lane))
+    return sorted(reports, key=lambda report: report.number)
 
 
-def _run_lane_process(command: list[str], options: argparse.Namespace, lane: int) -> None:
-    """Run a lane until its last trial.
-
-    If the process ends early, its present trial has a violation.
-    """
-    while True:
-        result = subprocess.run(command, check=False)
-        finished = {report.number for report in read_reports(options.out, lane)}
-        pending = [number for number in trial_numbers(options, lane) if number not in finished]
-        if not pending or result.returncode in (0, 130):
-            return
-        report = TrialReport(
-            pending[0],
-            choose_faults(pending[0], options.seed),
-            violations=[f"ERROR the process ended with {result.returncode}"],
-        )
-        with (options.out / f"trials-{lane}.jsonl").open("a") as file:
-            file.write(dump(report) + "\n")
+def pending_trials(options: argparse.Namespace, lane: int) -> list[int]:
+    """Numbers of the trials of one lane that have no report yet."""
+    finished = {report.number for report in read_reports(options.out, lane)}
+    numbers = range(options.first + lane, options.first + options.trials, options.lanes)
+    return [number for number in numbers if number not in finished]
 
 
-def trial_numbers(options: argparse.Namespace, lane: int) -> range:
-    """Numbers of the trials of one lane."""
-    return range(options.first + lane, options.first + options.trials, options.lanes)
+def add_report(out: Path, lane: int, report: TrialReport) -> None:
+    """Write the report of a trial as one line of JSON."""
+    with (out / f"trials-{lane}.jsonl").open("a") as file:
+        file.write(json.dumps(vars(report)) + "\n")
 
 
 def read_reports(out: Path, lane: int) -> list[TrialReport]:
     """Read the reports of a lane's finished trials."""
     path = out / f"trials-{lane}.jsonl"
-    return [parse(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return [_parse(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def dump(report: TrialReport) -> str:
-    """Render a report as one line of JSON."""
-    return json.dumps(vars(report))
-
-
-def parse(line: str) -> TrialReport:
-    """Parse a line of `dump`."""
+def _parse(line: str) -> TrialReport:
     values = json.loads(line)
     faults = tuple(map(FaultType, values.pop("faults")))
     statuses, cells = (Counter(values.pop(name)) for name in ("statuses", "cells"))

@@ -12,34 +12,24 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from confluent_kafka import ConsumerGroupState
 
 from reconciler import pipeline
-from reconciler.apply.context import ApplyContext, Tuning
-from reconciler.apply.executor import apply
+from reconciler.apply.context import Tuning
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.errors import ReconcilerError
 from reconciler.journal.entry import create, dump_batch
-from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
-from reconciler.kafka.connect import Connection
-from reconciler.kafka.gateway import KafkaGateway
-from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import files
-from reconciler.manifest.files import ClusterManifests
-from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
-from reconciler.plan import plan_file, recheck
 from reconciler.run import Run
-from reconciler.scan import scan
 from reconciler.scan.engine_choice import Engine
 from tests import kafka_client
 from tests.command import full_disk
@@ -114,99 +104,53 @@ def run_trial(cluster: SandboxCluster, number: int, seed: int, folder: Path, eng
     return report
 
 
+@dataclass(frozen=True)
 class _Driver:
-    """Plans and applies like the command line.
+    """Plans and applies as the command line does. Batches are small, so that faults occur between them."""
 
-    Batches are small, so that faults occur between them.
-    """
+    manifests: Path
+    engine: Engine
+    tuning: Tuning
 
-    def __init__(self, setup: TrialSetup, engine: Engine) -> None:
-        self.setup = setup
-        self.engine = engine
-        self.tuning = Tuning(
-            batch_max=setup.rng.choice([1, 3, 1000]),
-            effect_wait_ms=3_000,
-            backoff_ms=300,
-            attempts=setup.rng.choice([3, 6]),
-        )
-        self.journal = ActionJournal(JournalFile(setup.folder / "journal.jsonl"))
-        self.connection = Connection(tuple(setup.servers.split(",")), timeout_s=TIMEOUT_S)
-
-    def manifests(self) -> ClusterManifests:
-        return files.load([self.setup.manifests], now_ms=pipeline.wall_clock_ms()).for_cluster()
+    def open(self, stop: Callable[[], bool] = lambda: False) -> Run:
+        manifests = files.load([self.manifests], now_ms=pipeline.wall_clock_ms()).for_cluster()
+        progress = lambda *_step: None  # noqa: E731
+        return Run(manifests=manifests, engine=self.engine, timeout_s=TIMEOUT_S, progress=progress, stop=stop)
 
     def plan(self) -> Plan:
-        with Run(
-            manifests=self.manifests(), engine=self.engine, timeout_s=TIMEOUT_S, progress=lambda *_step: None
-        ) as run:
+        with self.open() as run:
             return pipeline.plan(run)
 
-    def recheck_plan(self, plan: Plan) -> recheck.Recheck:
-        manifests, now_ms = self.manifests(), pipeline.wall_clock_ms()
-        session = KafkaSession(self.connection)
-        snapshot = scan.scan(
-            recheck.scan_request(plan, manifests.policies, now_ms),
-            session,
-            observed_at_ms=now_ms,
-            last_purges=self.journal.last_purges(every_ms=1_000, now_ms=now_ms),
-            engine=self.engine,
-            progress=lambda *_step: None,
-        )
-
-        decide = partial(recheck.recheck, plan, manifests)
-        return pipeline.decide_with_lookups(session, snapshot, decide, lambda *_step: None)[0]
-
-    def send(self, actions: Sequence[Action], digest: str, stop: Callable[[], bool]) -> Iterator[Outcome]:
-        gateway = KafkaGateway(KafkaSession(self.connection))
-        try:
-            yield from apply(
-                actions,
-                ApplyContext(
-                    gateway=gateway,
-                    journal=self.journal,
-                    run_id=f"run-{time.monotonic_ns()}",
-                    plan_digest=digest,
-                    clock=pipeline.wall_clock_ms,
-                    sleep=time.sleep,
-                    stop=stop,
-                    tuning=self.tuning,
-                ),
-            )
-        finally:
-            gateway.session.close()
-
     def apply(self, plan: Plan, stop: Callable[[], bool] = lambda: False) -> list[Outcome]:
-        checked = self.recheck_plan(plan)
-        outcomes = list(checked.outcomes)
-        if all(verdict.passed for verdict in checked.limits):
-            return [*outcomes, *self.send(checked.remaining, plan_file.digest(plan), stop)]
-        not_attempted = [
-            Outcome(action=action, status=Status.NOT_ATTEMPTED, detail="refused") for action in checked.remaining
-        ]
-        return [*outcomes, *not_attempted]
+        with self.open(stop) as run:
+            return list(pipeline.apply(plan, run, tuning=self.tuning).outcomes)
 
-    def apply_killed(self, plan: Plan) -> None:
-        """Apply in a process, and kill it after its first intent or before."""
-        checked = self.recheck_plan(plan)
-        actions, tuning = self.setup.folder / "actions.pickle", self.setup.folder / "tuning.pickle"
-        actions.write_bytes(pickle.dumps(checked.remaining))
-        tuning.write_bytes(pickle.dumps(self.tuning))
-        path = str(self.setup.folder / "journal.jsonl")
-        arguments = [str(actions), path, self.setup.servers, str(TIMEOUT_S), str(tuning)]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.killable_apply", *arguments], stdout=subprocess.DEVNULL
-        )
-        deadline = time.monotonic() + 20
-        while process.poll() is None and _size(Path(path)) == 0 and time.monotonic() < deadline:
-            time.sleep(0.005)
-        time.sleep(self.setup.rng.expovariate(4.0))
-        process.kill()
-        process.wait()
+
+def _driver(setup: TrialSetup, engine: Engine) -> _Driver:
+    tuning = Tuning(
+        batch_max=setup.rng.choice([1, 3, 1000]),
+        effect_wait_ms=3_000,
+        backoff_ms=300,
+        attempts=setup.rng.choice([3, 6]),
+    )
+    return _Driver(setup.manifests, engine, tuning)
+
+
+def _apply_killed(setup: TrialSetup, driver: _Driver, plan: Plan) -> None:
+    """Apply in a process, and kill it after its first intent or before."""
+    code = "import pickle, sys; driver, plan = pickle.load(sys.stdin.buffer); driver.apply(plan)"
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    with process.stdin as pipe:
+        pickle.dump((driver, plan), pipe)
+    _wait_for_intent(setup, lambda: process.poll() is not None)
+    process.kill()
+    process.wait()
 
 
 def _plan_and_apply(setup: TrialSetup, report: TrialReport, engine: Engine) -> verification.TrialRun:
-    driver = _Driver(setup, engine)
-    plan = _full_plan(driver)
+    driver = _driver(setup, engine)
+    plan = _full_plan(setup, driver)
     setup.move_witnesses()
     times = {fault: setup.rng.choice(INJECTION_TIMES) for fault in report.faults if fault not in CLIENT_FAULTS}
     for fault in report.faults:
@@ -217,7 +161,7 @@ def _plan_and_apply(setup: TrialSetup, report: TrialReport, engine: Engine) -> v
     finished = threading.Event()
     errors: list[str] = []
     thread = threading.Thread(
-        target=_inject, args=(setup, driver, during_apply, times, finished, errors), name="faults", daemon=True
+        target=_inject, args=(setup, during_apply, times, finished, errors), name="faults", daemon=True
     )
     start = time.monotonic()
     thread.start()
@@ -233,53 +177,51 @@ def _plan_and_apply(setup: TrialSetup, report: TrialReport, engine: Engine) -> v
     return verification.TrialRun(plan, outcomes, start, was_killed)
 
 
-def _full_plan(driver: _Driver) -> Plan:
+def _full_plan(setup: TrialSetup, driver: _Driver) -> Plan:
     """Plan until all actions are in the plan; brokers of an earlier trial may still be starting."""
     for _ in range(5):
         plan = driver.plan()
-        if len(plan.actions) == driver.setup.actions_expected and not plan.refused:
+        if len(plan.actions) == setup.actions_expected and not plan.refused:
             return plan
         time.sleep(2)
     blocked = [str(decision) for decision in plan.decisions if decision not in plan.actions][:5]
-    expected = driver.setup.actions_expected
     raise AssertionError(
-        f"{len(plan.actions)} actions instead of {expected}: {blocked} {plan.refused} {plan.incomplete}"
+        f"{len(plan.actions)} actions instead of {setup.actions_expected}: {blocked} {plan.refused} {plan.incomplete}"
     )
 
 
 def _apply(
     setup: TrialSetup, driver: _Driver, plan: Plan, report: TrialReport, stop: threading.Event
 ) -> tuple[list[Outcome], bool]:
-    if FaultType.CLIENT_KILLED in report.faults:
-        driver.apply_killed(plan)
-        return driver.apply(plan), True
-    if FaultType.DISK_FULL in report.faults:
-        _fill(driver.journal)
-        with full_disk(_size(setup.folder / "journal.jsonl") + setup.rng.randrange(0, 8_000)):
-            return driver.apply(plan), False
-    if FaultType.CLIENT_INTERRUPTED in report.faults:
-        threading.Thread(target=_interrupt, args=(setup, stop), daemon=True).start()
+    was_killed = FaultType.CLIENT_KILLED in report.faults
     try:
-        return driver.apply(plan, stop=stop.is_set), False
+        if was_killed:
+            _apply_killed(setup, driver, plan)
+        if FaultType.DISK_FULL in report.faults:
+            _fill(driver.open().journal)
+            with full_disk(_size(setup.journal) + setup.rng.randrange(0, 8_000)):
+                return driver.apply(plan), False
+        if FaultType.CLIENT_INTERRUPTED in report.faults:
+            threading.Thread(target=_interrupt, args=(setup, stop), daemon=True).start()
+        return driver.apply(plan, stop=stop.is_set), was_killed
     except ReconcilerError as error:
         # The recheck failed, so no request was sent; the command line reports the same.
         detail = f"not attempted: {error}"
-        return [Outcome(action=action, status=Status.NOT_ATTEMPTED, detail=detail) for action in plan.actions], False
+        outcomes = [Outcome(action=action, status=Status.NOT_ATTEMPTED, detail=detail) for action in plan.actions]
+        return outcomes, was_killed
 
 
 def _inject(
     setup: TrialSetup,
-    driver: _Driver,
     faults: Sequence[FaultType],
     times: dict[FaultType, str],
     finished: threading.Event,
     errors: list[str],
 ) -> None:
-    journal = setup.folder / "journal.jsonl"
     try:
         for fault in faults:
-            size = _size(journal)
-            while times[fault] == "sending" and _size(journal) == size and not finished.wait(0.005):
+            size = _size(setup.journal)
+            while times[fault] == "sending" and _size(setup.journal) == size and not finished.wait(0.005):
                 pass
             if times[fault] == "recheck":
                 time.sleep(setup.rng.uniform(0.0, 2.0))
@@ -289,17 +231,21 @@ def _inject(
 
 
 def _interrupt(setup: TrialSetup, stop: threading.Event) -> None:
-    journal = setup.folder / "journal.jsonl"
+    _wait_for_intent(setup, stop.is_set)
+    stop.set()
+
+
+def _wait_for_intent(setup: TrialSetup, has_ended: Callable[[], bool]) -> None:
+    """Wait for the first intent in the journal, up to a minute, and a little longer."""
     deadline = time.monotonic() + 60
-    while _size(journal) == 0 and time.monotonic() < deadline:
+    while not has_ended() and _size(setup.journal) == 0 and time.monotonic() < deadline:
         time.sleep(0.005)
     time.sleep(setup.rng.expovariate(4.0))
-    stop.set()
 
 
 def _converge(setup: TrialSetup, report: TrialReport, engine: Engine, first_plan: Plan) -> None:
     """Plan and apply again without faults, up to three times, and check that no action remains."""
-    driver = _Driver(setup, engine)
+    driver = _driver(setup, engine)
     plans = [first_plan]
     outcomes: list[Outcome] = []
     for _ in range(3):

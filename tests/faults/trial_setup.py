@@ -18,6 +18,7 @@ from confluent_kafka import KafkaException
 from reconciler.companions.sandbox import client, tools
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster
+from reconciler.journal.file import FOLDER
 from tests import kafka_client
 from tests.build import policy, write_manifests
 from tests.faults.witness import PartitionKey, Witness
@@ -161,6 +162,11 @@ class TrialSetup:
     @property
     def manifests(self) -> Path:
         return self.folder / "manifests"
+
+    @property
+    def journal(self) -> Path:
+        """The journal file of the manifests."""
+        return self.manifests / FOLDER / "local.jsonl"
 
     def create(self) -> None:
         """Create the topics, records, groups and manifests of the trial."""
