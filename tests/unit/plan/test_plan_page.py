@@ -9,12 +9,6 @@ from reconciler.plan.plan_file import FORMAT_VERSION
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "plan.md").read_text(encoding="utf-8")
-FIRST_CASE = min((ROOT / "tests" / "golden").glob("[0-9]*/plan.txt"))
-
-
-def test_the_example_is_the_first_golden_case() -> None:
-    """UPDATE_DOCS=1 with tests/unit/docs/test_docs_pages.py writes it again."""
-    assert f"```text\n{FIRST_CASE.read_text(encoding='utf-8')}```" in PAGE
 
 
 def test_every_code_is_listed() -> None:
