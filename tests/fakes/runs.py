@@ -176,3 +176,20 @@ def election(cluster: FakeCluster, at: TopicPartition, kind: Election = Election
         replicas=partition.replicas,
         in_sync=tuple(sorted(partition.in_sync)),
     )
+
+
+def wide_cluster(partitions: int = 300, groups: int = 40) -> tuple[FakeCluster, list[Action]]:
+    """Return a cluster with a wide topic and groups, and actions of every operation on it."""
+    cluster = FakeCluster()
+    cluster.create_topic("wide", partitions)
+    cluster.create_topic("narrow")
+    cluster.produce("wide", dict.fromkeys(range(partitions), 10))
+    ats = [TopicPartition("wide", number) for number in range(partitions)]
+    names = [f"group-{number}" for number in range(groups)]
+    for name in names:
+        cluster.commit(name, {TopicPartition("narrow", 0): 3})
+    for at in ats[::3]:
+        cluster.partition(at).replicas = (*cluster.partition(at).replicas[1:], cluster.partition(at).replicas[0])
+    actions: list[Action] = [purge(cluster, at, 7) for at in ats]
+    actions += [removal(cluster, name) for name in names]
+    return cluster, [*actions, *(election(cluster, at) for at in ats[::3])]

@@ -19,28 +19,13 @@ from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
 from tests.fakes.cluster import FakeCluster, Fault
 from tests.fakes.error_table import TABLE, Operation
-from tests.fakes.runs import election, purge, removal, run
+from tests.fakes.runs import run, wide_cluster
 
-PARTITIONS, GROUPS = 8, 5
+PARTITIONS, GROUPS = 10, 5
 PARTITION_KEYS = [TopicPartition("wide", number) for number in range(PARTITIONS)]
 # An example is up to ten runs of the executor.
 FEWER_EXAMPLES = settings(max_examples=min(settings.default.max_examples // 2, 1_000))
 NAMES = [f"group-{number}" for number in range(GROUPS)]
-
-
-def wide_cluster() -> tuple[FakeCluster, list[Action]]:
-    cluster = FakeCluster()
-    cluster.create_topic("wide", PARTITIONS)
-    cluster.create_topic("narrow")
-    cluster.produce("wide", dict.fromkeys(range(PARTITIONS), 10))
-    for name in NAMES:
-        cluster.commit(name, {TopicPartition("narrow", 0): 3})
-    for key in PARTITION_KEYS[::2]:
-        cluster.partition(key).replicas = (*cluster.partition(key).replicas[1:], cluster.partition(key).replicas[0])
-    actions: list[Action] = [purge(cluster, key, 7) for key in PARTITION_KEYS]
-    actions += [removal(cluster, name) for name in NAMES]
-    actions += [election(cluster, key) for key in PARTITION_KEYS[::2]]
-    return cluster, actions
 
 
 def subject(action: Action) -> tuple[Operation, object]:
@@ -93,7 +78,7 @@ def faults_of(draw: st.DrawFn, operation: Operation, subjects: list[object]) -> 
 FAULTS = st.tuples(
     faults_of(Operation.DELETE_RECORDS, list(PARTITION_KEYS)),
     faults_of(Operation.DELETE_GROUP, list(NAMES)),
-    faults_of(Operation.ELECT_LEADER, list(PARTITION_KEYS[::2])),
+    faults_of(Operation.ELECT_LEADER, list(PARTITION_KEYS[::3])),
 )
 
 
@@ -103,7 +88,7 @@ def test_an_item_ends_in_the_same_way_alone(faults: tuple[list[Fault], ...], siz
     """Each item has the same status alone and beside failing items, if the answers are the same."""
     tuning = Tuning(batch_max=size, attempts=4, effect_wait_ms=200)
     with tempfile.TemporaryDirectory() as folder:
-        cluster, actions = wide_cluster()
+        cluster, actions = wide_cluster(PARTITIONS, GROUPS)
         cluster.faults = [_copy(fault) for operation_faults in faults for fault in operation_faults]
         outcomes = {o.action.address: o for o in run(cluster, actions, Path(folder), tuning=tuning).outcomes}
         assert len(outcomes) == len(actions)
@@ -114,7 +99,7 @@ def test_an_item_ends_in_the_same_way_alone(faults: tuple[list[Fault], ...], siz
             if subject(action) not in faulty_subjects:
                 assert outcome.status is Status.APPLIED
                 continue
-            other_cluster, other_actions = wide_cluster()
+            other_cluster, other_actions = wide_cluster(PARTITIONS, GROUPS)
             other_cluster.faults = [_copy(fault) for fault in all_faults]
             (same_action,) = [candidate for candidate in other_actions if candidate.address == action.address]
             (outcome_alone,) = run(other_cluster, [same_action], Path(folder), tuning=tuning, run_id="alone").outcomes
@@ -129,7 +114,7 @@ def test_outcomes_are_true_and_the_exit_code_agrees(faults: tuple[list[Fault], .
     waits.
     """
     with tempfile.TemporaryDirectory() as folder:
-        cluster, actions = wide_cluster()
+        cluster, actions = wide_cluster(PARTITIONS, GROUPS)
         cluster.faults = [fault for operation_faults in faults for fault in operation_faults]
         outcomes = run(
             cluster,

@@ -38,25 +38,8 @@ from tests.fakes.runs import (
     removal,
     run,
     silence_after_consumers,
+    wide_cluster,
 )
-
-
-def create_wide_cluster(partitions: int = 300, groups: int = 40) -> tuple[FakeCluster, list[Action]]:
-    """Return a cluster, and actions of every operation on it."""
-    cluster = FakeCluster()
-    cluster.create_topic("wide", partitions)
-    cluster.create_topic("narrow")
-    cluster.produce("wide", dict.fromkeys(range(partitions), 10))
-    ats = [TopicPartition("wide", number) for number in range(partitions)]
-    names = [f"group-{number}" for number in range(groups)]
-    for name in names:
-        cluster.commit(name, {TopicPartition("narrow", 0): 3})
-    for at in ats[::3]:
-        cluster.partition(at).replicas = (*cluster.partition(at).replicas[1:], cluster.partition(at).replicas[0])
-    actions: list[Action] = [purge(cluster, at, 7) for at in ats]
-    actions += [removal(cluster, name) for name in names]
-    actions += [election(cluster, at) for at in ats[::3]]
-    return cluster, actions
 
 
 def two_leaders(*leaders: int) -> tuple[FakeCluster, list[TopicPartition]]:
@@ -72,7 +55,7 @@ SMALL = Tuning(batch_max=7, window=50)
 
 def test_requests_are_no_larger_than_allowed_and_of_one_leader() -> None:
     """Each DeleteRecords has partitions of one leader, at most the limit. No action is lost or repeated."""
-    cluster, actions = create_wide_cluster()
+    cluster, actions = wide_cluster()
     outcomes = run(cluster, actions, tuning=SMALL).outcomes
     assert sorted(outcome.action.address for outcome in outcomes) == sorted(action.address for action in actions)
     assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
@@ -137,7 +120,7 @@ def test_more_subjects_in_a_batch_need_no_more_calls(tmp_path: Path, operation: 
     """Reads, requests, read-backs and writes of the journal: each is a round trip, or waits for a disk."""
     calls = []
     for count in (20, 200):
-        cluster, actions = create_wide_cluster(partitions=count, groups=count)
+        cluster, actions = wide_cluster(partitions=count, groups=count)
         selected = [action for action in actions if isinstance(action, operation)]
         gateway, file = CountingGateway(cluster), CountingFile(tmp_path / f"{count}.jsonl")
         outcomes = run(gateway, selected, journal=ActionJournal(file)).outcomes  # type: ignore[arg-type]
@@ -148,7 +131,7 @@ def test_more_subjects_in_a_batch_need_no_more_calls(tmp_path: Path, operation: 
 
 def test_deletions_go_to_the_leaders_that_the_same_run_elected() -> None:
     """In one request for each leader: a batch for the leaders of the plan would be split and checked again."""
-    cluster, actions = create_wide_cluster(groups=0)
+    cluster, actions = wide_cluster(groups=0)
     gateway = CountingGateway(cluster)
     outcomes = run(gateway, actions).outcomes  # type: ignore[arg-type]
     assert {outcome.status for outcome in outcomes} == {Status.APPLIED}
@@ -182,7 +165,7 @@ def test_late_leaders_are_waited_for_and_read_again() -> None:
 
 def test_a_second_apply_changes_nothing() -> None:
     """The same plan again: all actions are satisfied, and no request is sent."""
-    cluster, actions = create_wide_cluster()
+    cluster, actions = wide_cluster()
     run(cluster, actions)
     cluster.requests.clear()
     second_outcomes = run(cluster, actions, run_id="run-2").outcomes
@@ -192,7 +175,7 @@ def test_a_second_apply_changes_nothing() -> None:
 
 def test_an_interrupt_sends_nothing_new() -> None:
     """Requests in flight have outcomes, other actions are not attempted."""
-    cluster, actions = create_wide_cluster()
+    cluster, actions = wide_cluster()
     stop = threading.Event()
 
     def stop_after_five(_operation: Operation) -> None:
@@ -211,7 +194,7 @@ def test_an_interrupt_sends_nothing_new() -> None:
 
 def test_an_interrupt_ends_the_wait_before_a_retry() -> None:
     """The stop ends the wait at once, and an unknown result stays unknown."""
-    cluster, _ = create_wide_cluster()
+    cluster, _ = wide_cluster()
     at = TopicPartition("wide", 1)
     cluster.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT, times=100))
     clock = FakeClock()
@@ -224,7 +207,7 @@ def test_an_interrupt_ends_the_wait_before_a_retry() -> None:
 
 def test_the_caller_knows_whether_a_request_was_sent() -> None:
     """`sending` is called after the intents are stored, before each request, never without one."""
-    cluster, actions = create_wide_cluster(30, 5)
+    cluster, actions = wide_cluster(30, 5)
     journal = new_journal()
     calls: list[tuple[int, int]] = []
 
@@ -249,7 +232,7 @@ def test_the_caller_knows_whether_a_request_was_sent() -> None:
 
 def test_waits_grow_and_are_bounded() -> None:
     """The waits between rounds grow up to the longest backoff."""
-    cluster, _ = create_wide_cluster()
+    cluster, _ = wide_cluster()
     cluster.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT, times=100))
     clock = FakeClock()
     start_ms = clock.now_ms
@@ -262,7 +245,7 @@ def test_waits_grow_and_are_bounded() -> None:
 @pytest.mark.parametrize("silent", [1, 2, 3])
 def test_a_silent_broker_affects_its_own_partitions(silent: int) -> None:
     """It was heard when the consumers were read; of the other leaders all is applied."""
-    cluster, _ = create_wide_cluster()
+    cluster, _ = wide_cluster()
     ats = [TopicPartition("wide", number) for number in range(60)]
     purges = [purge(cluster, at, 7) for at in ats]
     silence_after_consumers(cluster, silent)
@@ -275,7 +258,7 @@ def test_a_silent_broker_affects_its_own_partitions(silent: int) -> None:
 
 def test_progress_counts_to_the_end() -> None:
     """There is a line per batch, and the last line of each phase says that all actions have ended."""
-    cluster, actions = create_wide_cluster(30, 5)
+    cluster, actions = wide_cluster(30, 5)
     states: dict[str, object] = {}
     run(cluster, actions, progress=lambda step, *state: states.update({step: state}))
     assert states == {
@@ -287,7 +270,7 @@ def test_progress_counts_to_the_end() -> None:
 
 def test_no_request_is_sent_without_a_reader_of_outcomes() -> None:
     """A closed pipe: requests in flight end, in the journal. Once all others were sent."""
-    cluster, actions = create_wide_cluster(40, 0)
+    cluster, actions = wide_cluster(40, 0)
     purges = [action for action in actions if isinstance(action, DeleteRecords)]
     started, reader_gone = threading.Event(), threading.Event()
 
@@ -314,7 +297,7 @@ def test_no_request_is_sent_without_a_reader_of_outcomes() -> None:
 
 def test_a_bug_in_one_lane_is_raised() -> None:
     """An exception that is not a broker's response ends the run."""
-    cluster, actions = create_wide_cluster(30, 5)
+    cluster, actions = wide_cluster(30, 5)
 
     def raise_bug(_operation: Operation) -> None:
         raise RuntimeError("a bug")
@@ -334,7 +317,7 @@ def test_a_bug_in_one_lane_is_raised() -> None:
 )
 def test_an_exhausted_machine_loses_no_outcome(error: Exception, words: str) -> None:
     """Without a descriptor, a thread or memory the run stops; a request in flight counts as possible."""
-    cluster, actions = create_wide_cluster(30, 5)
+    cluster, actions = wide_cluster(30, 5)
 
     def exhausted(_operation: Operation) -> None:
         raise error
@@ -445,7 +428,7 @@ def test_outcomes_before_a_bug_are_stored() -> None:
 
 def test_the_threads_of_all_rounds_and_windows_have_the_same_few_names() -> None:
     """The gateway opens a client for each name: a plan of a million actions must not open hundreds."""
-    cluster, _ = create_wide_cluster(partitions=40, groups=0)
+    cluster, _ = wide_cluster(partitions=40, groups=0)
     names = set()
     cluster.on_request = lambda _operation: names.add(current_thread().name)
     cluster.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError.NOT_LEADER_FOR_PARTITION, times=20))
