@@ -5,14 +5,16 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from reconciler.companions.sandbox.client import wait_until
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka.connect import ConnectAttempt, Connection, create, open_client
+from tests.fakes.listener import Server
 from tests.golden.wording import mentions
 from tests.kafka.secured import SUPER_USER, USERS, access
 
@@ -20,7 +22,7 @@ TIMEOUT_S = 60.0
 PLAINTEXT = {"security.protocol": "PLAINTEXT"}
 SSL = {"security.protocol": "SSL"}
 SCRAM = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": SUPER_USER, "sasl.password": USERS[SUPER_USER]}
-_servers: "list[Server]" = []
+_servers: list[Server] = []
 LISTENER = "check security.protocol in the Cluster's spec.client, and the ports in bootstrapServers"
 
 
@@ -32,35 +34,10 @@ def _close_servers() -> Iterator[None]:
         _servers.pop().close()
 
 
-class Server:
-    """A server on loopback that counts its connections, and hands each to `talk`. `address`: host:port."""
-
-    def __init__(self, talk: Callable[[socket.socket], None]) -> None:
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
-        self.talk = talk
-        self.connections = 0
-        self.many = threading.Event()
-        threading.Thread(target=self._accept, daemon=True).start()
-        _servers.append(self)
-
-    def close(self) -> None:
-        """Accept no connection any more."""
-        self.listener.shutdown(socket.SHUT_RDWR)  # wakes `accept`
-        self.listener.close()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                connection = self.listener.accept()[0]
-                self.connections += 1
-                if self.connections >= 3:
-                    self.many.set()
-                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-
-    def _serve(self, connection: socket.socket) -> None:
-        with closing(connection), suppress(OSError):
-            self.talk(connection)
+def serve(talk: Callable[[socket.socket], None]) -> Server:
+    """Return a server that is closed after the test."""
+    _servers.append(Server(talk))
+    return _servers[-1]
 
 
 def forward(target: str, change: Callable[[bytes], bytes] = bytes) -> Callable[[socket.socket], None]:
@@ -128,20 +105,20 @@ def test_a_name_that_is_not_found_says_what_to_check() -> None:
 
 def test_a_silent_server_beside_a_closed_port_gets_the_whole_time() -> None:
     """A server that accepts a connection may still answer, so one closed port does not end the wait."""
-    silent = Server(hold)
+    silent = serve(hold)
     assert "connection refused" in failure([silent.address, closed_port()], {}, timeout_s=2.0)
 
 
 def test_a_frozen_broker_is_not_called_an_old_version() -> None:
     """The line quoted the library's guess, "probably due to broker version < 0.10", and said to check addresses."""
-    message = failure([Server(hold).address], {}, timeout_s=4.0)
+    message = failure([serve(hold).address], {}, timeout_s=4.0)
     assert mentions(message, "timed out", "accepts the connection and sends no answer", "stuck")
     assert "version" not in message
 
 
 def test_a_name_stands_for_all_its_addresses() -> None:
     """The library tries one address at a time; where another one accepts, the server may still answer."""
-    server = Server(close)
+    server = serve(close)
     port = server.address.rpartition(":")[2]
     attempt = ConnectAttempt(Connection((f"localhost:{port}",)))
     attempt.log(
@@ -164,14 +141,14 @@ def test_a_lookup_that_failed_for_now_is_tried_again() -> None:
 @pytest.mark.brokers
 def test_a_server_that_answers_late_is_waited_for(sasl_broker: SandboxCluster) -> None:
     """One bootstrap server closes every connection; the other one answers after the third of these."""
-    closing_server = Server(close)
+    closing_server = serve(close)
     passed_on = forward(sasl_broker.bootstrap_servers)
 
     def late(connection: socket.socket) -> None:
-        assert closing_server.many.wait(TIMEOUT_S)
+        wait_until(lambda: closing_server.connections >= 3, TIMEOUT_S, "connections to the server")
         passed_on(connection)
 
-    late_server = Server(late)
+    late_server = serve(late)
     _client, cluster_id = open_client(Connection((closing_server.address, late_server.address), {}, TIMEOUT_S))
     assert cluster_id == sasl_broker.cluster_id
 
@@ -206,11 +183,11 @@ def test_brokers_that_advertise_addresses_without_a_listener_are_named(sasl_brok
     host, _, port = sasl_broker.bootstrap_servers.rpartition(":")
     advertised = closed_port()
     real, other = (host.encode() + struct.pack(">i", int(number)) for number in (port, advertised.rpartition(":")[2]))
-    bootstrap = Server(forward(sasl_broker.bootstrap_servers, lambda answer: answer.replace(real, other)))
+    bootstrap = serve(forward(sasl_broker.bootstrap_servers, lambda answer: answer.replace(real, other)))
     message = failure([bootstrap.address], {})
     assert message.startswith(f"{bootstrap.address} answered, but the brokers advertise {advertised}")
     assert "check advertised.listeners of the brokers, or the network" in message
-    same = Server(forward(sasl_broker.bootstrap_servers))
+    same = serve(forward(sasl_broker.bootstrap_servers))
     assert open_client(Connection((same.address,), {}, TIMEOUT_S))[1] == sasl_broker.cluster_id
 
 
@@ -241,7 +218,7 @@ def test_they_are_named_too_where_the_client_has_left_the_server_that_answered(
         assert learned.wait(TIMEOUT_S)
         return clients[-1]
 
-    bootstrap = Server(forward(sasl_broker.bootstrap_servers, change))
+    bootstrap = serve(forward(sasl_broker.bootstrap_servers, change))
     monkeypatch.setattr("reconciler.kafka.connect.create", create_slowly)
     message = failure([bootstrap.address], {})
     assert message.startswith(f"{bootstrap.address} answered, but the brokers advertise {advertised}")

@@ -7,16 +7,16 @@ unknown path fails.
 import json
 import re
 import subprocess
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
 from tests.build import git
+from tests.fakes.listener import http_server
 
 REPOSITORY = "acme/housekeeping"
 DEFAULT_BRANCH = "main"
@@ -216,17 +216,8 @@ def serve(state: State) -> Iterator[str]:
 
         do_GET = do_POST = do_PATCH = answer  # noqa: N815  the names of http.server
 
-        def log_message(self, *_arguments: object) -> None:
-            """Write no access log."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=[0.01])  # seconds between its looks for an end
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with http_server(Handler) as url:
+        yield url
 
 
 def token_of(permissions: dict[str, str]) -> str:

@@ -2,9 +2,8 @@
 
 import socket
 import struct
-import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
@@ -26,6 +25,7 @@ from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicReques
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import Unknown
 from reconciler.operations import OPERATIONS
+from tests.fakes.listener import Server
 
 REQUESTS = sorted(map(apply_request, OPERATIONS), key=lambda request: request.name)
 KAFKA_3_7 = {16: (0, 4), 68: (0, 0)}
@@ -35,21 +35,13 @@ KAFKA_3_8 = {16: (0, 5), 69: (0, 0)}
 @contextmanager
 def server(answer: bytes) -> Iterator[str]:
     """A listener on loopback that sends these bytes to each client."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
 
-        def serve() -> None:
-            with suppress(OSError):
-                while True:
-                    stream, _ = listener.accept()
-                    with stream:
-                        stream.recv(64)
-                        stream.sendall(answer)
+    def talk(client: socket.socket) -> None:
+        client.recv(64)
+        client.sendall(answer)
 
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        yield f"127.0.0.1:{listener.getsockname()[1]}"
-        listener.shutdown(socket.SHUT_RDWR)
-        thread.join()
+    with closing(Server(talk)) as listener:
+        yield listener.address
 
 
 OLDER = {16: (0, 4)}

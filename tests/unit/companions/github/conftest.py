@@ -4,10 +4,9 @@ Source of the answers' form: GitHub's REST API, version 2022-11-28.
 """
 
 import json
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -15,6 +14,7 @@ import pytest
 
 from reconciler.companions.github.api import GitHub
 from reconciler.companions.github.workflow_run import WorkflowRun
+from tests.fakes.listener import http_server
 
 TOKEN = "ghs_planted4f2c9aa0hunter2"
 NOT_FOUND = (404, {"message": "Not Found"})
@@ -86,17 +86,8 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
 
         do_POST = do_PATCH = send  # noqa: N815  the names of http.server
 
-        def log_message(self, *_arguments: object) -> None:
-            pass
-
     for name in ("GH_TOKEN", "GITHUB_TOKEN", "GITHUB_API_URL", "RECONCILER_UNREVIEWED"):
         monkeypatch.delenv(name, raising=False)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        fake = FakeApi(f"http://127.0.0.1:{server.server_address[1]}")
-        thread = threading.Thread(target=server.serve_forever, args=[0.01], daemon=True)
-        thread.start()
-        try:
-            yield fake
-        finally:
-            server.shutdown()
-            thread.join()
+    with http_server(Handler) as url:
+        fake = FakeApi(url)
+        yield fake
