@@ -43,33 +43,32 @@ class FaultType(StrEnum):
 CLIENT_FAULTS = frozenset({FaultType.DISK_FULL, FaultType.CLIENT_KILLED, FaultType.CLIENT_INTERRUPTED})
 
 
-def _pause_broker(setup: TrialSetup) -> None:
+def _pause(setup: TrialSetup, broker: int, *seconds: float) -> None:
+    """Pause a broker for a time between these seconds."""
     setup.changes.brokers_disturbed = True
-    broker = setup.rng.choice(setup.cluster.brokers).id
     setup.cluster.pause(broker)
-    time.sleep(setup.rng.uniform(0.5, 5.0))
+    time.sleep(setup.rng.uniform(*seconds))
     setup.cluster.resume(broker)
 
 
-def _terminate_broker(setup: TrialSetup) -> None:
-    _restart(setup, setup.rng.choice(setup.cluster.brokers).id, kill=False)
-
-
-def _kill_broker(setup: TrialSetup) -> None:
-    _restart(setup, setup.rng.choice(setup.cluster.brokers).id, kill=True)
-
-
-def _move_controller(setup: TrialSetup) -> None:
-    _restart(setup, controller(setup), kill=setup.rng.random() < 0.5)
-
-
-def _pause_follower(setup: TrialSetup) -> None:
+def _restart(setup: TrialSetup, broker: int, *, kill: bool) -> None:
     setup.changes.brokers_disturbed = True
+    if kill:
+        setup.changes.broker_killed = True
+        setup.cluster.kill(broker)
+    else:
+        setup.cluster.terminate(broker)
+    time.sleep(setup.rng.uniform(0.0, 2.0))
+    setup.cluster.restart(broker, timeout_s=240)
+
+
+def _broker(setup: TrialSetup) -> int:
+    return setup.rng.choice(setup.cluster.brokers).id
+
+
+def _follower(setup: TrialSetup) -> int:
     state = client.partition_states(setup.servers, setup.topic("fixed"))[0]
-    follower = setup.rng.choice([replica for replica in state.replicas if replica != state.leader])
-    setup.cluster.pause(follower)
-    time.sleep(setup.rng.uniform(2.0, 6.0))
-    setup.cluster.resume(follower)
+    return setup.rng.choice([replica for replica in state.replicas if replica != state.leader])
 
 
 def _elect_leaders(setup: TrialSetup) -> None:
@@ -130,11 +129,11 @@ def _expire_records(setup: TrialSetup) -> None:
 
 
 INJECTIONS: Mapping[FaultType, Callable[[TrialSetup], None]] = {
-    FaultType.BROKER_PAUSED: _pause_broker,
-    FaultType.BROKER_TERMINATED: _terminate_broker,
-    FaultType.BROKER_KILLED: _kill_broker,
-    FaultType.CONTROLLER_MOVED: _move_controller,
-    FaultType.FOLLOWER_PAUSED: _pause_follower,
+    FaultType.BROKER_PAUSED: lambda setup: _pause(setup, _broker(setup), 0.5, 5.0),
+    FaultType.BROKER_TERMINATED: lambda setup: _restart(setup, _broker(setup), kill=False),
+    FaultType.BROKER_KILLED: lambda setup: _restart(setup, _broker(setup), kill=True),
+    FaultType.CONTROLLER_MOVED: lambda setup: _restart(setup, controller(setup), kill=setup.rng.random() < 0.5),
+    FaultType.FOLLOWER_PAUSED: lambda setup: _pause(setup, _follower(setup), 2.0, 6.0),
     FaultType.LEADERS_MOVED: _elect_leaders,
     FaultType.REPLICAS_REASSIGNED: _rotate_replicas,
     FaultType.TOPIC_RECREATED: _recreate_topic,
@@ -151,14 +150,3 @@ def controller(setup: TrialSetup) -> int:
         if line.startswith("LeaderId:"):
             return int(line.split()[-1])
     raise SandboxError(f"no controller in {status!r}")
-
-
-def _restart(setup: TrialSetup, broker: int, *, kill: bool) -> None:
-    setup.changes.brokers_disturbed = True
-    if kill:
-        setup.changes.broker_killed = True
-        setup.cluster.kill(broker)
-    else:
-        setup.cluster.terminate(broker)
-    time.sleep(setup.rng.uniform(0.0, 2.0))
-    setup.cluster.restart(broker, timeout_s=240)

@@ -257,7 +257,7 @@ def _converge(setup: TrialSetup, report: TrialReport, engine: Engine, first_plan
         time.sleep(3)
     state = verification.observe(setup)
     report.violations += verification.convergence_violations(setup, outcomes, next_plan, state)
-    changed_topics = setup.changes.recreated.keys() | setup.changes.expired
+    changed_topics = setup.changes.topics
     deletions = [action for plan in plans for action in verification.planned_deletions(plan)]
     report.violations += verification.witness_violations(
         setup.witnesses, deletions, state.starts, changed_topics=changed_topics

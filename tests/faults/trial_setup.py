@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import KafkaException
 
@@ -66,6 +67,11 @@ class TrialChanges:
     broker_killed: bool = False
     elected_elsewhere: bool = False
 
+    @property
+    def topics(self) -> set[str]:
+        """The topics of which the trial itself removed records."""
+        return {*self.recreated, *self.expired}
+
 
 @dataclass
 class TrialSetup:
@@ -88,26 +94,23 @@ class TrialSetup:
     changes: TrialChanges = field(default_factory=TrialChanges)
     live_members: ExitStack = field(default_factory=ExitStack)
     witness_threads: ExitStack = field(default_factory=ExitStack)
+    bystander_group: str = field(init=False)
+    live_group: str = field(init=False)
+    consumer_group: str = field(init=False)
     newcomer: Witness = field(init=False)
     committing: Witness = field(init=False)
     standalone: Witness = field(init=False)
     late: bool = field(init=False)
 
     def __post_init__(self) -> None:
+        groups = (f"{self.name}-{role}" for role in ("bystander", "live", "consumer"))
+        self.bystander_group, self.live_group, self.consumer_group = groups
         self.late = self.rng.random() < 0.5
         self.newcomer = self._witness(
             "newcomer", dict.fromkeys(self.partitions("held"), 0), commits=False, protocol=self._protocol("share")
         )
-        starts = {
-            "fixed": FLOOR,
-            "recent": FLOOR,
-            "single": FLOOR,
-            "excepted": FLOOR,
-            "read": CONSUMED,
-            "moving": FLOOR // 3,
-            "elected": 0,
-            "unmanaged": 0,
-        }
+        starts = dict.fromkeys(("fixed", "recent", "single", "excepted"), FLOOR)
+        starts |= {"read": CONSUMED, "moving": FLOOR // 3, "elected": 0, "unmanaged": 0}
         positions = {key: offset for suffix, offset in starts.items() for key in self.partitions(suffix)}
         behind = self.partitions("clamped", "ignored")
         self.committing = self._witness(
@@ -146,18 +149,6 @@ class TrialSetup:
     @property
     def dead_groups(self) -> list[str]:
         return [f"{self.name}-dead-{number}" for number in range(DEAD_GROUPS)]
-
-    @property
-    def bystander_group(self) -> str:
-        return f"{self.name}-bystander"
-
-    @property
-    def live_group(self) -> str:
-        return f"{self.name}-live"
-
-    @property
-    def consumer_group(self) -> str:
-        return f"{self.name}-consumer"
 
     @property
     def manifests(self) -> Path:
@@ -235,29 +226,10 @@ class TrialSetup:
         client.create_topics(self.servers, [Topic(topic, count, 1 if topic == self.topic("single") else 3)])
         client.produce(self.servers, topic, {number: [Record(b"again")] * (FLOOR + 15) for number in range(count)})
 
-    def _witness(
-        self,
-        name: str,
-        starts: Mapping[PartitionKey, int],
-        *,
-        joins: bool = True,
-        commits: bool = True,
-        protocol: str = "classic",
-        transactional: bool = False,
-    ) -> Witness:
-        """Half of its partitions pause a few records after their start."""
+    def _witness(self, name: str, starts: Mapping[PartitionKey, int], **settings: Any) -> Witness:
+        """Half of its partitions pause a few records after their start. `settings`: of Witness."""
         pauses = {key: start + self.rng.randrange(1, 20) for key, start in starts.items() if self.rng.random() < 0.5}
-        group = f"{self.name}-{name}"
-        return Witness(
-            self.servers,
-            group,
-            starts,
-            pauses,
-            joins=joins,
-            commits=commits,
-            protocol=protocol,
-            transactional=transactional,
-        )
+        return Witness(self.servers, f"{self.name}-{name}", starts, pauses, **settings)
 
     def _protocol(self, *others: str) -> str:
         return self.rng.choice(["classic", "consumer", *others])

@@ -114,12 +114,8 @@ def convergence_violations(
     for action in third_plan.actions:
         yield f"third plan: {action.address} is not done: {action.reason}"
     for key, start in state.starts.items():
-        is_unchanged = key[0] not in setup.changes.recreated and key[0] not in setup.changes.expired
-        if (
-            key[0] in map(setup.topic, ("fixed", "single", "recent", "clamped", "ignored", "excepted"))
-            and is_unchanged
-            and start != FLOOR
-        ):
+        floored = map(setup.topic, ("fixed", "single", "recent", "clamped", "ignored", "excepted"))
+        if key[0] in floored and key[0] not in setup.changes.topics and start != FLOOR:
             yield f"{key} starts at {start} and not at {FLOOR}"
     decisions = {decision.address.name: decision for decision in third_plan.decisions}
     for group in setup.dead_groups:
@@ -135,8 +131,7 @@ def convergence_violations(
 
 def let_witnesses_finish(setup: TrialSetup) -> Iterator[str]:
     """Let the witnesses read and commit all records that the trial itself left in place."""
-    changed = setup.changes.recreated.keys() | setup.changes.expired
-    ends = {key: end for key, end in read_offsets(setup, "latest").items() if key[0] not in changed}
+    ends = {key: end for key, end in read_offsets(setup, "latest").items() if key[0] not in setup.changes.topics}
     for witness in setup.witnesses:
         yield from witness.read_to(ends)
 
@@ -194,11 +189,8 @@ def _record_bound_violations(setup: TrialSetup, run: TrialRun, state: ObservedSt
         if key[0] in setup.changes.expired:
             continue
         allowed = 0 if key[0] in setup.changes.recreated else targets.get(key, 0)
-        if (
-            key[0] == setup.topic("read")
-            and setup.changes.consumer_moved_at
-            and setup.changes.consumer_moved_at < run.started_s
-        ):
+        moved_at = setup.changes.consumer_moved_at
+        if key[0] == setup.topic("read") and moved_at and moved_at < run.started_s:
             allowed = min(allowed, setup.changes.consumer_offset)
         if start > allowed:
             yield f"BOUND {key} starts at {start}, at most {allowed} is allowed"
@@ -218,15 +210,11 @@ def _bystander_violations(setup: TrialSetup, run: TrialRun, state: ObservedState
     commits = kafka_client.committed_offsets(setup.servers, setup.bystander_group, [(setup.topic("unmanaged"), 0)])
     if commits != {(setup.topic("unmanaged"), 0): 10}:
         yield f"GROUP the bystander's commit is {commits}"
-    leaders_may_move = setup.changes.brokers_disturbed or setup.changes.elected_elsewhere
-    non_preferred = {(setup.topic("elected"), number) for number in range(6)} | setup.changes.rotated
+    if setup.changes.brokers_disturbed or setup.changes.elected_elsewhere:
+        return  # leaders may move
+    may_move = {setup.topic("elected"), *setup.changes.recreated}
     for key, (leader, replicas) in state.leaders.items():
-        if (
-            not leaders_may_move
-            and key not in non_preferred
-            and key[0] not in setup.changes.recreated
-            and leader != replicas[0]
-        ):
+        if key[0] not in may_move and key not in setup.changes.rotated and leader != replicas[0]:
             yield f"LEADER {key} is led by {leader} of {replicas}, and no action moves it"
 
 
