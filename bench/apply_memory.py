@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from bench import plan_file
 from bench.processes import memory_mib, run_module
@@ -21,8 +21,8 @@ from reconciler.journal.file import JournalFile
 from reconciler.journal.journal import ActionJournal
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.ports import Election, ItemResult
-from reconciler.model.snapshot import CommittedOffset, Consumers, GroupFacts, PartitionFacts, Unknown
+from reconciler.model.ports import Gateway, ItemResult
+from reconciler.model.snapshot import Consumers, GroupFacts, PartitionFacts, Unknown
 from reconciler.plan import plan_file as plans
 
 HEAD = ("apply without a network", "seconds", "peak MiB, plan read", "peak MiB, applied", "peak MiB, results written")
@@ -30,7 +30,7 @@ DONE = ItemResult("NONE")
 
 
 class FakeGateway:
-    """A `model.ports.Gateway` that executes every deletion of `bench.plan_file`."""
+    """What deletions ask of a `model.ports.Gateway`; it executes those of `bench.plan_file`."""
 
     def __init__(self, size: int) -> None:
         self._deleted = bytearray(size)
@@ -65,16 +65,8 @@ class FakeGateway:
     def read_consumers(self, topics: Collection[str], _log_starts: Mapping[int, int]) -> Consumers:
         return Consumers(groups={}, commits={topic: {} for topic in topics})
 
-    def read_groups(
-        self, groups: Sequence[str], *, removed: Collection[str] = (), hidden: bool = False
-    ) -> Mapping[str, GroupFacts]:
+    def read_groups(self, groups: Sequence[str], **_options: object) -> Mapping[str, GroupFacts]:
         assert not groups
-        assert not removed
-        assert not hidden
-        return {}
-
-    def read_consumer_offsets(self, starts: Mapping[int, int]) -> Mapping[int, Mapping[str, int] | Unknown]:
-        assert not starts
         return {}
 
     def delete_records(self, before_offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, ItemResult]:
@@ -82,26 +74,8 @@ class FakeGateway:
             self._deleted[_number(partition)] = 1
         return dict.fromkeys(before_offsets, DONE)
 
-    def delete_groups(self, groups: Sequence[str]) -> Mapping[str, ItemResult]:
-        assert not groups
-        return {}
-
-    def elect_leaders(
-        self, election: Election, partitions: Sequence[TopicPartition]
-    ) -> Mapping[TopicPartition, ItemResult]:
-        raise AssertionError(election, partitions)
-
-    def list_groups(self) -> Mapping[str, GroupFacts]:
-        return {}
-
-    def commit_offsets(self, group: str, offsets: Sequence[CommittedOffset]) -> Mapping[TopicPartition, ItemResult]:
-        raise AssertionError(group, offsets)
-
     def connect_for_deletions(self) -> None:
         pass
-
-    def refresh(self) -> None:
-        raise AssertionError("no request is repeated")
 
 
 def _number(partition: TopicPartition) -> int:
@@ -122,7 +96,7 @@ def measure(path: Path, size: int) -> dict[str, Any]:
         apply(
             plan.actions,
             ApplyContext(
-                gateway=FakeGateway(size),
+                gateway=cast("Gateway", FakeGateway(size)),
                 journal=ActionJournal(JournalFile(path.with_name("journal.jsonl"))),
                 run_id="bench",
                 plan_digest="bench",
