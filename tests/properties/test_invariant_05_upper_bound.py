@@ -119,7 +119,9 @@ def check_does_no_more(action: Action, saved: Action, snapshot: ClusterSnapshot)
             facts = snapshot.partitions[action.partition]
             assert facts.topic_id == bound.seen.topic_id
             assert isinstance(facts.log_start, int)
+            assert isinstance(facts.last_stable_offset, int)
             assert isinstance(facts.high_watermark, int)
+            assert facts.log_start < action.before_offset <= facts.last_stable_offset
             assert facts.log_start >= bound.seen.log_start
             assert action.before_offset - facts.log_start <= bound.records_max
             # As the planner sees it: read before the last stable offset, it may be the lower number.
