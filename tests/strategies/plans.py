@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reconciler.model.action import Action, Mode
 from reconciler.model.block_reason import BLOCK_CODES
-from reconciler.model.names import Address, SourceLocation, TopicPartition
+from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import (
     Blocked,
     Change,
@@ -30,12 +30,12 @@ from reconciler.model.plan import (
     Waiting,
     sort_decisions,
 )
-from reconciler.model.ports import Election
-from reconciler.model.snapshot import GroupState, GroupType
-from reconciler.operations.delete_group import DeleteGroup, ObservedGroup
-from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, ObservedPartition, Preconditions
-from reconciler.operations.elect_leader import ElectLeader, ObservedLeadership
+from reconciler.model.snapshot import GroupType
+from reconciler.operations.delete_group import DeleteGroup
+from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, Preconditions
+from reconciler.operations.elect_leader import ElectLeader
 from tests.repeats import repeats
+from tests.strategies.examples import election, purge, removal
 
 FEW = settings(max_examples=repeats(30, 60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """Fewer examples for unit tests, which must be quick; properties use the number of their profile.
@@ -104,35 +104,30 @@ def guards(draw: st.DrawFn) -> Preconditions:
     )
 
 
+of_any_action = st.fixed_dictionaries({"policy": policies, "declared_at": locations, "reason": prose, "mode": modes})
+of_any_partition = st.fixed_dictionaries({"topic": topics, "partition": partition_numbers, "topic_id": topic_ids})
+
+
 @st.composite
 def delete_records(draw: st.DrawFn) -> DeleteRecords:
     """A deletion with `log_start < before_offset <= last_stable_offset <= high_watermark`."""
     log_start = draw(st.one_of(st.integers(0, 1000), st.integers(0, 2**63 - 2)))
     last_stable_offset = draw(st.integers(log_start + 1, 2**63 - 1))
-    partition = TopicPartition(draw(topics), draw(partition_numbers))
     replicas = draw(replica_lists)
     guard = draw(guards())
-    return DeleteRecords(
-        address=Address("RetentionFloor", draw(policies), partition.topic, partition.partition),
-        declared_at=draw(locations),
-        reason=draw(prose),
-        mode=draw(modes),
-        partition=partition,
+    may_vouch = bool(guard.named) and guard.consumers is LagPolicy.BLOCK and not guard.accepted
+    return purge(
+        **draw(of_any_action),
+        **draw(of_any_partition),
         before_offset=draw(st.integers(log_start + 1, last_stable_offset)),
-        seen=ObservedPartition(
-            topic_id=draw(topic_ids),
-            log_start=log_start,
-            last_stable_offset=last_stable_offset,
-            high_watermark=draw(st.integers(last_stable_offset, 2**63 - 1)),
-            leader=replicas[0],
-            replicas=replicas,
-            in_sync=replicas,
-        ),
+        log_start=log_start,
+        last_stable_offset=last_stable_offset,
+        high_watermark=draw(st.integers(last_stable_offset, 2**63 - 1)),
+        leader=replicas[0],
+        replicas=replicas,
+        in_sync=replicas,
         guard=guard,
-        consumed_by_named=bool(guard.named)
-        and guard.consumers is LagPolicy.BLOCK
-        and not guard.accepted
-        and draw(st.booleans()),
+        consumed_by_named=may_vouch and draw(st.booleans()),
         drift=draw(st.booleans()),
     )
 
@@ -140,48 +135,34 @@ def delete_records(draw: st.DrawFn) -> DeleteRecords:
 @st.composite
 def delete_groups(draw: st.DrawFn) -> DeleteGroup:
     """A group removal; it lacks evidence only if idle_for_ms is 0."""
-    group = draw(group_ids)
     idle_for_ms = draw(st.integers(0, 10**12))
     evidence = idle_for_ms > 0 or draw(st.booleans())
-    return DeleteGroup(
-        address=Address("GroupRemoval", draw(policies), group),
-        declared_at=draw(locations),
-        reason=draw(prose),
-        mode=draw(modes),
-        group=group,
+    return removal(
+        draw(group_ids),
+        **draw(of_any_action),
         idle_for_ms=idle_for_ms,
-        seen=ObservedGroup(
-            type=draw(st.sampled_from((GroupType.CLASSIC, GroupType.CONSUMER))),
-            state=GroupState.EMPTY,
-            commits=draw(st.integers(0, 10**6)),
-            commit_topics=draw(st.integers(0, 10**4)),
-            fingerprint=draw(sha256s),
-            last_activity_ms=draw(st.integers(-1, 2**62)) if evidence else None,
-            newest_record=(draw(partition_numbers), draw(offsets)) if evidence else None,
-        ),
+        type=draw(st.sampled_from((GroupType.CLASSIC, GroupType.CONSUMER))),
+        commits=draw(st.integers(0, 10**6)),
+        commit_topics=draw(st.integers(0, 10**4)),
+        fingerprint=draw(sha256s),
+        last_activity_ms=draw(st.integers(-1, 2**62)) if evidence else None,
+        newest_record=(draw(partition_numbers), draw(offsets)) if evidence else None,
     )
 
 
 @st.composite
 def elections(draw: st.DrawFn) -> ElectLeader:
     """A preferred election of the first replica, or an unclean election of a leaderless partition."""
-    partition = TopicPartition(draw(topics), draw(partition_numbers))
     replicas = draw(replica_lists)
     preferred = draw(st.booleans())
-    return ElectLeader(
-        address=Address("LeaderPolicy", draw(policies), partition.topic, partition.partition),
-        declared_at=draw(locations),
-        reason=draw(prose),
-        mode=draw(modes),
-        partition=partition,
-        election=Election.PREFERRED if preferred else Election.UNCLEAN,
+    return election(
+        **draw(of_any_action),
+        **draw(of_any_partition),
+        unclean=not preferred,
         leader_wanted=replicas[0] if preferred else None,
-        seen=ObservedLeadership(
-            topic_id=draw(topic_ids),
-            leader=draw(st.none() | brokers) if preferred else None,
-            replicas=replicas,
-            in_sync=tuple(draw(st.lists(st.sampled_from(replicas), unique=True))),
-        ),
+        leader=draw(st.none() | brokers) if preferred else None,
+        replicas=replicas,
+        in_sync=tuple(draw(st.lists(st.sampled_from(replicas), unique=True))),
     )
 
 
