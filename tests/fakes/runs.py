@@ -193,3 +193,15 @@ def wide_cluster(partitions: int = 300, groups: int = 40) -> tuple[FakeCluster, 
     actions: list[Action] = [purge(cluster, at, 7) for at in ats]
     actions += [removal(cluster, name) for name in names]
     return cluster, [*actions, *(election(cluster, at) for at in ats[::3])]
+
+
+def shows_effect(cluster: FakeCluster, action: Action) -> bool:
+    """Return whether the cluster shows the whole effect of the action."""
+    match action:
+        case DeleteRecords():
+            return cluster.partition(action.partition).log_start == action.before_offset
+        case DeleteGroup():
+            return action.group not in cluster.groups
+        case ElectLeader():
+            return cluster.partition(action.partition).leader == action.leader_wanted
+    raise AssertionError(action)

@@ -12,40 +12,17 @@ from hypothesis import strategies as st
 
 from reconciler.apply.context import Tuning
 from reconciler.apply.results import exit_code
-from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
-from reconciler.operations.delete_group import DeleteGroup
-from reconciler.operations.delete_records import DeleteRecords
-from tests.fakes.cluster import FakeCluster, Fault
+from tests.fakes.cluster import Fault
 from tests.fakes.error_table import TABLE, Operation
-from tests.fakes.runs import run, wide_cluster
+from tests.fakes.runs import run, shows_effect, wide_cluster
 
 PARTITIONS, GROUPS = 10, 5
 PARTITION_KEYS = [TopicPartition("wide", number) for number in range(PARTITIONS)]
 # An example is up to ten runs of the executor.
 FEWER_EXAMPLES = settings(max_examples=min(settings.default.max_examples // 2, 1_000))
 NAMES = [f"group-{number}" for number in range(GROUPS)]
-
-
-def subject(action: Action) -> tuple[Operation, object]:
-    match action:
-        case DeleteRecords():
-            return Operation.DELETE_RECORDS, action.partition
-        case DeleteGroup():
-            return Operation.DELETE_GROUP, action.group
-        case _:
-            return Operation.ELECT_LEADER, action.partition
-
-
-def has_effect(cluster: FakeCluster, action: Action) -> bool:
-    match action:
-        case DeleteRecords():
-            return cluster.partition(action.partition).log_start == action.before_offset
-        case DeleteGroup():
-            return action.group not in cluster.groups
-        case _:
-            return cluster.partition(action.partition).leader == action.leader_wanted
 
 
 @st.composite
@@ -96,7 +73,7 @@ def test_an_item_ends_in_the_same_way_alone(faults: tuple[list[Fault], ...], siz
         faulty_subjects = {(fault.operation, name) for fault in all_faults for name in fault.subjects or ()}
         for action in actions:
             outcome = outcomes[action.address]
-            if subject(action) not in faulty_subjects:
+            if (action.OPERATION, action.subject) not in faulty_subjects:
                 assert outcome.status is Status.APPLIED
                 continue
             other_cluster, other_actions = wide_cluster(PARTITIONS, GROUPS)
@@ -126,16 +103,18 @@ def test_outcomes_are_true_and_the_exit_code_agrees(faults: tuple[list[Fault], .
         for outcome in outcomes:
             match outcome.status:
                 case Status.APPLIED | Status.SATISFIED:
-                    assert has_effect(cluster, outcome.action)
+                    assert shows_effect(cluster, outcome.action)
                 case Status.STALE | Status.WAITING | Status.BLOCKED | Status.NOT_ATTEMPTED:
-                    assert not has_effect(cluster, outcome.action)
+                    assert not shows_effect(cluster, outcome.action)
                 case Status.FAILED:
                     assert (
-                        outcome.removed_max > 0 or outcome.read_back is None or not has_effect(cluster, outcome.action)
+                        outcome.removed_max > 0
+                        or outcome.read_back is None
+                        or not shows_effect(cluster, outcome.action)
                     )
         code = exit_code(outcomes)
         all_done = all(o.status in (Status.APPLIED, Status.SATISFIED, Status.WAITING) for o in outcomes)
-        cluster_changed = any(has_effect(cluster, action) for action in actions)
+        cluster_changed = any(shows_effect(cluster, action) for action in actions)
         assert (code == 0) == all_done
         if cluster_changed and not all_done:
             assert code == 5

@@ -17,7 +17,7 @@ from reconciler.operations.elect_leader import ElectLeader
 from reconciler.operations.error_meanings import ErrorMeaning, ResponseAction, interpret
 from tests.fakes.cluster import FakeCluster, Fault, cluster_of_orders
 from tests.fakes.error_table import CODES, TABLE, Operation, response
-from tests.fakes.runs import election, purge, removal, run
+from tests.fakes.runs import election, purge, removal, run, shows_effect
 
 AT = TopicPartition("orders", 0)
 ALWAYS = 10_000
@@ -41,17 +41,6 @@ def action(fake: FakeCluster, operation: Operation) -> DeleteRecords | DeleteGro
             return removal(fake, "etl")
         case Operation.ELECT_LEADER:
             return election(fake, AT)
-
-
-def has_effect_on(fake: FakeCluster, operation: Operation) -> bool:
-    """Return whether the cluster shows the effect."""
-    match operation:
-        case Operation.DELETE_RECORDS:
-            return fake.partition(AT).log_start == 60
-        case Operation.DELETE_GROUP:
-            return "etl" not in fake.groups
-        case Operation.ELECT_LEADER:
-            return fake.partition(AT).leader == fake.partition(AT).replicas[0]
 
 
 def outcome_of(
@@ -191,11 +180,11 @@ def test_none_is_applied_where_it_is_read_back(operation: Operation) -> None:
     outcome = run(fake, [action(fake, operation)]).only
     assert (outcome.status, outcome.sends, outcome.code) == (Status.APPLIED, 1, "NONE")
     assert outcome.read_back
-    assert has_effect_on(fake, operation)
+    assert shows_effect(fake, outcome.action)
     outcome, fake = outcome_of(operation, KafkaError.NO_ERROR)
     assert outcome.status is Status.FAILED
     assert operation is not LEADER or f"leader {fake.partition(AT).leader}" in outcome.detail
-    assert not has_effect_on(fake, operation)
+    assert not shows_effect(fake, outcome.action)
 
 
 @pytest.mark.parametrize(
@@ -252,7 +241,7 @@ def test_an_effect_of_another_client_is_satisfied(operation: Operation, code: in
 def test_a_former_leader_that_deleted_is_read_back(operation: Operation, code: int) -> None:
     """It lost the partition while it waited for followers; once nothing counted as removed."""
     outcome, fake = outcome_of(operation, code, has_effect=True)
-    assert has_effect_on(fake, operation)
+    assert shows_effect(fake, outcome.action)
     assert (outcome.status, outcome.sends) == (Status.APPLIED, 1)
     assert outcome.removed_max == (60 if operation is RECORDS else 0)
     assert outcome.possible
@@ -293,7 +282,7 @@ def test_permanent_errors_fail_after_bounded_attempts(operation: Operation, code
     assert outcome.sends == len(fake.requests) == Tuning().attempts
     assert outcome.code is not None
     assert outcome.code in outcome.detail
-    assert not has_effect_on(fake, operation)
+    assert not shows_effect(fake, outcome.action)
 
 
 def test_too_many_elections_are_halved_until_they_fit() -> None:
