@@ -19,6 +19,7 @@ from hypothesis import settings
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster, start, stopping
 from reconciler.companions.sandbox.registry import status
+from reconciler.kafka.connect import Connection
 from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC
 from reconciler.scan.engine_choice import Engine
 from reconciler.scan.spark_process import close
@@ -60,6 +61,11 @@ def listener() -> Iterator[Listener]:
     """A server of an attacker."""
     with closing(Listener()) as listening:
         yield listening
+
+
+@pytest.fixture
+def connection(cluster: SandboxCluster) -> Connection:
+    return Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=20.0)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
@@ -33,11 +32,6 @@ def scan_now(session: KafkaSession, needs: ScanRequest, engine: Engine, **option
         "progress": lambda *_step: None,
     }
     return scan(needs, session, engine=engine, **(defaults | options))
-
-
-@pytest.fixture
-def connection(cluster: SandboxCluster) -> Connection:
-    return Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=20.0)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import os
 import re
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,13 +14,6 @@ from tests.fakes.listener import Listener
 
 SECRET = "planted-4f2c9aa-hunter2"
 _FILE_SYSTEM = re.compile(r"from pyarrow import .*\bfs\b|pyarrow\.fs\b.*import|import pyarrow\.fs")
-
-
-@pytest.fixture
-def listener() -> Iterator[Listener]:
-    listener = Listener()
-    yield listener
-    listener.close()
 
 
 def files(text: str | Path, roots: str | Path, **environment: str) -> Files:
