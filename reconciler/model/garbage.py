@@ -3,34 +3,22 @@
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from threading import Lock
 
-
-@dataclass(slots=True)
-class _Pauses:
-    """The number of present pauses of all threads, and whether the collector was enabled before the first."""
-
-    count: int = 0
-    was_enabled: bool = False
-    lock: Lock = field(default_factory=Lock)
-
-
-_pauses = _Pauses()
+_lock = Lock()
+_pauses: list[bool] = []
+"""For each present pause of all threads, whether the collector was enabled before it."""
 
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
     """Pause it, for all threads, while many objects are created that all stay and hold no cycles."""
-    with _pauses.lock:
-        if _pauses.count == 0:
-            _pauses.was_enabled = gc.isenabled()
-            gc.disable()
-        _pauses.count += 1
+    with _lock:
+        _pauses.append(gc.isenabled())
+        gc.disable()
     try:
         yield
     finally:
-        with _pauses.lock:
-            _pauses.count -= 1
-            if _pauses.count == 0 and _pauses.was_enabled:
+        with _lock:  # the first entry is the last to go, whichever pause ends last
+            if _pauses.pop() and not _pauses:
                 gc.enable()

@@ -127,7 +127,7 @@ class PlanFile(Header):
 
     def _decisions(self) -> Iterator[Decision]:
         with _opened(self.path) as (header, decisions):
-            if _plan_file(self.path, header) != self:
+            if header != self:
                 raise ValueError("it is not the file that it was a moment ago")
             yield from decisions
 
@@ -335,15 +335,11 @@ def open_plan(path: Path, *, proven: bool = True) -> SavedPlan:
     with _opened(path) as (header, decisions):
         for _decision in decisions if proven else ():
             pass
-        return _plan_file(path, header)
+        return header
 
 
 _OF_PLAN = tuple(part.name for part in fields(Plan) if part.name != "decisions")
 _HEADER = Codec(Header)
-
-
-def _plan_file(path: Path, header: Header) -> PlanFile:
-    return PlanFile(path=path, **{part.name: getattr(header, part.name) for part in fields(header)})
 
 
 @lru_cache(maxsize=4)
@@ -381,13 +377,14 @@ def _range(first: int, last: int) -> str:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[Header, Iterator[Decision]]]:
+def _opened(path: Path) -> Iterator[tuple[PlanFile, Iterator[Decision]]]:
     try:
         with path.open(encoding="ascii", newline="\n") as stream:
             read = hashlib.sha256()
             numbered = _lines(stream, read)
             header, newer = _header(path, numbered)
-            yield header, _decisions(numbered, header, read, newer=newer)
+            copied = {part.name: getattr(header, part.name) for part in fields(header)}
+            yield PlanFile(path=path, **copied), _decisions(numbered, header, read, newer=newer)
     except OSError as error:
         next_step = f", `reconciler plan --out {path}` saves a plan" if isinstance(error, FileNotFoundError) else ""
         fault = f"cannot read the plan {path}: {error.strerror or error}"
