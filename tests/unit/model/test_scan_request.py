@@ -1,4 +1,4 @@
-"""The union of scan requests, and which of them need Spark."""
+"""Which scan requests need Spark."""
 
 import pytest
 
@@ -10,17 +10,6 @@ PLAIN, GROUPS = TopicRequest(topics=TOPICS), GroupRequest(groups=TOPICS)
 OFFSETS, READERS = TopicRequest(topics=TOPICS, offsets=True), TopicRequest(topics=TOPICS, readers=True)
 NAMED = TopicRequest(topics=TOPICS, named_groups=frozenset({"g"}))
 EVIDENCE = GroupRequest(groups=TOPICS, activity=True)
-
-
-def test_the_union_requests_what_each_part_requests() -> None:
-    parts = [
-        ScanRequest(topics=(PLAIN,), topic_records=True),
-        ScanRequest(topics=(OFFSETS,), groups=(GROUPS,), cluster_records=True),
-    ]
-    assert ScanRequest.union(iter(parts)) == ScanRequest(
-        topics=(PLAIN, OFFSETS), groups=(GROUPS,), topic_records=True, cluster_records=True
-    )
-    assert ScanRequest.union([]) == ScanRequest()
 
 
 @pytest.mark.parametrize(
