@@ -5,7 +5,9 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
+from prometheus_client.parser import text_string_to_metric_families
 from rich.text import Text
 
 from reconciler.apply.results import ResultsHeader
@@ -20,6 +22,7 @@ from reconciler.report.annotations import write_annotations
 from reconciler.report.diff import diff_json, diff_report
 from reconciler.report.drift import drift_report
 from reconciler.report.markdown import LIMIT_CHARS, write_markdown
+from reconciler.report.metrics import Metrics
 from reconciler.report.plan import explain_report, plan_report
 from reconciler.report.results import journal_report, results_report
 from reconciler.report.terminal import write_lines
@@ -102,3 +105,17 @@ def explain(plan: Plan, address: Address, *, width: int | None = None) -> Iterat
 
 def journal_text(entries: Sequence[JournalEntry], *, width: int | None = None, full: bool = False) -> Iterator[Text]:
     return write_lines(journal_report(entries, "prod-eu", full=full), width=width)
+
+
+Samples = dict[str, dict[tuple[str, ...], float]]
+
+
+def samples(metrics: Metrics, path: Path) -> Samples:
+    """Return metric → values of its labels, sorted by label and without that of the cluster → value."""
+    metrics.write(path)
+    result: Samples = {}
+    for family in text_string_to_metric_families(path.read_text(encoding="utf-8")):
+        for sample in family.samples:
+            labels = tuple(value for name, value in sample.labels.items() if name != "cluster")
+            result.setdefault(sample.name, {})[labels] = sample.value
+    return result

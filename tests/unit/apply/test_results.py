@@ -5,6 +5,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -30,34 +31,22 @@ def create_cluster() -> FakeCluster:
     return cluster
 
 
-def outcomes_of(
-    status: Status,
-    *,
-    sends: int = 0,
-    possible: bool = False,
-    removed_max: int = 0,
-    read_back: str | None = "log start 0",
-) -> Outcome:
-    return Outcome(
-        action=purge(create_cluster(), AT, 60),
-        status=status,
-        detail="",
-        sends=sends,
-        possible=possible,
-        removed_max=removed_max,
-        read_back=read_back,
-    )
+OUTCOME = Outcome(action=purge(create_cluster(), AT, 60), status=Status.FAILED, detail="", read_back="log start 0")
 
 
-APPLIED = outcomes_of(Status.APPLIED, sends=1, removed_max=60)
-SATISFIED, STALE = outcomes_of(Status.SATISFIED), outcomes_of(Status.STALE)
-WAITING, BLOCKED = outcomes_of(Status.WAITING), outcomes_of(Status.BLOCKED)
+def outcome_of(status: Status, **fields: Any) -> Outcome:
+    return replace(OUTCOME, status=status, **fields)
+
+
+APPLIED = outcome_of(Status.APPLIED, sends=1, removed_max=60)
+SATISFIED, STALE = outcome_of(Status.SATISFIED), outcome_of(Status.STALE)
+WAITING, BLOCKED = outcome_of(Status.WAITING), outcome_of(Status.BLOCKED)
 HELD = replace(WAITING, held=True)
-FAILED, REFUSED = outcomes_of(Status.FAILED), outcomes_of(Status.FAILED, sends=1)
-UNKNOWN = outcomes_of(Status.FAILED, sends=1, removed_max=60)
-UNREAD = outcomes_of(Status.FAILED, sends=3, read_back=None)
-LEFT, DEFERRED = outcomes_of(Status.NOT_ATTEMPTED), outcomes_of(Status.DEFERRED)
-MADE_AGAIN = outcomes_of(Status.FAILED, sends=1, possible=True)
+FAILED, REFUSED = outcome_of(Status.FAILED), outcome_of(Status.FAILED, sends=1)
+UNKNOWN = outcome_of(Status.FAILED, sends=1, removed_max=60)
+UNREAD = outcome_of(Status.FAILED, sends=3, read_back=None)
+LEFT, DEFERRED = outcome_of(Status.NOT_ATTEMPTED), outcome_of(Status.DEFERRED)
+MADE_AGAIN = outcome_of(Status.FAILED, sends=1, possible=True)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What counts as drift, since when, and the file of the report."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from reconciler.model.action import Mode
 from reconciler.model.names import NOWHERE, Address
-from reconciler.model.plan import Blocked, Decision, LimitVerdict, Plan, PolicyInfo, Satisfied, Skipped, Waiting
+from reconciler.model.plan import Blocked, Decision, LimitVerdict, PolicyInfo, Satisfied, Skipped, Waiting
 from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import drift
 from reconciler.plan.drift import BLOCKED, UNREAD, DriftReport
@@ -19,8 +20,11 @@ from tests.strategies.examples import purge, removal
 from tests.strategies.facts import HOUR, NOW_MS
 
 
-def plan_of(*decisions: Decision, now_ms: int = NOW_MS, **changes: Any) -> Plan:
-    return examples.plan(*decisions, observed_at_ms=now_ms, **changes)
+def report(
+    *decisions: Decision, hours_ago: int = 0, previous: Sequence[DriftReport] = (), **changes: Any
+) -> DriftReport:
+    """Return what drifts in a plan of these decisions."""
+    return drift.report(examples.plan(*decisions, observed_at_ms=NOW_MS - hours_ago * HOUR, **changes), previous)
 
 
 def election() -> ElectLeader:
@@ -34,102 +38,92 @@ def blocked(group: str = "billing-x", *, unread: bool = False) -> Blocked:
 
 def test_each_operation_and_a_block_are_drift_and_exit_two() -> None:
     """Each with its type, its next step and the present time."""
-    report = drift.report(plan_of(purge(partition=0), removal(), election(), blocked()))
-    assert [(str(s.address), s.sort, s.code, s.since_ms) for s in report.subjects] == [
+    found = report(purge(partition=0), removal(), election(), blocked())
+    assert [(str(s.address), s.sort, s.code, s.since_ms) for s in found.subjects] == [
         ("GroupRemoval/dead-etl/billing-x", BLOCKED, "B204", NOW_MS),
         ("GroupRemoval/dead-etl/old-etl", "group", None, NOW_MS),
         ("LeaderPolicy/all/payments[0]", "leader", None, NOW_MS),
         ("RetentionFloor/orders-gdpr/orders[0]", "records", None, NOW_MS),
     ]
-    assert [s.next_step for s in report.subjects] == [
+    assert [s.next_step for s in found.subjects] == [
         "let it catch up",
         "apply a reviewed plan",
         "converge should have done this: see its last run",
         "apply a reviewed plan",
     ]
-    assert drift.exit_code([report]) == 2
-    assert not report.in_sync
+    assert drift.exit_code([found]) == 2
+    assert not found.in_sync
 
 
 def test_a_moving_floor_within_its_allowance_waiting_and_skipped_are_not_drift() -> None:
     """They are counted per policy, and the report is in sync, with exit code 0."""
-    plan = plan_of(
+    found = report(
         purge(partition=0, drift=False),
         Satisfied(Address("RetentionFloor", "orders-gdpr", "orders", 1)),
         Waiting(address=Address("RetentionFloor", "orders-gdpr", "orders", 2), declared_at=NOWHERE, reason="clock"),
         Skipped(address=Address("GroupRemoval", "dead-etl", "live"), code="B303", reason="not EMPTY"),
     )
-    report = drift.report(plan)
-    assert report.in_sync
-    assert report.subjects == report.unread == ()
-    assert [(str(t.policy), t.pending, t.satisfied, t.waiting, t.skipped, t.drift) for t in report.tallies] == [
+    assert found.in_sync
+    assert found.subjects == found.unread == ()
+    assert [(str(t.policy), t.pending, t.satisfied, t.waiting, t.skipped, t.drift) for t in found.tallies] == [
         ("GroupRemoval/dead-etl", 0, 0, 0, 1, 0),
         ("RetentionFloor/orders-gdpr", 1, 1, 1, 0, 0),
     ]
-    assert drift.exit_code([report]) == 0
+    assert drift.exit_code([found]) == 0
 
 
 def test_unread_subjects_and_incomplete_plans_are_neither_drift_nor_in_sync() -> None:
     """Unread facts are exit code 1; with real drift beside them the exit code is 2."""
-    unread = drift.report(plan_of(blocked(unread=True)))
-    assert unread.subjects == ()
-    assert [s.sort for s in unread.unread] == [UNREAD]
-    assert drift.exit_code([unread]) == 1
-    incomplete = drift.report(plan_of(incomplete=("the list of groups may be short",)))
-    assert drift.exit_code([incomplete]) == 1
+    unread, incomplete = report(blocked(unread=True)), report(incomplete=("the list of groups may be short",))
+    assert (unread.subjects, [s.sort for s in unread.unread]) == ((), [UNREAD])
     assert not incomplete.in_sync
-    drifting = drift.report(plan_of(removal()))
-    assert drift.exit_code([unread, drifting]) == 2
-    assert drift.exit_code([]) == 0
+    for reports, code in (([unread], 1), ([incomplete], 1), ([unread, report(removal())], 2), ([], 0)):
+        assert drift.exit_code(reports) == code
 
 
 def test_since_is_carried_over_from_the_previous_report_of_the_same_cluster() -> None:
     """Also if a block becomes an action; a new subject, or another cluster, starts now."""
-    first = drift.report(plan_of(blocked("old-etl"), now_ms=NOW_MS - HOUR))
-    second = drift.report(plan_of(removal(), election()), previous=[first])
-    assert [s.since_ms for s in second.subjects] == [NOW_MS - HOUR, NOW_MS]
-    stranger = replace(first, cluster_id="another")
-    assert drift.report(plan_of(removal()), previous=[stranger]).subjects[0].since_ms == NOW_MS
-    later_report = replace(first, subjects=(replace(first.subjects[0], since_ms=NOW_MS + 5),))
-    assert drift.report(plan_of(removal()), previous=[later_report]).subjects[0].since_ms == NOW_MS
+    first = report(blocked("old-etl"), hours_ago=1)
+    assert [s.since_ms for s in report(removal(), election(), previous=[first]).subjects] == [NOW_MS - HOUR, NOW_MS]
+    later = replace(first, subjects=(replace(first.subjects[0], since_ms=NOW_MS + 5),))
+    for previous in (replace(first, cluster_id="another"), later):
+        assert report(removal(), previous=[previous]).subjects[0].since_ms == NOW_MS
 
 
 def test_an_unread_run_does_not_reset_the_start_of_a_drift() -> None:
     """Unread without drift starts anew, and drift that was corrected is forgotten."""
-    first = drift.report(plan_of(removal(), now_ms=NOW_MS - 3 * HOUR))
-    unread_report = drift.report(plan_of(blocked("old-etl", unread=True), now_ms=NOW_MS - 2 * HOUR), previous=[first])
-    assert unread_report.unread[0].drift_since_ms == NOW_MS - 3 * HOUR
-    still = drift.report(plan_of(blocked("old-etl", unread=True), now_ms=NOW_MS - HOUR), previous=[unread_report])
+    unread = blocked("old-etl", unread=True)
+    first = report(removal(), hours_ago=3)
+    second = report(unread, hours_ago=2, previous=[first])
+    assert second.unread[0].drift_since_ms == NOW_MS - 3 * HOUR
+    still = report(unread, hours_ago=1, previous=[second])
     assert still.unread[0].since_ms == NOW_MS - 2 * HOUR
-    back = drift.report(plan_of(removal()), previous=[still])
-    assert back.subjects[0].since_ms == NOW_MS - 3 * HOUR
-    fresh = drift.report(plan_of(blocked("old-etl", unread=True), now_ms=NOW_MS - HOUR))
+    fresh = report(unread, hours_ago=1)
     assert fresh.unread[0].drift_since_ms is None
-    assert drift.report(plan_of(removal()), previous=[fresh]).subjects[0].since_ms == NOW_MS
-    mended = drift.report(plan_of(Satisfied(removal().address), now_ms=NOW_MS - HOUR), previous=[first])
-    assert drift.report(plan_of(removal()), previous=[mended]).subjects[0].since_ms == NOW_MS
+    mended = report(Satisfied(removal().address), hours_ago=1, previous=[first])
+    for previous, hours in ((still, 3), (fresh, 0), (mended, 0)):
+        assert report(removal(), previous=[previous]).subjects[0].since_ms == NOW_MS - hours * HOUR
 
 
 @pytest.mark.parametrize("parent", ["RetentionFloor/orders-gdpr/orders", "RetentionFloor/orders-gdpr"])
 def test_subjects_below_an_unread_topic_or_policy_keep_their_drift(parent: str) -> None:
     """Without decisions on partitions, the drift once started anew afterwards."""
     partitions = [purge(partition=0), purge(partition=1)]
-    first = drift.report(plan_of(*partitions, removal(), now_ms=NOW_MS - 3 * HOUR))
+    first = report(*partitions, removal(), hours_ago=3)
     hidden = replace(blocked("u", unread=True), address=Address.parse(parent))
-    second = drift.report(plan_of(hidden, now_ms=NOW_MS - 2 * HOUR), previous=[first])
-    third = drift.report(plan_of(hidden, now_ms=NOW_MS - HOUR), previous=[second])
+    second = report(hidden, hours_ago=2, previous=[first])
+    third = report(hidden, hours_ago=1, previous=[second])
     times = [(str(s.address), s.since_ms, s.drift_since_ms) for s in third.unread]
     assert times == [
         (parent, NOW_MS - 2 * HOUR, None),
         *((f"RetentionFloor/orders-gdpr/orders[{number}]", NOW_MS - 2 * HOUR, NOW_MS - 3 * HOUR) for number in (0, 1)),
     ]
-    last_report = drift.report(plan_of(*partitions), previous=[third])
-    assert {s.since_ms for s in last_report.subjects} == {NOW_MS - 3 * HOUR}
+    assert {s.since_ms for s in report(*partitions, previous=[third]).subjects} == {NOW_MS - 3 * HOUR}
 
 
 def test_an_unreachable_cluster_is_unread_and_keeps_its_drift() -> None:
     """Exit code 1 with the reason; drift before and after keeps the first instant."""
-    first = drift.report(plan_of(removal(), blocked("u", unread=True), now_ms=NOW_MS - 2 * HOUR))
+    first = report(removal(), blocked("u", unread=True), hours_ago=2)
     unreachable = drift.unreachable_report(
         "prod-eu", first.cluster_id, "no broker answered", observed_at_ms=NOW_MS - HOUR, previous=[first]
     )
@@ -143,7 +137,7 @@ def test_an_unreachable_cluster_is_unread_and_keeps_its_drift() -> None:
     assert (unseen.detail, unseen.next_step) == ("no broker answered", "see why the cluster could not be read")
     assert unreachable.incomplete == ("no broker answered",)
     assert drift.exit_code([unreachable]) == 1
-    assert drift.report(plan_of(removal()), previous=[unreachable]).subjects[0].since_ms == NOW_MS - 2 * HOUR
+    assert report(removal(), previous=[unreachable]).subjects[0].since_ms == NOW_MS - 2 * HOUR
     unknown = drift.unreachable_report("prod-eu", "id", "no broker answered", observed_at_ms=NOW_MS)
     assert unknown.unread == unknown.subjects == ()
     assert not unknown.in_sync
@@ -151,32 +145,31 @@ def test_an_unreachable_cluster_is_unread_and_keeps_its_drift() -> None:
 
 def test_how_much_is_overdue_is_known_of_deletions_that_are_planned_now() -> None:
     """Elections and groups have no such number, and what a broker hides has none any more: it is not zero."""
-    report = drift.report(plan_of(purge(partition=0), removal(), election(), blocked()))
-    assert [s.removed_max for s in report.subjects] == [None, None, None, {"record": 97_213}]
-    assert drift.parse(drift.dumps([report])) == (report,)
+    found = report(purge(partition=0), removal(), election(), blocked())
+    assert [s.removed_max for s in found.subjects] == [None, None, None, {"record": 97_213}]
+    assert drift.parse(drift.dumps([found])) == (found,)
     hidden = drift.unreachable_report(
-        "prod-eu", report.cluster_id, "no broker answered", observed_at_ms=NOW_MS, previous=[report]
+        "prod-eu", found.cluster_id, "no broker answered", observed_at_ms=NOW_MS, previous=[found]
     )
     assert {s.removed_max for s in hidden.unread} == {None}
 
 
 def full_report() -> DriftReport:
     verdict = LimitVerdict(id="groups", limit=1, observed=2, passed=False, message="2 groups, 1 is the limit")
-    first = drift.report(plan_of(removal("a/b\u202e`\x7f"), now_ms=NOW_MS - HOUR))
-    plan = plan_of(
+    return report(
         blocked("a/b\u202e`\x7f", unread=True),
         blocked("unseen", unread=True),
         removal("old"),
         purge(partition=0, drift=False),
         limits=(verdict,),
         incomplete=("two brokers did not answer",),
+        previous=[report(removal("a/b\u202e`\x7f"), hours_ago=1)],
     )
-    return drift.report(plan, previous=[first])
 
 
 def test_a_drift_report_survives_its_file_as_harmless_text(tmp_path: Path) -> None:
     """Every field survives the file, with hostile names, and the file is printable ASCII."""
-    reports = (full_report(), drift.report(plan_of()))
+    reports = (full_report(), report())
     path = tmp_path / "drift.json"
     path.write_text(drift.dumps(reports), encoding="utf-8")
     assert drift.parse(path.read_text()) == reports
@@ -186,8 +179,8 @@ def test_a_drift_report_survives_its_file_as_harmless_text(tmp_path: Path) -> No
 
 def test_an_unchanged_cluster_gives_the_same_report_except_its_time() -> None:
     """Two runs with the same drift differ in `observed_at` only."""
-    first = drift.report(plan_of(removal(), purge(partition=0), now_ms=NOW_MS - HOUR))
-    second = drift.report(plan_of(removal(), purge(partition=0)), previous=[first])
+    first = report(removal(), purge(partition=0), hours_ago=1)
+    second = report(removal(), purge(partition=0), previous=[first])
     assert replace(second, observed_at_ms=first.observed_at_ms) == first
 
 
@@ -214,7 +207,7 @@ def test_a_damaged_drift_report_is_refused(change: tuple[str, str], complaint: s
 
 def test_a_newer_minor_version_is_read_and_other_json_is_refused() -> None:
     """Unknown fields of 1.4 are ignored; a JSON list is not a report."""
-    text = drift.dumps([drift.report(plan_of(removal()))])
+    text = drift.dumps([report(removal())])
     newer_text = text.replace('"1.3"', '"1.4"').replace('"kind"', '"shade": 1, "kind"')
     assert drift.parse(newer_text) == drift.parse(text)
     with pytest.raises(ValueError, match="expected an object"):
@@ -226,7 +219,7 @@ def test_metrics_show_zero_for_policies_in_sync(tmp_path: Path) -> None:
     path = tmp_path / "reconciler.prom"
     floor = purge(partition=0).address
     owned = PolicyInfo(policy=floor.policy_address, owner="team-orders", reason=None)
-    in_sync = replace(drift.report(plan_of(Satisfied(floor), notes=(owned,))), cluster="quiet")
+    in_sync = replace(report(Satisfied(floor), notes=(owned,)), cluster="quiet")
     assert drift.parse(drift.dumps([in_sync])) == (in_sync,)
     drift_metrics([full_report(), in_sync]).write(path)
     samples = {

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from reconciler.cli import common
 from reconciler.cli import show as command
@@ -22,6 +21,7 @@ from reconciler.report.metrics import drift_metrics
 from reconciler.report.plan import explain_report
 from reconciler.report.terminal import write_lines
 from tests.build import cluster_manifest, policy
+from tests.rendering import samples
 from tests.strategies.examples import plan_text
 from tests.strategies.facts import NOW_MS, cluster, floor, group, leaders, planned, removal, snapshot, topic
 
@@ -60,48 +60,33 @@ def test_a_floor_that_selects_nothing_is_a_warning(selector: str, meant: str | N
     assert (f"did you mean {meant}?" in reason) if meant else ("did you mean" not in reason)
 
 
-def test_a_policy_that_selects_something_has_no_warning() -> None:
-    """One of two selectors is enough; the other one may be for later."""
-    assert reasons(floor("orders-*", "nothing-*", keep={"last": 60}), leaders(), removal()) == []
-
-
-def test_expecting_nothing_silences_the_warning() -> None:
-    """`expectAtMost: 0` says that nothing is meant, in each kind."""
-    policies = [
-        floor("nothing-*", keep={"last": 60}, expectAtMost=0),
-        leaders("nothing-*", expectAtMost=0),
-        removal("old-elt", expectAtMost=0),
-    ]
-    assert reasons(*policies) == []
-
-
-def test_names_that_are_excepted_are_said_to_be() -> None:
-    """The selector is right then, and no other one is suggested."""
-    (reason,) = reasons(leaders("orders-*", exceptTopics=["orders-*"]))
-    assert reason == 'it selects nothing: exceptTopics leaves out all that "orders-*" would select'
-
-
-@pytest.mark.parametrize("absent", ["old-elt", "old_etl", "Old-Etl", "old-etll"])
-def test_a_removal_of_a_misspelt_group_is_a_warning(absent: str) -> None:
-    """An absent group is in sync, so a misspelt one once was, for ever."""
-    (reason,) = reasons(removal(absent))
-    assert reason == f'the cluster has no group "{absent}" (did you mean "old-etl"?)'
+NEAR = 'the cluster has no group "{}" (did you mean "{}"?)'
+LEFT_OUT = 'it selects nothing: exceptTopics leaves out all that "orders-*" would select'
 
 
 @pytest.mark.parametrize(
-    "groups",
-    [["nightly"], ["console-consumer-17"], ["old-elt", "old-etl"], ["tmp-*"]],
-    ids=["gone", "another number", "the similar one is named, too", "a pattern whose groups are gone"],
+    ("policies", "expected"),
+    [
+        # One of two selectors is enough; the other one may be for later.
+        ([floor("orders-*", "nothing-*", keep={"last": 60}), leaders(), removal()], []),
+        # `expectAtMost: 0` says that nothing is meant, in each kind.
+        ([floor("nothing-*", keep={"last": 60}, expectAtMost=0)], []),
+        ([leaders("nothing-*", expectAtMost=0), removal("old-elt", expectAtMost=0)], []),
+        # The selector is right where its names are excepted, and no other one is suggested.
+        ([leaders("orders-*", exceptTopics=["orders-*"])], [LEFT_OUT]),
+        # An absent group is in sync, so a misspelt one once was, for ever.
+        *(([removal(name)], [NEAR.format(name, "old-etl")]) for name in ("old-elt", "old_etl", "Old-Etl", "old-etll")),
+        # A pattern that selects no group, and nearly selects some.
+        ([removal("consloe-consumer-*")], [NEAR.format("consloe-consumer-*", "console-consumer-*")]),
+        # A schedule must stay quiet while all is well: groups are gone, have another number, or are named, too.
+        *(
+            ([removal(*names)], [])
+            for names in (["nightly"], ["console-consumer-17"], ["old-elt", "old-etl"], ["tmp-*"])
+        ),
+    ],
 )
-def test_a_removal_that_has_done_its_work_has_no_warning(groups: list[str]) -> None:
-    """A schedule must stay quiet while all is well."""
-    assert reasons(removal(*groups)) == []
-
-
-def test_a_misspelt_pattern_of_a_removal_is_a_warning() -> None:
-    """A pattern that selects no group, and nearly selects some."""
-    (reason,) = reasons(removal("consloe-consumer-*"))
-    assert '"consloe-consumer-*" (did you mean "console-consumer-*"?)' in reason
+def test_which_policies_have_a_warning(policies: list[Policy], expected: list[str]) -> None:
+    assert reasons(*policies) == expected
 
 
 @pytest.mark.parametrize(
@@ -181,11 +166,8 @@ def test_drift_shows_the_warning_and_stays_in_sync(tmp_path: Path) -> None:
     text = "\n".join(line.plain for line in write_lines(drift_report(result)))
     assert "is in sync" in text
     assert "LeaderPolicy/lost" in text
-    drift_metrics([result]).write(tmp_path / "metrics")
-    families = {family.name: family for family in text_string_to_metric_families((tmp_path / "metrics").read_text())}
-    samples = {sample.labels["policy"]: sample.value for sample in families["reconciler_unmatched"].samples}
-    assert samples["lost"] == 1
-    assert samples.get("found", 0) == 0
+    unmatched = samples(drift_metrics([result]), tmp_path / "metrics")["reconciler_unmatched"]
+    assert {labels[-1]: value for labels, value in unmatched.items()} == {"lost": 1, "found": 0}
 
 
 @pytest.mark.parametrize(
@@ -211,9 +193,8 @@ def test_two_warnings_about_one_manifest_are_one_series_of_value_1(tmp_path: Pat
     protect = {"topics": ["paymets"], "groups": ["biling"]}
     plan = planned([], snapshot(*TOPICS, *GROUPS), cluster=cluster(protect=protect))
     assert len(plan.unmatched) == 2
-    drift_metrics([drift.report(plan)]).write(tmp_path / "metrics")
-    families = {family.name: family for family in text_string_to_metric_families((tmp_path / "metrics").read_text())}
-    assert [sample.value for sample in families["reconciler_unmatched"].samples] == [1]
+    found = samples(drift_metrics([drift.report(plan)]), tmp_path / "metrics")
+    assert list(found["reconciler_unmatched"].values()) == [1]
 
 
 def test_a_policy_with_two_findings_is_named_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from reconciler.cli.app import run
 from reconciler.cli.health import Health, served
@@ -16,22 +15,11 @@ from reconciler.model.plan import LimitVerdict, PolicyInfo
 from reconciler.plan import plan_file
 from reconciler.report.metrics import Metrics, drift_metrics
 from tests.golden.wording import mentions
+from tests.rendering import samples
 from tests.strategies.examples import election, plan, purge, removal
 from tests.unit.cli.loops import CLUSTER, loop
 
 REFUSED = LimitVerdict(id="recordsPercent", limit=10, observed=40, passed=False, message="40 % of 10 %")
-Samples = dict[str, dict[tuple[str, ...], float]]
-
-
-def samples(metrics: Metrics, path: Path) -> Samples:
-    """Return metric → values of its labels, sorted by label and without that of the cluster → value."""
-    metrics.write(path)
-    result: Samples = {}
-    for family in text_string_to_metric_families(path.read_text(encoding="utf-8")):
-        for sample in family.samples:
-            labels = tuple(value for name, value in sample.labels.items() if name != "cluster")
-            result.setdefault(sample.name, {})[labels] = sample.value
-    return result
 
 
 def refused_run() -> Metrics:
