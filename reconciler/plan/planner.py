@@ -51,7 +51,7 @@ def scan_request(
     """
     if candidates is None:
         return ScanRequest.union(policy.scan_request(observed_at_ms) for policy in policies)
-    of_policy = _by_policy(candidates)
+    of_policy = by_policy(candidates)
     return ScanRequest.union(
         restrict_request(policy.scan_request(observed_at_ms), of_policy.get(policy.address, ())) for policy in policies
     )
@@ -114,7 +114,7 @@ def decide(
     """
     # What blocks the topic or the policy of a target blocks the target.
     above = {address for target in addresses or () for address in with_parents(target)}
-    of_policy = None if addresses is None else _by_policy(addresses)
+    of_policy = None if addresses is None else by_policy(addresses)
     selections = sorted((policy.select(snapshot) for policy in rules.policies), key=lambda s: s.policy.address)
     conflicts = ConflictIndex(selections)
     planned = [s for s in selections if s.policy.mode in modes and (addresses is None or s.policy.address in above)]
@@ -129,7 +129,7 @@ def decide(
     return planned, decisions
 
 
-def _by_policy(addresses: Iterable[Address]) -> Mapping[Address, Sequence[Address]]:
+def by_policy(addresses: Iterable[Address]) -> Mapping[Address, Sequence[Address]]:
     """Return the addresses of each policy."""
     of_policy = defaultdict[Address, list[Address]](list)
     for address in addresses:

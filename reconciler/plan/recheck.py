@@ -61,20 +61,18 @@ def scan_request(saved: Plan, policies: Iterable[Policy], now_ms: int) -> ScanRe
 
     Where no policy asks for an action any more, its subject is read all the same: it may be done.
     """
-    by_address = {policy.address: policy for policy in policies}
-    names = defaultdict[Address, set[str]](set)
-    for action in saved.actions:
-        names[action.address.policy_address].add(action.address.name)
-    selected = {at: by_address[at].select_among(of) for at, of in names.items() if at in by_address}
+    by_address, candidates = {policy.address: policy for policy in policies}, [a.address for a in saved.actions]
     topics, groups = defaultdict[str, set[int]](set), set[str]()
-    for action in saved.actions:
-        address, at = action.address, action.address.policy_address
-        if address.name in selected.get(at, ()) and by_address[at].claims(address):
-            continue
-        if address.is_of_group:
-            groups.add(address.name)
-        else:
-            topics[address.name].add(address.partition)
+    for at, addresses in planner.by_policy(candidates).items():
+        policy = by_address.get(at)
+        selected = policy.select_among({address.name for address in addresses}) if policy else {}
+        for address in addresses:
+            if policy and address.name in selected and policy.claims(address):
+                continue
+            if address.is_of_group:
+                groups.add(address.name)
+            else:
+                topics[address.name].add(address.partition)
     orphans = ScanRequest(
         topics=tuple(
             TopicRequest(
@@ -86,7 +84,6 @@ def scan_request(saved: Plan, policies: Iterable[Policy], now_ms: int) -> ScanRe
         ),
         groups=(GroupRequest(groups=tuple(map(Selector.literal, sorted(groups)))),) if groups else (),
     )
-    candidates = [action.address for action in saved.actions]
     return ScanRequest.union([planner.scan_request(by_address.values(), now_ms, candidates=candidates), orphans])
 
 
