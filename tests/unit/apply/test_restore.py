@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError
 from reconciler.apply import restore, results
 from reconciler.apply.restore import Removal, find_removal
 from reconciler.apply.results import exit_code
-from reconciler.cli.restore import _read
+from reconciler.cli.app import run as run_command
 from reconciler.errors import ExitCode, JournalUnavailable, PlanUnusable
 from reconciler.journal.entry import Event, JournalEntry, dump, parse
 from reconciler.journal.journal import ActionJournal
@@ -353,12 +353,10 @@ def applied(cluster: FakeCluster) -> tuple[str, str]:
     )
 
 
-def test_a_removal_is_found_in_results_and_journal(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_removal_is_found_in_results_and_journal(cluster: FakeCluster) -> None:
     """Reformatted results are accepted; only results name the cluster."""
     document, lines = applied(cluster)
     offsets = (replace(removal_of(cluster).offsets[0], metadata_base64=None),)
-    (path := tmp_path / "with-mark.json").write_text(f"\ufeff{document}")
-    assert _read(path) == document, "editors of Windows write a byte order mark"
     for text in (document, json.dumps(json.loads(document), indent=4), json.dumps(json.loads(document))):
         of_results = find_removal(text, GROUP, name="results.json")
         assert (of_results.offsets, of_results.cluster_id, of_results.address) == (offsets, HEADER.cluster_id, ADDRESS)
@@ -426,6 +424,16 @@ def test_another_file_is_refused(text: str, words: str) -> None:
     with pytest.raises(PlanUnusable, match="apply --results") as error:
         find_removal(text, GROUP, name="file")
     assert words in str(error.value)
+
+
+def test_a_file_that_an_editor_of_windows_saved_is_read(
+    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It begins with a byte order mark."""
+    document, _ = applied(cluster)
+    Path("marked.json").write_text(f"\ufeff{document}", encoding="utf-8")
+    assert run_command(["restore-group", "marked.json", "another", "--dry-run"]) == ExitCode.PLAN_UNUSABLE
+    assert 'marked.json holds no offsets of group "another"' in capsys.readouterr().err
 
 
 def test_a_group_that_is_not_in_the_file_is_named(cluster: FakeCluster) -> None:
