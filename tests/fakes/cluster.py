@@ -34,7 +34,6 @@ from reconciler.model.snapshot import (
 )
 from tests.fakes.error_table import Operation
 
-MAX_ELECTIONS = 10_000
 LOG_PARTITIONS = 50
 
 
@@ -122,8 +121,7 @@ class FakeCluster:
         self.moving: set[str] = set()
         """Groups whose coordinator moves: no broker lists them, and no error says so."""
         self.may_describe = True
-        self.may_delete_groups = True
-        self.max_elections = MAX_ELECTIONS
+        self.max_elections = 10_000
         self.faults: list[Fault] = []
         self.commit_faults: dict[TopicPartition, int] = {}
         self.restored: list[CommittedOffset] = []
@@ -385,8 +383,6 @@ class FakeCluster:
 
     def _remove(self, group: str) -> int:
         facts = self.groups.get(group)
-        if not self.may_delete_groups:
-            return int(KafkaError.GROUP_AUTHORIZATION_FAILED)
         if self.coordinator_of(group) in self.silent:
             return int(KafkaError._TIMED_OUT)
         if facts is None:

@@ -3,7 +3,7 @@
 Only tests use it: the reconciler itself grants nothing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from confluent_kafka.admin import (
@@ -11,7 +11,6 @@ from confluent_kafka.admin import (
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
-    AdminClient,
     ResourcePatternType,
     ResourceType,
 )
@@ -28,45 +27,26 @@ class Grant:
     resource: ResourceType
     name: str
 
+    def create(self, kind: type[AclBinding]) -> AclBinding:
+        """Return the grant as a binding, or as the filter that finds it."""
+        principal, allow = f"User:{self.user}", AclPermissionType.ALLOW
+        return kind(self.resource, self.name, ResourcePatternType.LITERAL, principal, "*", self.operation, allow)
 
-def grant(bootstrap: str, grants: Iterable[Grant], *, deadline_s: float = 30) -> None:
+
+def grant(bootstrap: str, grants: Collection[Grant], *, deadline_s: float = 30) -> None:
     """Create allowing ACLs through the plain listener, and wait until every broker has them.
 
     Raises KafkaException.
     """
-    bindings = [
-        AclBinding(
-            requested.resource,
-            requested.name,
-            ResourcePatternType.LITERAL,
-            f"User:{requested.user}",
-            "*",
-            requested.operation,
-            AclPermissionType.ALLOW,
-        )
-        for requested in grants
-    ]
     admin = admin_client(bootstrap)
-    for future in admin.create_acls(bindings).values():
+    for future in admin.create_acls([requested.create(AclBinding) for requested in grants]).values():
         future.result(timeout=deadline_s)
     for server in bootstrap.split(","):
         client = admin_client(server)
-        for binding in bindings:
+        for requested in grants:
+            found = requested.create(AclBindingFilter)
             wait_until(
-                lambda client=client, binding=binding: binding in _acls(client, binding, deadline_s),  # type: ignore[misc]
+                lambda client=client, found=found: bool(client.describe_acls(found).result(deadline_s)),  # type: ignore[misc]
                 deadline_s,
-                f"{binding.principal}'s {binding.operation.name} permission on {server}",
+                f"{requested} on {server}",
             )
-
-
-def _acls(admin: AdminClient, binding: AclBinding, deadline_s: float) -> Sequence[AclBinding]:
-    acl_filter = AclBindingFilter(
-        binding.restype,
-        binding.name,
-        binding.resource_pattern_type,
-        binding.principal,
-        binding.host,
-        binding.operation,
-        binding.permission_type,
-    )
-    return tuple(admin.describe_acls(acl_filter).result(timeout=deadline_s))

@@ -93,14 +93,8 @@ def test_a_closed_port_and_an_unknown_name_are_known_at_once() -> None:
     assert "connection refused (127.0.0.1:" in message
     assert "name not found (no-such-host.invalid:9092: " in message
     assert "check the ports in the Cluster's bootstrapServers (--bootstrap-server)" in message
-    assert "check the names in the Cluster's bootstrapServers (--bootstrap-server)" in message
-
-
-def test_a_name_that_is_not_found_says_what_to_check() -> None:
-    message = failure(["no-such-host.invalid:9092"], {})
-    assert message.endswith(
-        "; check the names in the Cluster's bootstrapServers (--bootstrap-server), and the DNS of this machine"
-    )
+    names = "check the names in the Cluster's bootstrapServers (--bootstrap-server), and the DNS of this machine"
+    assert names in message
 
 
 def test_a_silent_server_beside_a_closed_port_gets_the_whole_time() -> None:

@@ -39,25 +39,30 @@ pytestmark = pytest.mark.brokers
 
 
 @pytest.fixture
-def gateway(cluster: SandboxCluster) -> Iterator[InterpretingGateway]:
-    connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=6.0)
-    gateway = InterpretingGateway(KafkaGateway(KafkaSession(connection)))
-    yield gateway
-    gateway.session.close()
+def gateway(connection: Connection) -> Iterator[InterpretingGateway]:
+    with closing(KafkaSession(replace(connection, timeout_s=6.0))) as session:
+        yield InterpretingGateway(KafkaGateway(session))
 
 
 @pytest.fixture
-def session(cluster: SandboxCluster) -> Iterator[KafkaSession]:
-    with closing(KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10))) as session:
+def session(connection: Connection) -> Iterator[KafkaSession]:
+    with closing(KafkaSession(replace(connection, timeout_s=10))) as session:
         yield session
 
 
 @pytest.fixture(params=[False, True], ids=["in this process", "isolated"])
-def either_session(cluster: SandboxCluster, request: pytest.FixtureRequest) -> Iterator[KafkaSession]:
+def either_session(connection: Connection, request: pytest.FixtureRequest) -> Iterator[KafkaSession]:
     """A session that asks coordinators in this process, and one that asks them from a child process."""
-    connection = Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=10)
-    with closing(KafkaSession(connection, isolates=request.param)) as session:
+    with closing(KafkaSession(replace(connection, timeout_s=10), isolates=request.param)) as session:
         yield session
+
+
+@pytest.fixture
+def committed(cluster: SandboxCluster) -> tuple[str, str]:
+    """A topic, and a group that has committed 4 on its partition."""
+    name, group = topic_on(cluster, (1, 2, 3)), unique_name()
+    client.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
+    return name, group
 
 
 def unique_name() -> str:
@@ -75,12 +80,8 @@ def topic_on(cluster: SandboxCluster, *assignment: tuple[int, ...]) -> str:
 
 def wait_for_brokers(cluster: SandboxCluster) -> None:
     """Wait until all brokers see each other."""
-    broker_ids = {broker.id for broker in cluster.brokers}
-    client.wait_until(
-        lambda: all(client.visible_brokers(f"127.0.0.1:{b.port}") == broker_ids for b in cluster.brokers),
-        60,
-        "all brokers",
-    )
+    ids, servers = {broker.id for broker in cluster.brokers}, cluster.bootstrap_servers.split(",")
+    client.wait_until(lambda: all(client.visible_brokers(server) == ids for server in servers), 60, "all brokers")
 
 
 @contextmanager
@@ -131,10 +132,12 @@ def test_gateway_a_silent_leader_affects_only_its_partitions(
         assert facts[healthy].log_start == 5
 
 
-def test_a_silent_broker_is_named_with_its_address_and_the_patience(cluster: SandboxCluster) -> None:
+def test_a_silent_broker_is_named_with_its_address_and_the_patience(
+    cluster: SandboxCluster, connection: Connection
+) -> None:
     """Exactly the frozen broker, whatever the caller may do; without a frozen broker, none."""
     addresses = {broker.id: f"127.0.0.1:{broker.port}" for broker in cluster.brokers}
-    with closing(KafkaSession(Connection(tuple(cluster.bootstrap_servers.split(",")), timeout_s=30.0))) as session:
+    with closing(KafkaSession(replace(connection, timeout_s=30.0))) as session:
         list_topics(session)
         assert session.addresses == addresses
         assert silent_brokers(session, session.addresses) == {}
@@ -240,13 +243,10 @@ def test_gateway_listings_without_a_broker_prove_no_absence(
     assert isinstance(listed, Unknown)
 
 
-def test_gateway_a_crashed_worker_is_replaced(cluster: SandboxCluster, session: KafkaSession) -> None:
+def test_gateway_a_crashed_worker_is_replaced(session: KafkaSession, committed: tuple[str, str]) -> None:
     """A worker process that crashes, as with a moving coordinator, is replaced by one that answers."""
-    name = topic_on(cluster, (1, 2, 3))
-    group = unique_name()
-    at = TopicPartition(name, 0)
-    client.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
-    assert fetch(session, {group: [at]}, timeout_s=10)[group][0] == {(name, 0): (name, 0, 4, None)}
+    name, group = committed
+    assert fetch(session, {group: [TopicPartition(name, 0)]}, timeout_s=10)[group][0] == {(name, 0): (name, 0, 4, None)}
     (worker,) = session._idle_workers
     os.kill(worker.process.pid, signal.SIGSEGV)
     worker.process.wait(10)
@@ -264,14 +264,14 @@ def test_gateway_a_worker_that_hangs_is_abandoned(session: KafkaSession) -> None
     assert time.monotonic() - start < 30
 
 
-def test_a_moved_coordinator_is_found_without_a_refresh(cluster: SandboxCluster, gateway: InterpretingGateway) -> None:
+def test_a_moved_coordinator_is_found_without_a_refresh(
+    cluster: SandboxCluster, gateway: InterpretingGateway, committed: tuple[str, str]
+) -> None:
     """The library remembers a coordinator, and repeats a request to it that answers NOT_COORDINATOR.
 
     Every read of the group through the same worker process timed out once its coordinator had moved.
     """
-    name = topic_on(cluster, (1, 2, 3))
-    group = unique_name()
-    client.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
+    _name, group = committed
 
     def leader() -> int:
         partitions = client.partition_states(cluster.bootstrap_servers, "__consumer_offsets")
@@ -286,14 +286,14 @@ def test_a_moved_coordinator_is_found_without_a_refresh(cluster: SandboxCluster,
     client.wait_until(lambda: gateway.read_groups([group])[group].commits == 1, 10, "the new coordinator")
 
 
-def test_commits_of_a_group_without_a_name_are_unknown(cluster: SandboxCluster, either_session: KafkaSession) -> None:
+def test_commits_of_a_group_without_a_name_are_unknown(
+    either_session: KafkaSession, committed: tuple[str, str]
+) -> None:
     """The client library cannot read such commits; the scan reads the other groups.
 
     The failure once ended the scan.
     """
-    name = topic_on(cluster, (1, 2, 3))
-    group = unique_name()
-    client.commit(cluster.bootstrap_servers, group, {(name, 0): 4})
+    name, group = committed
     (read,) = read_consumption(either_session, ["", group], with_members=["", group])
     assert read == {"": Consumption(NAMELESS, NAMELESS), group: Consumption([(name, 0, 4, None)], frozenset())}
 
@@ -315,14 +315,14 @@ def test_the_topics_of_members_are_read_without_a_commit(cluster: SandboxCluster
     assert read == {classic: member, consumer: member, absent: Consumption([], frozenset())}
 
 
-def test_the_topics_of_a_rebalancing_group_are_unknown(cluster: SandboxCluster, either_session: KafkaSession) -> None:
+def test_the_topics_of_a_rebalancing_group_are_unknown(
+    cluster: SandboxCluster, either_session: KafkaSession, committed: tuple[str, str]
+) -> None:
     """The leader of the group never sends assignments, so that the group completes no rebalance."""
-    group = unique_name()
-    name = topic_on(cluster, (1, 2, 3))
-    client.commit(cluster.bootstrap_servers, group, {(name, 0): 0})
+    name, group = committed
     join_group(cluster.bootstrap_servers, group, "consumer")
     (read,) = read_consumption(either_session, [group], with_members=[group])
-    assert read == {group: Consumption([(name, 0, 0, None)], REBALANCING)}
+    assert read == {group: Consumption([(name, 0, 4, None)], REBALANCING)}
 
 
 def test_a_static_member_that_is_away_reads_its_topics_and_blocks_no_others(
@@ -373,14 +373,14 @@ def test_a_worker_with_an_outstanding_answer_is_not_reused(monkeypatch: pytest.M
     assert session._idle_workers == []
 
 
-def test_gateway_a_crash_during_a_removal_is_read_back(cluster: SandboxCluster, gateway: InterpretingGateway) -> None:
+def test_gateway_a_crash_during_a_removal_is_read_back(
+    cluster: SandboxCluster, gateway: InterpretingGateway, committed: tuple[str, str]
+) -> None:
     """An assertion in the client library ends the worker, and the group is read back.
 
     It once ended the apply.
     """
-    group = unique_name()
-    # First, because a coordinator only exists once a group has committed.
-    client.commit(cluster.bootstrap_servers, group, {(topic_on(cluster, (1, 2, 3)), 0): 1})
+    _name, group = committed  # a coordinator only exists once a group has committed
     client.wait_until(
         lambda: gateway.delete_groups(["missing-group"])["missing-group"].answer is ResponseAction.DONE,
         30,

@@ -27,7 +27,9 @@ from reconciler.kafka.records import read_records
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import list_topics
 from reconciler.model.selector import Selector, select
-from reconciler.model.snapshot import LookupKind, RecordLookup, RecordStamp, Unknown
+from reconciler.model.snapshot import ConsumerPosition, LookupKind, RecordLookup, RecordStamp, Unknown
+from reconciler.scan.scan import refresh_watermarks
+from tests.strategies.facts import partition
 from tests.unit.kafka.test_api_versions import server
 
 pytestmark = pytest.mark.brokers
@@ -162,3 +164,28 @@ def test_a_record_batch_that_is_not_what_was_written_is_not_read(
     assert read == [b"first"]
     assert "CRC" in errors[0].reason
     assert not errors[0].unanswered
+
+
+def test_a_commit_of_a_live_group_is_compared_with_the_current_end(
+    cluster: SandboxCluster, connection: Connection
+) -> None:
+    """A commit above the high watermark causes a second read of the high watermark.
+
+    The last stable offset stays, and a commit above the new high watermark stays above it. A live group
+    once blocked its own purge for ever, because its commit was always newer than the first read.
+    """
+    topic = f"overtaken-{uuid4().hex[:8]}"
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic, partitions=3)])
+    client.produce(cluster.bootstrap_servers, topic, {number: [Record(b"x")] * 20 for number in range(3)})
+    states = client.partition_states(cluster.bootstrap_servers, topic)
+    end_and_commit = (5, 10), (5, 1_000_000), (Unknown("no answer"), 10)
+    before = [
+        partition(n, topic=topic, leader=states[n].leader, end=end, readers=(ConsumerPosition("live", committed),))
+        for n, (end, committed) in enumerate(end_and_commit)
+    ]
+    with closing(KafkaSession(connection)) as session:
+        refreshed = refresh_watermarks(session, {facts.partition: facts for facts in before})
+    behind, beyond, unread = (refreshed[facts.partition] for facts in before)
+    assert (behind.high_watermark, behind.last_stable_offset) == (20, 5)
+    assert (beyond.high_watermark, beyond.last_stable_offset) == (20, 5)
+    assert isinstance(unread.high_watermark, Unknown)
