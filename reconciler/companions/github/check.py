@@ -11,11 +11,9 @@ from reconciler.cli.settings import Settings
 from reconciler.companions.code_host import CodeHostUnavailable
 from reconciler.companions.github import protection
 from reconciler.companions.github.api import GitHub
-from reconciler.companions.github.protection import ClusterNeeds, ProtectionFinding, State
+from reconciler.companions.github.protection import ProtectionFinding, State
 from reconciler.errors import ExitCode
-from reconciler.manifest.files import DEFAULT_FOLDER, ClusterManifests
-from reconciler.model.action import Mode
-from reconciler.references import REFERENCE
+from reconciler.manifest.files import DEFAULT_FOLDER
 from reconciler.report.document import DOCTOR, Document, Format
 from reconciler.text.escape import escape_text, harmless_json
 
@@ -26,7 +24,7 @@ def check_github(settings: Settings, paths: Sequence[Path] | None, repository: s
     console.prepare(settings, DOCTOR)
     unreviewed = unreviewed_clusters()
     if environment is None:
-        clusters = [_cluster_needs(manifests) for manifests in loading.load_clusters(paths, settings)]
+        clusters = loading.load_clusters(paths, settings)
         folder = (paths or [DEFAULT_FOLDER])[0]
         name = "manifests" if folder.is_absolute() or not folder.name else folder.as_posix()
         findings = protection.check_repository(api, clusters, unreviewed=unreviewed, folder=name)
@@ -64,15 +62,3 @@ def _show_findings(settings: Settings, repository: str, findings: Sequence[Prote
     }
     writers = {"text": text, "json": lambda: harmless_json(json.dumps(document, indent=1)) + "\n"}
     console.emit(settings, Document(kind=DOCTOR, writers=writers))
-
-
-def _cluster_needs(manifests: ClusterManifests) -> ClusterNeeds:
-    spec = manifests.cluster.spec
-    texts = [*spec.bootstrap_servers, *(value for value in spec.client.values() if isinstance(value, str))]
-    references = (match["env"] for text in texts for match in REFERENCE.finditer(text))
-    return ClusterNeeds(
-        name=manifests.cluster.metadata.name,
-        variables=sorted({name for name in references if name}),
-        elects=any(policy.OPERATION.RIGHT.resource == "cluster" for policy in manifests.policies),
-        converges=any(policy.mode is Mode.CONTINUOUS for policy in manifests.policies),
-    )

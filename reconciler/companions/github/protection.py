@@ -18,6 +18,9 @@ from urllib.parse import quote
 
 from reconciler.companions.code_host import Hidden
 from reconciler.companions.github.api import GitHub, GitHubUnavailable
+from reconciler.manifest.files import ClusterManifests
+from reconciler.model.action import Mode
+from reconciler.references import REFERENCE
 
 UNREVIEWED = "RECONCILER_UNREVIEWED"
 """The variable with the clusters, separated by commas, to which an operator applies without reviewers."""
@@ -48,19 +51,19 @@ class ProtectionFinding:
     command: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterNeeds:
-    """What the jobs of one cluster need. `variables`: those that its connection reads."""
+def environments_of(manifests: ClusterManifests) -> tuple[str, ...]:
+    """Return the environments that the jobs of one cluster need."""
+    roles = ["plan", "apply"]
+    roles += ["elect"] if any(policy.OPERATION.RIGHT.resource == "cluster" for policy in manifests.policies) else []
+    roles += ["converge"] if any(policy.mode is Mode.CONTINUOUS for policy in manifests.policies) else []
+    return tuple(f"reconciler-{role}-{manifests.cluster.metadata.name}" for role in roles)
 
-    name: str
-    variables: Collection[str]
-    elects: bool
-    converges: bool
 
-    @property
-    def environments(self) -> tuple[str, ...]:
-        roles = ["plan", "apply", *(["elect"] if self.elects else []), *(["converge"] if self.converges else [])]
-        return tuple(f"reconciler-{role}-{self.name}" for role in roles)
+def _variables_of(manifests: ClusterManifests) -> set[str]:
+    """Return the variables that the connection of one cluster reads."""
+    spec = manifests.cluster.spec
+    texts = [*spec.bootstrap_servers, *(value for value in spec.client.values() if isinstance(value, str))]
+    return {match["env"] for text in texts for match in REFERENCE.finditer(text) if match["env"]}
 
 
 _Facts = Iterator[tuple[State, str] | tuple[State, str, str] | ProtectionFinding]
@@ -76,15 +79,15 @@ def check_environment(github: GitHub, name: str, *, unreviewed: Collection[str] 
 
 
 def check_repository(
-    github: GitHub, clusters: Sequence[ClusterNeeds], *, unreviewed: Collection[str] = (), folder: str = "manifests"
+    github: GitHub, clusters: Sequence[ClusterManifests], *, unreviewed: Collection[str] = (), folder: str = "manifests"
 ) -> Sequence[ProtectionFinding]:
     """Return what protects the clusters' environments, their secrets, the default branch and the manifests."""
     findings: list[ProtectionFinding] = []
     for cluster in clusters:
-        for name in cluster.environments:
+        for name in environments_of(cluster):
             findings += check_environment(github, name, unreviewed=unreviewed)
-            findings += _guarded(f"secrets of environment {name}", _variables(github, name, cluster.variables))
-    names = {name for cluster in clusters for name in cluster.variables}
+            findings += _guarded(f"secrets of environment {name}", _variables(github, name, _variables_of(cluster)))
+    names = set[str]().union(*map(_variables_of, clusters))
     for level, path in (("repository", "actions/secrets"), ("organization", "actions/organization-secrets")):
         findings += _guarded(f"secrets of the {level}", _shared_secrets(github, level, path, names))
     with GitHub.documented_form():

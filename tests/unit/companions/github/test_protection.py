@@ -16,20 +16,27 @@ import pytest
 from reconciler.cli.app import run
 from reconciler.companions.github.api import GitHub, GitHubUnavailable
 from reconciler.companions.github.protection import (
-    ClusterNeeds,
     ProtectionFinding,
     State,
     _has_owner,
     check_environment,
     check_repository,
+    environments_of,
 )
 from reconciler.errors import ExitCode, UsageError
-from tests.build import cluster_manifest, head
+from reconciler.manifest.files import source_of, validate_sources
+from tests.build import cluster_manifest, policy
 from tests.command import reconciler
 from tests.unit.companions.github.conftest import FORBIDDEN, NOT_FOUND, TOKEN, FakeApi
 
 APPLY = "environments/reconciler-apply-prod"
-NEEDS = ClusterNeeds(name="prod", variables=("KAFKA_PASSWORD",), elects=True, converges=True)
+MANIFESTS = f"""{cluster_manifest("%s", limits="", name="prod")}\
+  client: {{security.protocol: SASL_SSL, sasl.mechanism: PLAIN, sasl.username: ci, sasl.password: "${{env:KAFKA_PASSWORD}}"}}
+---
+{policy("LeaderPolicy", "all", 'topics: ["*"]', mode="continuous")}"""
+"""The manifests of a cluster at the servers in the place of `%s`, which elects leaders and converges."""
+NEEDS = validate_sources([source_of("prod.yaml", (MANIFESTS % "b:9092").encode())], now_ms=0).by_cluster[0]
+ENVIRONMENTS = environments_of(NEEDS)
 REVIEWERS = {
     "id": 2,
     "type": "required_reviewers",
@@ -59,7 +66,7 @@ def protected() -> dict[str, Any]:
     """Return path → answer of a repository in which nothing is missing."""
     answers: dict[str, Any] = {"": {"default_branch": "main", "private": True}}
     timer = {"id": 9, "type": "wait_timer", "wait_timer": 30}
-    for name in NEEDS.environments:
+    for name in ENVIRONMENTS:
         path = f"environments/{name}"
         answers[path] = environment(REVIEWERS, timer, can_admins_bypass=False)
         answers[f"{path}/deployment-branch-policies"] = ONLY_MAIN
@@ -108,8 +115,8 @@ def test_a_protected_repository_has_no_gap(api: FakeApi) -> None:
     findings = check_repository(api.repository(), [NEEDS])
     assert gaps(findings) == []
     assert {finding.subject for finding in findings} == {
-        *(f"environment {name}" for name in NEEDS.environments),
-        *(f"secrets of environment {name}" for name in NEEDS.environments),
+        *(f"environment {name}" for name in ENVIRONMENTS),
+        *(f"secrets of environment {name}" for name in ENVIRONMENTS),
         "secrets of the repository",
         "secrets of the organization",
         "branch main",
@@ -235,7 +242,7 @@ def test_what_the_token_may_not_see_is_not_missing(api: FakeApi, status: tuple[i
     findings = gaps(check_repository(api.repository(), [NEEDS]))
     assert {finding.state for finding in findings} == {State.UNKNOWN}
     assert all("cannot be seen with this token" in finding.text for finding in findings)
-    assert len(findings) == len(NEEDS.environments) + 2 + 5
+    assert len(findings) == len(ENVIRONMENTS) + 2 + 5
 
 
 def test_rules_that_are_seen_count_beside_protection_that_is_not(api: FakeApi) -> None:
@@ -374,27 +381,18 @@ def test_an_operator_may_accept_a_cluster_without_reviewers(
         assert doctor(tmp_path, api.url, *GATE, RECONCILER_UNREVIEWED=names).returncode == expected
 
 
-MANIFESTS = f"""{cluster_manifest("${env:KAFKA_SERVERS}", limits="", name="prod")}\
-  client: {{security.protocol: SASL_SSL, sasl.mechanism: PLAIN, sasl.username: ci, sasl.password: "${{env:KAFKA_PASSWORD}}"}}
----
-{head("LeaderPolicy", "all")}
-mode: continuous
-spec: {{topics: ["*"]}}
-"""
-
-
 def test_the_doctor_prints_gaps_with_their_calls(api: FakeApi, tmp_path: Path) -> None:
     """The manifests say which environments and which secrets there have to be."""
     (tmp_path / "manifests").mkdir()
-    (tmp_path / "manifests" / "prod.yaml").write_text(MANIFESTS)
+    (tmp_path / "manifests" / "prod.yaml").write_text(MANIFESTS % "${env:KAFKA_SERVERS}")
     done = doctor(tmp_path, api.url)
     assert done.returncode == ExitCode.ERROR
     lines = done.stdout.splitlines()
     missing = [line for line in lines if line.startswith("MISSING")]
-    assert len(missing) == len(NEEDS.environments)
+    assert len(missing) == len(ENVIRONMENTS)
     assert all("KAFKA_SERVERS is not set there" in line for line in missing)
     assert sum("$ gh secret set KAFKA_SERVERS" in line for line in lines) == len(missing)
-    for name in NEEDS.environments:
+    for name in ENVIRONMENTS:
         api.answers[f"environments/{name}/variables"] = {"variables": [{"name": "KAFKA_SERVERS", "value": "b:1"}]}
     done = doctor(tmp_path, api.url, "-o", "json")
     assert done.returncode == ExitCode.DONE
