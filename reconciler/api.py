@@ -5,8 +5,7 @@ process. docs/library.md says which names and fields stay.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -194,8 +193,7 @@ class Reconciler:
         named = {name: described[name] for name in ("cluster_id", "observed_at_ms", "incomplete")}
         return Facts(**named, **export.tables(snapshot))
 
-    @contextmanager
-    def _run(self, engine: str | Engine | None, stop: Callable[[], bool] = lambda: False) -> Iterator[Run]:
+    def _run(self, engine: str | Engine | None, stop: Callable[[], bool] = lambda: False) -> Run:
         manifests = _read(self.paths).for_cluster(self.cluster)
         manifests = connect_as_environment(manifests, lambda path: _read((path,)))
         if not isinstance(engine, Engine):
@@ -203,10 +201,7 @@ class Reconciler:
             if name not in set(EngineName):
                 raise UsageError(f"there is no engine {name}: expected one of {', '.join(EngineName)}")
             engine = Engine(name=EngineName(name))
-        with Run(
-            manifests=manifests, engine=engine, timeout_s=self.timeout_s, progress=self.progress, stop=stop
-        ) as run:
-            yield run
+        return Run(manifests=manifests, engine=engine, timeout_s=self.timeout_s, progress=self.progress, stop=stop)
 
 
 def _read(paths: Sequence[Path]) -> ManifestSet:

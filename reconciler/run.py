@@ -27,11 +27,6 @@ from reconciler.references import CONNECTION
 from reconciler.scan.engine_choice import Engine
 
 
-def new_run_id() -> str:
-    """Return an id that no other run has."""
-    return uuid.uuid4().hex[:12]
-
-
 @dataclass(kw_only=True)
 class Run(AbstractContextManager["Run"]):
     """A run on one cluster: its manifests, its one Kafka session, and how the steps run.
@@ -50,7 +45,7 @@ class Run(AbstractContextManager["Run"]):
     stop: Callable[[], bool] = lambda: False
     sending: Callable[[], None] = lambda: None
     last_purges: dict[TopicPartition, int] | None = None
-    run_id: str = field(default_factory=new_run_id)
+    run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     started_at_ms: int = field(init=False, default_factory=wall_clock_ms)
 
     def __exit__(self, *_error: object) -> None:

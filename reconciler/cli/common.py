@@ -26,7 +26,7 @@ from reconciler.model.plan import Plan
 from reconciler.plan import plan_file
 from reconciler.policies.cluster import Cluster
 from reconciler.report.metrics import Metrics
-from reconciler.run import Run, connect_as_environment, new_run_id
+from reconciler.run import Run, connect_as_environment
 from reconciler.scan.engine_choice import Engine, EngineName
 from reconciler.text.escape import display_name
 from reconciler.text.validation import error_reason
@@ -132,10 +132,8 @@ def open_run(
         executor_secrets=settings.executor_secrets,
     )
     signals = signals or SignalState()
-    with (
-        console.progress(settings, signals) as progress,
-        about(cluster=manifests.cluster.metadata.name, run=(run_id := new_run_id())),
-        Run(
+    with console.progress(settings, signals) as progress:
+        run = Run(
             manifests=manifests,
             engine=engine,
             timeout_s=settings.timeout,
@@ -143,10 +141,9 @@ def open_run(
             stop=signals,
             sending=signals.sending,
             last_purges=last_purges,
-            run_id=run_id,
-        ) as run,
-    ):
-        yield run
+        )
+        with about(cluster=manifests.cluster.metadata.name, run=run.run_id), run:
+            yield run
 
 
 @contextmanager

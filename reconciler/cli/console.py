@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -328,9 +328,10 @@ def _set_results_aside(path: Path) -> None:
         print_stderr(f"{path} has offsets of removed groups, which are now in {place}")
 
 
-@contextmanager
-def progress(settings: Settings, is_interrupted: Callable[[], bool] = lambda: False) -> Iterator[ProgressDisplay]:
-    """Yield what shows the steps of a command: a bar on a terminal, otherwise lines.
+def progress(
+    settings: Settings, is_interrupted: Callable[[], bool] = lambda: False
+) -> AbstractContextManager[ProgressDisplay]:
+    """Return what shows the steps of a command: a bar on a terminal, otherwise lines.
 
     `is_interrupted`: as in `shown`.
     """
@@ -340,8 +341,7 @@ def progress(settings: Settings, is_interrupted: Callable[[], bool] = lambda: Fa
             return ProgressDisplay()
         return ProgressBar(color=use_color(settings, sys.stderr)) if shows_bar() else StepLines(print_stderr)
 
-    with shown(create, is_interrupted=is_interrupted) as current:
-        yield current
+    return shown(create, is_interrupted=is_interrupted)
 
 
 class _LogHandler(logging.Handler):

@@ -51,10 +51,7 @@ class Health(AbstractContextManager["Health"]):
         self._path = path
         self._clusters: dict[str, object] = {}
         self._has_failed = False
-
-    def __enter__(self) -> "Health":
         self._remove()  # that of an earlier process says nothing of this one
-        return self
 
     def __exit__(self, *_error: object) -> None:
         self._remove()

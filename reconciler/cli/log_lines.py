@@ -9,7 +9,7 @@ import json
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from itertools import pairwise
 from typing import Any, TextIO
 
@@ -84,13 +84,11 @@ def asks_for_json(arguments: Sequence[str], environment: Mapping[str, str]) -> b
 @contextmanager
 def json_lines(command: str) -> Iterator[None]:
     """Write stderr as JSON during the block."""
-    before, stream = sys.stderr, JsonLines(sys.stderr, command)
-    sys.stderr = stream
-    try:
-        yield
-    finally:
-        stream.finish()
-        sys.stderr = before
+    with redirect_stderr(JsonLines(sys.stderr, command)) as stream:
+        try:
+            yield
+        finally:
+            stream.finish()
 
 
 @contextmanager
