@@ -20,15 +20,11 @@ from tests.extension.topic_cleanup import TopicCleanup  # noqa: E402
 
 policies.POLICIES = (*policies.POLICIES, TopicCleanup)
 
-from reconciler.apply.context import ApplyContext  # noqa: E402
-from reconciler.apply.executor import apply  # noqa: E402
 from reconciler.apply.restore import find_removal  # noqa: E402
-from reconciler.apply.results import ResultsHeader, lines  # noqa: E402
+from reconciler.apply.results import lines  # noqa: E402
 from reconciler.doctor import required_access  # noqa: E402
 from reconciler.errors import ManifestsInvalid, PlanUnusable  # noqa: E402
 from reconciler.journal.entry import Event  # noqa: E402
-from reconciler.journal.file import JournalFile  # noqa: E402
-from reconciler.journal.journal import ActionJournal  # noqa: E402
 from reconciler.kafka.doctor import broker_version  # noqa: E402
 from reconciler.kafka.permissions import Role, grants  # noqa: E402
 from reconciler.manifest import files, schema  # noqa: E402
@@ -47,32 +43,15 @@ from reconciler.report.markdown import write_markdown  # noqa: E402
 from reconciler.report.plan import explain_report, plan_report  # noqa: E402
 from reconciler.report.results import journal_report, results_report  # noqa: E402
 from reconciler.report.terminal import write_lines  # noqa: E402
+from tests.build import cluster_manifest, policy  # noqa: E402
+from tests.fakes.runs import HEADER, FakeClock, new_journal, run  # noqa: E402
 
 NOW_MS = 1_800_000_000_000
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
-CLUSTER = """\
-apiVersion: reconciler/v1
-kind: Cluster
-metadata: {name: prod}
-spec:
-  clusterId: 5L6g3nShT-eMCtK--X86sw
-  bootstrapServers: ["127.0.0.1:9092"]
-  limits: {alteredTopics: %d}
-"""
-POLICY = """\
----
-apiVersion: reconciler/v1
-kind: TopicCleanup
-metadata: {name: erasable}
-spec: {topics: [clicks, orders, "pay*"], cleanup: delete}
-"""
-WAIVER = """\
----
-apiVersion: reconciler/v1
-kind: Waiver
-metadata: {name: once}
-spec: {policy: TopicCleanup/erasable, limit: alteredTopics, value: 2, expires: "2027-01-16T00:00:00Z"}
-"""
+CLUSTER = cluster_manifest("127.0.0.1:9092", limits="alteredTopics: %d", cluster_id=CLUSTER_ID, name="prod")
+POLICY = "---\n" + policy("TopicCleanup", "erasable", "topics: [clicks, orders, 'pay*'], cleanup: delete")
+ONCE = "policy: TopicCleanup/erasable, limit: alteredTopics, value: 2, expires: '2027-01-16T00:00:00Z'"
+WAIVER = "---\n" + policy("Waiver", "once", ONCE)
 
 
 def load(folder: Path, text: str) -> ClusterManifests:
@@ -127,7 +106,7 @@ def main(folder: Path) -> None:
     assert not waived.refused
 
     # A topic of two policies is blocked, and so is a protected topic.
-    second = POLICY.replace("erasable", "second").replace('[clicks, orders, "pay*"]', "['cl*']")
+    second = POLICY.replace("erasable", "second").replace("[clicks, orders, 'pay*']", "['cl*']")
     conflicting = plan(load(folder / "manifests", CLUSTER % 5 + POLICY + second), cluster)
     assert {d.address.name: d.code for d in conflicting.decisions if isinstance(d, Blocked)} == {"clicks": "B105"}
     protected = CLUSTER % 5 + "  protect: {topics: [orders]}\n" + POLICY
@@ -164,27 +143,16 @@ def main(folder: Path) -> None:
     assert ([part.partitions for part in orphans.topics], orphans.groups) == ([None, None], ())
 
     # Apply, twice: the second run finds it done.
-    journal = ActionJournal(JournalFile(folder / "journal.jsonl"))
+    journal, digest = new_journal(folder), plan_file.digest(first_plan)
 
-    def run(run_id: str) -> list[Outcome]:
-        return list(
-            apply(
-                checked.remaining,
-                ApplyContext(
-                    gateway=cluster,
-                    journal=journal,
-                    run_id=run_id,
-                    plan_digest=plan_file.digest(first_plan),
-                    clock=lambda: NOW_MS + 2,
-                    sleep=lambda _seconds: None,
-                ),
-            )
-        )
+    def run_again(run_id: str) -> list[Outcome]:
+        clock = FakeClock(NOW_MS + 2)
+        return run(cluster, checked.remaining, journal=journal, run_id=run_id, plan_digest=digest, clock=clock).outcomes
 
-    outcomes = run("first")
+    outcomes = run_again("first")
     assert [outcome.status for outcome in outcomes] == [Status.APPLIED]
     assert cluster.topics["clicks"].cleanup == frozenset({"delete"})
-    assert [outcome.status for outcome in run("second")] == [Status.SATISFIED]
+    assert [outcome.status for outcome in run_again("second")] == [Status.SATISFIED]
     assert not plan(manifests, cluster).actions
 
     # An address of a kind of groups is never one of a partition, also of a kind that is not known.
@@ -193,10 +161,7 @@ def main(folder: Path) -> None:
 
     # It starts no clock of `every`, and restore-group finds offsets by what is recorded of them.
     assert journal.last_purges(every_ms=NOW_MS, now_ms=NOW_MS + 3) == {}
-    header = ResultsHeader(
-        tool_version="0", run_id="first", plan_digest=plan_file.digest(first_plan), cluster="prod", cluster_id=CLUSTER_ID,
-        started_at_ms=NOW_MS, finished_at_ms=NOW_MS, interrupted=False, exit_code=0,
-    )  # fmt: skip
+    header = replace(HEADER, run_id="first", plan_digest=digest, cluster="prod", cluster_id=CLUSTER_ID)
     commit = CommittedOffset(topic="clicks", topic_id="id", partition=0, offset=5)
     with pytest.raises(PlanUnusable, match="holds no offsets"):
         find_removal("".join(lines(outcomes, header)), "clicks", name="file")
