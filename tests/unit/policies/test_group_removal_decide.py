@@ -7,6 +7,8 @@ import pytest
 from reconciler.model.action import Mode
 from reconciler.model.names import Address, SourceLocation
 from reconciler.model.plan import Blocked, Decision, Satisfied, Skipped
+from reconciler.model.scan_request import GroupRequest, ScanRequest
+from reconciler.model.selector import Selector
 from reconciler.model.snapshot import Cause, GroupFacts, GroupState, GroupType, Unknown
 from reconciler.operations.delete_group import DeleteGroup
 from tests.golden.wording import mentions
@@ -135,14 +137,11 @@ def test_the_group_without_a_name_is_never_removed() -> None:
 
 def test_scan_request_of_a_removal() -> None:
     """It includes the activity only if the policy needs evidence."""
-    policy = removal("old-*", exceptGroups=["old-1"])
-    (want,) = policy.scan_request(NOW_MS).groups
-    assert [selector.text for selector in want.groups] == ["old-*"]
-    assert [selector.text for selector in want.except_groups] == ["old-1"]
-    assert want.activity
-    (without,) = removal(idleFor="0s").scan_request(NOW_MS).groups
-    assert not without.activity
-    assert without.except_groups == ()
-    assert not removal(idleFor="0s").scan_request(NOW_MS).spark
-    (short,) = removal(idleFor="1s").scan_request(NOW_MS).groups
-    assert short.activity
+    some = {"groups": (Selector("old-*"),), "except_groups": (Selector("old-1"),)}
+    for idle_for, idle_for_ms in (("3d", 3 * DAY), ("1s", SECOND)):
+        request = GroupRequest(**some, activity=True, idle_for_ms=idle_for_ms)
+        policy = removal("old-*", exceptGroups=["old-1"], idleFor=idle_for)
+        assert policy.scan_request(NOW_MS) == ScanRequest(groups=(request,))
+    without = removal(idleFor="0s").scan_request(NOW_MS)
+    assert without == ScanRequest(groups=(GroupRequest(groups=(Selector("old-etl"),)),))
+    assert not without.spark

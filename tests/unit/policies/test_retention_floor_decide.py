@@ -8,6 +8,8 @@ import pytest
 
 from reconciler.model.names import Address, SourceLocation, TopicPartition
 from reconciler.model.plan import Blocked, Decision, Satisfied, Skipped, Waiting
+from reconciler.model.scan_request import ScanRequest, TopicRequest
+from reconciler.model.selector import Selector
 from reconciler.model.snapshot import (
     NO_COMMIT_YET,
     REBALANCING,
@@ -673,35 +675,29 @@ def test_the_requested_instants(keep: dict[str, Any], drift_after: str, ages: tu
     assert requested == tuple(NOW_MS - age for age in ages)
 
 
+ALL_RULES = WEEK | {"since": HOUR_AGO, "last": 30, "fromOffset": {"0": 60}} | UNREAD
+
+
 @pytest.mark.parametrize(
     ("keep", "expected", "rules"),
     [
-        ({"newerThan": "7d", "last": 30}, 40, ["newerThan 7d", "40", "last 30", "70"]),
-        ({"newerThan": "7d", "last": 90}, 10, ["last 90", "10", "newerThan 7d", "40"]),
+        (WEEK | {"last": 30}, 40, "newerThan 7d, 40, last 30, 70"),
+        (WEEK | {"last": 90}, 10, "last 90, 10, newerThan 7d, 40"),
         (
-            {
-                "newerThan": "7d",
-                "since": HOUR_AGO,
-                "last": 30,
-                "fromOffset": {"0": 60},
-                "unreadBy": ["billing"],
-            },
+            ALL_RULES,
             40,
-            [
-                *("newerThan 7d", "40", f"since {HOUR_AGO}", "90", "last 30", "70"),
-                *("fromOffset 60", "60", 'unreadBy "billing"', "80"),
-            ],
+            f'newerThan 7d, 40, since {HOUR_AGO}, 90, last 30, 70, fromOffset 60, 60, unreadBy "billing", 80',
         ),
     ],
 )
 def test_the_floor_is_the_lowest_rule_and_the_reason_names_it(
-    keep: Mapping[str, Any], expected: int, rules: list[str]
+    keep: Mapping[str, Any], expected: int, rules: str
 ) -> None:
     """A second rule can only keep more. The reason has all, the deciding one first."""
     at = {7 * DAY: 40, 8 * DAY: 30, HOUR: 90, DAY: 95}
-    action = acted(keep, partition(at=at, readers=(reader("billing", 80),)), group("billing"), driftAfter="24h")
+    action = acted(keep, partition(at=at, readers=(reader("billing", 80),)), BILLING, driftAfter="24h")
     assert action.before_offset == expected
-    assert re.search(".*".join(rf"\b{re.escape(rule)}" for rule in rules), action.reason)
+    assert re.search(".*".join(rf"\b{re.escape(rule)}" for rule in rules.split(", ")), action.reason)
 
 
 # --- facts that are missing
@@ -709,11 +705,8 @@ def test_the_floor_is_the_lowest_rule_and_the_reason_names_it(
 
 def test_a_partition_without_facts_is_unread() -> None:
     """The list has two partitions, the scan returned one."""
-    facts = snapshot(partition(0, at={DAY: 100}), topic(partitions=2))
-    decisions = planned(floor(keep={"last": 10}), facts).decisions
-    assert isinstance(decisions[0], DeleteRecords)
-    assert isinstance(decisions[1], Blocked)
-    assert (decisions[1].code, decisions[1].unread) == ("B103", True)
+    decisions = planned(floor(keep=TEN), snapshot(old(), topic(partitions=2))).decisions
+    assert [outcome(decision) for decision in decisions] == [90, "B103?"]
 
 
 APP, OWN = {"unreadBy": ["app"]}, {"kept_forever": KeptForever.TOPIC}
@@ -767,15 +760,12 @@ def test_a_very_large_cluster_gives_no_suggestion() -> None:
 
 def test_a_missing_partition_number_is_blocked_by_name_and_skipped_by_pattern() -> None:
     """partitions: [0, 7] on a topic with one partition."""
-    facts = snapshot(old())
-    exact = planned(floor(keep={"last": 10}, partitions=[7, 0]), facts).decisions
-    assert isinstance(exact[0], DeleteRecords)
-    assert isinstance(exact[1], Blocked)
-    assert (exact[1].address, exact[1].code) == (Address("RetentionFloor", "gdpr", "orders", 7), "B102")
-    assert exact[1].declared_at == PLACE
-    assert mentions(exact[1].reason, "orders", "1", "7")
-    decisions = planned(floor("ord*", keep={"last": 10}, partitions=[0, 7]), facts).decisions
-    assert isinstance(decisions[1], Skipped)
+    by_name, by_pattern = (
+        planned(floor(*topics, keep=TEN, partitions=[7, 0]), snapshot(old())).decisions for topics in ((), ("ord*",))
+    )
+    assert [outcome(decision) for decision in (*by_name, *by_pattern)] == [90, "B102", 90, "Skipped B102"]
+    assert (by_name[1].address, by_name[1].declared_at) == (Address("RetentionFloor", "gdpr", "orders", 7), PLACE)
+    assert mentions(by_name[1].reason, "orders", "1", "7")
 
 
 # --- readers
@@ -828,23 +818,21 @@ def test_a_purge_waits_for_its_interval(ago: int, waits: bool) -> None:
 
 def test_scan_request_of_a_floor() -> None:
     """With the named groups, the journal, and the totals of the limits."""
-    policy = floor(
-        "my-*", exceptTopics=["my-audit"], partitions=[0, 1], keep={"newerThan": "7d", "unreadBy": ["b", "a"]}
+    rules = {"newerThan": "7d", "unreadBy": ["b", "a"]}
+    request = TopicRequest(
+        topics=(Selector("my-*"),),
+        except_topics=(Selector("my-audit"),),
+        patterns_skip_underscore=True,
+        partitions=frozenset({0, 1}),
+        offsets=True,
+        instants_ms=(NOW_MS - 8 * DAY, NOW_MS - 7 * DAY, NOW_MS - DAY),
+        readers=True,
+        named_groups=frozenset({"a", "b"}),
+        records=True,
+        every_ms=30_000,
     )
-    needs = policy.scan_request(NOW_MS)
-    (want,) = needs.topics
-    assert [selector.text for selector in want.topics] == ["my-*"]
-    assert [selector.text for selector in want.except_topics] == ["my-audit"]
-    assert want.patterns_skip_underscore
-    assert want.partitions == frozenset({0, 1})
-    assert want.offsets
-    assert want.readers
-    assert want.every_ms == 30_000
-    assert want.named_groups == frozenset({"a", "b"})
-    assert want.instants_ms == (NOW_MS - 8 * DAY, NOW_MS - 7 * DAY, NOW_MS - DAY)
-    assert needs.topic_records
-    assert needs.cluster_records
-    assert needs.groups == ()
+    policy = floor("my-*", exceptTopics=["my-audit"], partitions=[0, 1], keep=rules)
+    assert policy.scan_request(NOW_MS) == ScanRequest(topics=(request,), topic_records=True, cluster_records=True)
     assert floor(keep=LAST).scan_request(NOW_MS).topics[0].every_ms is None
 
 
