@@ -17,11 +17,11 @@ from confluent_kafka.admin import NewTopic
 from reconciler.errors import ClusterUnreachable, JournalUnavailable
 from reconciler.journal.journal import Line
 from reconciler.kafka import connect
-from reconciler.kafka.futures import code_of, reason_of, text_of, wait_all
+from reconciler.kafka.futures import failed_with, failure_of, reason_of, text_of, wait_all
 from reconciler.kafka.offsets import find_by_time, read_ends
 from reconciler.kafka.records import read_records
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.topics import describe, list_topics, read_configs
+from reconciler.kafka.topics import describe, list_topics, read_config_entries
 from reconciler.model.names import TopicPartition
 from reconciler.model.plan import NEXT
 from reconciler.model.snapshot import LookupKind, RecordLookup, Unknown
@@ -145,7 +145,7 @@ class JournalTopic:
             raise self._unavailable("read", described.reason)
         facts, partitions = described
         if self._topic_id is None:
-            configs = read_configs(self._session, [self._topic])[self._topic]
+            configs = _read_configs(self._session, self._topic)
             configs = {} if isinstance(configs, Unknown) else configs
             if (policy := configs.get("cleanup.policy", "delete")) != "delete":
                 reason = f"its cleanup.policy is {policy or 'empty'}, which forgets entries: set it to delete"
@@ -189,10 +189,10 @@ def create_topic(session: KafkaSession, topic: str) -> bool:
     deadline = session.deadline()
     answer: Future[Any] = client.create_topics([request], request_timeout=deadline.request_timeout_s)[topic]
     wait_all((client,), (answer,), deadline)
-    error = answer.exception() if answer.done() else TimeoutError("no answer in time")
-    if error is not None and code_of(error) != KafkaError.TOPIC_ALREADY_EXISTS:
-        raise JournalUnavailable(f"the journal topic {topic} could not be created: {reason_of(error)}")
-    return error is None
+    failure = failure_of(answer)
+    if failure is not None and not failed_with(answer, {KafkaError.TOPIC_ALREADY_EXISTS}):
+        raise JournalUnavailable(f"the journal topic {topic} could not be created: {failure.reason}")
+    return failure is None
 
 
 def check_topic(session: KafkaSession, topic: str) -> Sequence[str] | Unknown | None:
@@ -201,7 +201,7 @@ def check_topic(session: KafkaSession, topic: str) -> Sequence[str] | Unknown | 
     None: there is no such topic. Rights: DESCRIBE and DESCRIBE_CONFIGS on the topic.
     """
     described = describe(session, [topic])[topic]
-    configs = read_configs(session, [topic])[topic]
+    configs = _read_configs(session, topic)
     if not isinstance(described, tuple):
         return described
     if isinstance(configs, Unknown):
@@ -229,13 +229,18 @@ def check_stamps(session: KafkaSession, topic: str) -> None:
 
     Without the right to read the config, the first entry that is stored tells.
     """
-    configs = read_configs(session, [topic])[topic]
+    configs = _read_configs(session, topic)
     present = _BY_BROKERS if isinstance(configs, Unknown) else configs.get(_STAMPS, _BY_BROKERS)
     if present != _BY_BROKERS:
         raise JournalUnavailable(
             f"the journal topic {topic} cannot be trusted: its {_STAMPS} is {present}, so a run without a review would not "
             f"notice that the clock of its machine is wrong: nothing was done; {_alter(topic, _STAMPS, _BY_BROKERS)}"
         )
+
+
+def _read_configs(session: KafkaSession, topic: str) -> Mapping[str, str] | Unknown:
+    entries = read_config_entries(session, [topic])[topic]
+    return entries if isinstance(entries, Unknown) else {name: entry.value for name, entry in entries.items()}
 
 
 def _alter(topic: str, name: str, value: str) -> str:

@@ -65,7 +65,6 @@ class OffsetsRequest:
     instants: tuple[int, ...] = ()
 
     def query(self, what: Moment, number: int) -> "OffsetQuery":
-        """The query for one offset of one partition."""
         return OffsetQuery(what, self.topic, number, self.leader)
 
 

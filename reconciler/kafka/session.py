@@ -94,11 +94,9 @@ class KafkaSession:
         return {broker: self._api_versions[broker] for broker in named}
 
     def deadline(self) -> Deadline:
-        """The deadline of a step that starts now."""
         return Deadline.after(self.timeout_s)
 
     def reader(self) -> AdminClient:
-        """The client for reads."""
         return self.client(_READS, connect.read_timeouts(self.connection))
 
     def client(

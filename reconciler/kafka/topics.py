@@ -210,14 +210,6 @@ def read_config_entries(session: KafkaSession, names: Iterable[str]) -> dict[str
     return {name: configs(future) for name, future in answers.items()}
 
 
-def read_configs(session: KafkaSession, names: Iterable[str]) -> dict[str, Mapping[str, str] | Unknown]:
-    """The values of the configs of each topic, as of `read_config_entries`."""
-    return {
-        topic: entries if isinstance(entries, Unknown) else {name: entry.value for name, entry in entries.items()}
-        for topic, entries in read_config_entries(session, names).items()
-    }
-
-
 class RetentionFacts(NamedTuple):
     """What the configuration of a topic says about the loss of records, as in TopicFacts."""
 
