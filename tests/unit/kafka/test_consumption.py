@@ -1,6 +1,6 @@
 """What groups consume, from answers of a client: the order of the requests, and unsettled members."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
@@ -9,8 +9,9 @@ import pytest
 from confluent_kafka import ConsumerGroupState
 
 from reconciler.kafka import coordinators, groups
+from reconciler.kafka.connect import Connection
 from reconciler.kafka.coordinators import Consumption, read_consumption
-from reconciler.kafka.futures import Deadline
+from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import consumer_offsets_missing
 from reconciler.model.snapshot import NO_COMMIT_YET, REBALANCING, Cause, GroupFacts, GroupType, Unknown
 
@@ -53,46 +54,22 @@ class StubClient:
         return {group: future}
 
 
-class StubSession:
-    """Calls the client at once, in this process."""
-
-    timeout_s = 1.0
-
-    def __init__(self, client: StubClient, *, isolates: bool = True) -> None:
-        self.only_client = client
-        self.isolates = isolates
-
-    def clients(self, _purpose: str, count: int, _settings: object, **_options: Deadline) -> list[StubClient]:
-        return [self.only_client] * count
-
-    def reader(self) -> StubClient:
-        return self.only_client
-
-    def deadline(self) -> Deadline:
-        return Deadline.after(self.timeout_s)
-
-    def read(self, items: Sequence[str], call: Callable[..., Mapping[str, Any]], **_options: Any) -> Mapping[str, Any]:
-        return call(self.only_client, items, self.timeout_s)
-
-    def call_worker(self, function: Callable[..., Any], request: Any, *, timeout_s: float, tries: int) -> Any:
-        assert tries > 0
-        return function(self, request, Deadline.after(timeout_s))
+def session_of(client: StubClient) -> KafkaSession:
+    """A session that calls the client at once, in this process."""
+    session = KafkaSession(Connection(("127.0.0.1:9",), timeout_s=1.0), isolates=False)
+    session._clients["reads"] = client  # type: ignore[assignment]
+    return session
 
 
-def read(client: StubClient, *, isolated: bool) -> Consumption:
-    (part,) = read_consumption(
-        StubSession(client, isolates=isolated),  # type: ignore[arg-type]
-        ["billing"],
-        with_members=["billing"],
-    )
+def read(client: StubClient) -> Consumption:
+    (part,) = read_consumption(session_of(client), ["billing"], with_members=["billing"])
     return part["billing"]
 
 
-@pytest.mark.parametrize("isolated", [False, True])
-def test_members_are_read_before_commits(isolated: bool) -> None:
+def test_members_are_read_before_commits() -> None:
     """A member left between the two requests: its group read no topic, and lost records."""
     client = StubClient(ConsumerGroupState.STABLE, [ORDERS], leaves=True)
-    assert read(client, isolated=isolated).by_topic({"orders", "other"}).keys() == {"orders"}
+    assert read(client).by_topic({"orders", "other"}).keys() == {"orders"}
 
 
 class LateClient(StubClient):
@@ -115,10 +92,9 @@ class LateClient(StubClient):
         return answer
 
 
-@pytest.mark.parametrize("isolated", [False, True])
-def test_a_description_that_comes_after_the_commits_says_nothing(isolated: bool) -> None:
+def test_a_description_that_comes_after_the_commits_says_nothing() -> None:
     """A member may commit first and leave in between: the group then seemed to read nothing."""
-    assert isinstance(read(LateClient(), isolated=isolated).member_topics, Unknown)
+    assert isinstance(read(LateClient()).member_topics, Unknown)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +114,7 @@ def test_members_without_partitions_consume_nothing_only_in_a_settled_group(
 ) -> None:
     """A group of the new protocol that had not assigned yet counted as one that reads nothing."""
     monkeypatch.setattr(coordinators, "_REBALANCE_S", 0)
-    assert read(StubClient(state, []), isolated=True).unread == unread
+    assert read(StubClient(state, [])).unread == unread
 
 
 @pytest.mark.parametrize(
@@ -160,7 +136,7 @@ def test_a_group_that_hands_partitions_over_reads_those_that_its_members_have_an
         SimpleNamespace(topic_partitions=[SimpleNamespace(topic=topic, partition=0) for topic in target])
         for target in targets
     ]
-    assert read(client, isolated=True).member_topics == expected
+    assert read(client).member_topics == expected
 
 
 @pytest.mark.parametrize(
@@ -178,7 +154,7 @@ def test_a_hidden_group_without_a_commit_is_not_read(
     hidden = GroupFacts(group="billing", listed=False, type=GroupType.HIDDEN, state=Unknown("hidden"))
     monkeypatch.setattr(groups, "list_all_groups", lambda *_arguments, **_options: ({"billing": hidden}, None))
     monkeypatch.setattr(groups, "describe", lambda _session, names: dict.fromkeys(names))
-    session: Any = StubSession(StubClient(ConsumerGroupState.EMPTY, []))
+    session = session_of(StubClient(ConsumerGroupState.EMPTY, []))
     consumers = groups.read_consumers(session, ["orders"], log_starts={}, without_log=True)
     assert consumers.groups["billing"].consumption_unread == unread
 
