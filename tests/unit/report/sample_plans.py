@@ -96,52 +96,56 @@ CALM = plan(*ACTIONS[:2], satisfied("LeaderPolicy/all/x[0]"), limits=LIMITS[:1],
 NOTHING = plan(satisfied("LeaderPolicy/all/x[0]"), notes=())
 
 
+def outcome_of(number: int = 3, status: Status = Status.APPLIED, **changes: Any) -> Outcome:
+    """Return the outcome of a deletion in orders[number]."""
+    action = purge(partition=number)
+    example = Outcome(action=action, status=status, detail="", sends=1, removed_max=action.records_max)
+    return replace(example, **changes)
+
+
+def failed(action: Action, detail: str, code: str | None = None, **changes: Any) -> Outcome:
+    ended = {"status": Status.FAILED, "action": action, "detail": detail, "code": code, "removed_max": 0}
+    return outcome_of(**ended | changes)
+
+
 def mixed_outcomes() -> list[Outcome]:
     """Return one outcome of each status, and several equal ones."""
-    outcomes = [
-        Outcome(
-            action=action,
-            status=Status.APPLIED,
-            detail="records deleted, shown by the log start",
-            code="NONE",
-            read_back="log start 98213",
-            sends=1,
-            possible=True,
-            removed_max=action.records_max,
-        )
-        for action in PURGES
-    ]
+    said = {"detail": "records deleted, shown by the log start", "code": "NONE", "read_back": "log start 98213"}
+    removed = [outcome_of(action=of, removed_max=of.records_max, possible=True, **said) for of in PURGES]
     statuses = [status for status in Status if status is not Status.APPLIED]
-    for number, (action, status) in enumerate(zip(ACTIONS[9:], statuses, strict=False)):
-        code = "POLICY_VIOLATION" if number % 2 else None
-        outcomes.append(Outcome(action=action, status=status, detail=f"because of {number}", code=code, sends=number))
-    return outcomes
+    codes = (None, "POLICY_VIOLATION") * len(statuses)
+    ended = enumerate(zip(ACTIONS[9:], statuses, codes, strict=False))
+    return removed + [
+        failed(action, f"because of {number}", code, status=status, sends=number)
+        for number, (action, status, code) in ended
+    ]
+
+
+def entry_of(address: Address, status: Status | None = None, **more: Any) -> JournalEntry:
+    """Return the outcome of an action, or its intent, which has no status."""
+    event, common = Event.OUTCOME if status else Event.INTENT, {"at_ms": NOW_MS, "run_id": "one", "plan_digest": "d"}
+    fields = common | {"operation": "delete_records", "request": {}} | more
+    return JournalEntry(event=event, address=address, status=status, **fields)
 
 
 def journal_entries() -> list[JournalEntry]:
     author = {"who": "ada@ci", "commit": "4f2c9aa0d1e2f3a4b5c6d7e8f901234567890abc"}
-    common = {"run_id": "a1b2c3d4e5f6", "plan_digest": "sha256:" + "0" * 64}
+    said: dict[Status, dict[str, str]] = {
+        Status.APPLIED: {"read_back": "log start 7"},
+        Status.FAILED: {"detail": "the broker said no", "code": "POLICY_VIOLATION"},
+        Status.STALE: {},
+        Status.SATISFIED: {},
+    }
     rows = []
     for number, action in enumerate((PURGES[0], removal(), election())):
         request = {"group": "old-etl"} if number == 1 else {"topic": "orders", "partition": number}
-        head = {"at_ms": NOW_MS + number * 1_000, "address": action.address, "operation": "delete_records"} | common
-        rows.append(
-            JournalEntry(**head, event=Event.INTENT, request=request, **(author if number else {}))  # type: ignore[arg-type]
-        )
-        for status in (Status.APPLIED, Status.FAILED, Status.STALE, Status.SATISFIED):
-            detail = "the broker said no" if status is Status.FAILED else ""
-            rows.append(
-                JournalEntry(
-                    **head,  # type: ignore[arg-type]
-                    event=Event.OUTCOME,
-                    request=request,
-                    **author,
-                    status=status,
-                    detail=detail,
-                    code="POLICY_VIOLATION" if detail else "NONE",
-                    read_back="log start 7" if status is Status.APPLIED else None,
-                )
-            )
+        common = {"run_id": "a1b2c3d4e5f6", "plan_digest": "sha256:" + "0" * 64, "request": request}
+        common["at_ms"] = NOW_MS + number * 1_000
+        rows.append(entry_of(action.address, **common, **(author if number else {})))
+        rows += [
+            entry_of(action.address, status, **{"code": "NONE"} | common | author | words)
+            for status, words in said.items()
+        ]
     return rows
 
 
@@ -213,17 +217,12 @@ UNREADABLE = plan(blocked(unread=True, code="B103"), incomplete=("One thing.", "
 
 def crowded_outcomes() -> list[Outcome]:
     """Return 21 and 20 equal outcomes of a topic, one other outcome, and thirty different failures."""
-    rows = []
-    for topic, count in (("folded", 21), ("listed", 20)):
-        for number in range(count):
-            action = purge(topic, number)
-            rows.append(Outcome(action=action, status=Status.APPLIED, detail="done", sends=1, removed_max=7))
-    for number in range(30):
-        detail = f"failed {number}"
-        rows.append(
-            Outcome(action=removal(f"g{number:02}"), status=Status.FAILED, detail=detail, code="UNKNOWN", sends=2)
-        )
-    return rows
+    rows = [
+        outcome_of(action=purge(topic, number), detail="done", removed_max=7)
+        for topic, count in (("folded", 21), ("listed", 20))
+        for number in range(count)
+    ]
+    return rows + [failed(removal(f"g{number:02}"), f"failed {number}", "UNKNOWN", sends=2) for number in range(30)]
 
 
 def elections_from(topic: str, count: int) -> list[Action]:
@@ -236,22 +235,19 @@ MOVED = plan(*elections_from("four", 4), *elections_from("five", 5), *elections_
 
 def folded_outcomes() -> list[Outcome]:
     """Return folded outcomes with and without code and detail, and two equal ones, not folded."""
-    rows = []
-    for topic, count, code, detail in (
+    failures: list[tuple[str, int, str | None, str]] = [
         ("both", 21, "POLICY_VIOLATION", "the broker refused"),
         ("neither", 21, None, ""),
         ("none", 21, "NONE", "no effect"),
         ("pair", 2, "UNKNOWN", "unknown code"),
         ("alone", 1, None, ""),
         ("gone", 2, None, "the topic is gone"),
-    ):
-        for number in range(count):
-            action = purge(topic, number)
-            rows.append(Outcome(action=action, status=Status.FAILED, detail=detail, code=code, sends=1))
-    for number in range(21):
-        detail = f"applied in its own words {number}"
-        rows.append(Outcome(action=purge("own", number), status=Status.APPLIED, detail=detail, code="NONE", sends=1))
-    return rows
+    ]
+    own = "applied in its own words"
+    return [
+        *(failed(purge(topic, n), detail, code) for topic, count, code, detail in failures for n in range(count)),
+        *(outcome_of(action=purge("own", n), detail=f"{own} {n}", code="NONE", removed_max=0) for n in range(21)),
+    ]
 
 
 AUDIT = replace(NAMED, named=(), except_groups=("audit", "console-*"))
@@ -297,13 +293,6 @@ PLANS = {
     ),
     "a code of a later version": plan(blocked(code="B999")),
 }
-
-
-def outcome_of(number: int = 3, status: Status = Status.APPLIED, **changes: Any) -> Outcome:
-    """Return the outcome of a deletion in orders[number]."""
-    action = purge(partition=number)
-    example = Outcome(action=action, status=status, detail="", sends=1, removed_max=action.records_max)
-    return replace(example, **changes)
 
 
 def cautious(topic: str, number: int) -> Action:
@@ -393,22 +382,14 @@ COMPARISONS = {
 }
 
 
-def entries_of(policy: str, *statuses: Status | None, run_id: str = "one", digest: str = "d") -> list[JournalEntry]:
+def entries_of(policy: str, *statuses: Status | None, **more: Any) -> list[JournalEntry]:
     """Return the entries of one action for each status; None: its intent only."""
     entries = []
     for number, status in enumerate(statuses):
         address = Address("RetentionFloor", policy, "orders", number)
-        intent = JournalEntry(
-            event=Event.INTENT,
-            at_ms=NOW_MS,
-            run_id=run_id,
-            plan_digest=digest,
-            address=address,
-            operation="delete_records",
-            request={},
-        )
-        outcome = replace(intent, event=Event.OUTCOME, status=status, detail="why", code="NONE", removed_max=5)
-        entries += [intent] if status is None else [intent, outcome]
+        entries.append(entry_of(address, **more))
+        if status is not None:
+            entries.append(entry_of(address, status, detail="why", code="NONE", removed_max=5, **more))
     return entries
 
 
@@ -423,7 +404,7 @@ def restored(*statuses: Status) -> list[JournalEntry]:
 
 
 TWO_RUNS = [
-    entries_of("dead", None, run_id=run_id, digest=f"sha256:{number * 64}")[0]
+    entries_of("dead", None, run_id=run_id, plan_digest=f"sha256:{number * 64}")[0]
     for run_id, number in (("one", "1"), ("two", "2"))
 ]
 STOPPED = replace(TWO_RUNS[0], event=Event.OUTCOME, status=Status.NOT_ATTEMPTED, detail="stopped", code="NONE")
