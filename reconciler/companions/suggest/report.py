@@ -40,12 +40,14 @@ def suggest_report(suggestions: Suggestions, *, next_steps: Sequence[str] = (), 
     policies = f"{len(suggestions.drafts):,} {'policy' if len(suggestions.drafts) == 1 else 'policies'}"
     total = f"{count(len(suggestions.findings), 'finding')}, {drafted:,} of them in {policies} to review"
     sections = [_section(section, suggestions, items_max) for section in suggestions.sections]
+    ids: Phrase = (escaped_name(first_few(list(map(display_name, suggestions.unmatched)), limit=_NAMES_MAX)),)
+    unmatched = Item(label="Ignored ids that no finding has now", text=ids, severity=Severity.WARNING)
     return Report(
         title="suggestions",
         headline=("Suggestions for ", *cluster),
         opening=("Cluster ", *cluster, f", scanned {format_time(suggestions.observed_at_ms)}: {', '.join(parts)}"),
         summary=(f"{total}. Nothing was changed.",),
-        sections=(*sections, Section(items=tuple(_remarks(suggestions)), labelled=False)),
+        sections=(*sections, Section(items=(unmatched,) * bool(suggestions.unmatched), labelled=False)),
         next_steps=tuple((escaped_name(step),) for step in next_steps),
         remainder=("in the JSON output",),
         marker=("reconciler:suggest", (("cluster", suggestions.cluster), ("id", suggestions.cluster_id))),
@@ -137,9 +139,3 @@ def _count_drafted(same: Sequence[Finding]) -> int:
 def _labelled(label: str, sentences: Sequence[str]) -> Iterator[Fact]:
     for number, text in enumerate(sentences):
         yield "" if number else label, (sentence(text),)
-
-
-def _remarks(suggestions: Suggestions) -> Iterator[Item]:
-    if suggestions.unmatched:
-        ids = first_few([display_name(identifier) for identifier in suggestions.unmatched], limit=_NAMES_MAX)
-        yield Item(label="Ignored ids that no finding has now", text=(escaped_name(ids),), severity=Severity.WARNING)

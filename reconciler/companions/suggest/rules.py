@@ -270,9 +270,8 @@ class _Analysis:
         for group, held in sorted(self._held.items()):
             for topic, records in held.items() if group not in self.leaving else ():
                 read = self.facts.topics[topic]
-                if isinstance(read, Unknown) or records < read.records * _HELD_SHARE:
-                    continue
-                self._add_lagging_group(collector, group, topic, records, read)
+                if isinstance(read, ReadTopic) and records >= read.records * _HELD_SHARE:
+                    self._add_lagging_group(collector, group, topic, records, read)
 
     def _add_lagging_group(self, collector: Collector, group: str, topic: str, records: int, read: ReadTopic) -> None:
         others = sorted(read.readers - self.leaving - {group})
@@ -362,15 +361,13 @@ class _Analysis:
             evidence.append("the name is that of a repartition topic of Kafka Streams, whose records are read once")
         counter_evidence = [] if read_once else ["records may be read again: by a new group, or after a reset"]
         counter_evidence.append(_UNSEEN)
-        blocked = [decision for decision in decisions if isinstance(decision, Blocked)]
-        if blocked:
+        if blocked := [decision for decision in decisions if isinstance(decision, Blocked)]:
             counter_evidence.append(f"{count(len(blocked), 'partition')} would be blocked: {blocked[0].reason}")
-        works = all(map(self.facts.works, groups))
-        confidence = Confidence.HIGH if read_once else Confidence.MEDIUM if works else Confidence.LOW
+        as_read_now = Confidence.MEDIUM if all(map(self.facts.works, groups)) else Confidence.LOW
         return collector.add(
             topic,
             title="delete what every group has read",
-            confidence=confidence,
+            confidence=Confidence.HIGH if read_once else as_read_now,
             evidence=tuple(evidence),
             counter_evidence=tuple(counter_evidence),
             records=records,
@@ -485,32 +482,26 @@ class _Analysis:
             collector.cannot_tell(f"there may be more topics: {snapshot.topics_incomplete.reason}")
         rule = _Rule(LeaderPolicy, "preferred-leaders", lambda names: {"topics": list(names), "election": "preferred"})
         for topic, elections, decisions in self._decided(collector, rule, topics, ElectLeader):
-            if identifier := self._add_leaders(collector, topic, elections, decisions):
+            moves = Counter(election.move for election in elections)
+            words = [f"{number} {move}" for move, number in sorted(moves.items(), key=lambda item: (-item[1], item[0]))]
+            partitions = snapshot.topics[topic].partitions
+            total = partitions if isinstance(partitions, int) else len(decisions)
+            led = f"{len(elections)} of {count(total, 'partition')} not led by the first replica"
+            counter_evidence = ["brokers with auto.leader.rebalance.enable do it by themselves, after some minutes"]
+            if waiting := [decision for decision in decisions if isinstance(decision, Waiting)]:
+                counter_evidence.append(f"{count(len(waiting), 'more partition')} would wait: {waiting[0].reason}")
+            identifier = collector.add(
+                topic,
+                title="elect the preferred leaders",
+                confidence=Confidence.HIGH,
+                evidence=(f"{led}, which is alive and in sync: {first_few(words, limit=4)}",),
+                counter_evidence=tuple(counter_evidence),
+                partitions=len(elections),
+            )
+            if identifier:
                 self.candidates[identifier] = rule, elections
         most = self.facts.cluster.limit(ELECTIONS)
         self._choose(collector, "elections", most, lambda finding: finding.partitions or 0)
-
-    def _add_leaders(
-        self, collector: Collector, topic: str, elections: Sequence[ElectLeader], decisions: Sequence[Decision]
-    ) -> str:
-        moves = Counter(election.move for election in elections)
-        words = [f"{number} {move}" for move, number in sorted(moves.items(), key=lambda item: (-item[1], item[0]))]
-        facts = self.facts.snapshot.topics[topic]
-        total = facts.partitions if isinstance(facts.partitions, int) else len(decisions)
-        led = f"{len(elections)} of {count(total, 'partition')} not led by the first replica"
-        evidence = (f"{led}, which is alive and in sync: {first_few(words, limit=4)}",)
-        counter_evidence = ["brokers with auto.leader.rebalance.enable do it by themselves, after some minutes"]
-        waiting = [decision for decision in decisions if isinstance(decision, Waiting)]
-        if waiting:
-            counter_evidence.append(f"{count(len(waiting), 'more partition')} would wait: {waiting[0].reason}")
-        return collector.add(
-            topic,
-            title="elect the preferred leaders",
-            confidence=Confidence.HIGH,
-            evidence=evidence,
-            counter_evidence=tuple(counter_evidence),
-            partitions=len(elections),
-        )
 
     # --- manifests
 
