@@ -15,7 +15,7 @@ from reconciler.report.plan import count_subjects, notice_items
 from reconciler.report.tree import CAUSES_MAX, Item, Items, Report, Section, Severity, fold_causes, format_subjects
 from reconciler.text import formatting
 from reconciler.text.escape import display_name
-from reconciler.text.phrase import Phrase, escaped_name, join, name, sentence, strong
+from reconciler.text.phrase import Phrase, escaped_name, given, join, name, sentence, strong
 
 _CHANGES = {
     DecisionChange.BLOCKED: Severity.WARNING,
@@ -67,7 +67,7 @@ def diff_report(comparison: Comparison, *, full: bool = False) -> Report:
 
 def _identification(plan: SavedPlan) -> Phrase:
     scanned, number = f"scanned {formatting.format_time(plan.observed_at_ms)}", _refusals(plan)
-    commit: Phrase = ("commit ", name(plan.source.commit[:7])) if plan.source.commit else ()
+    commit = given("commit ", (plan.source.commit or "")[:7], name)
     refused: Phrase = (strong(f"refused by {formatting.count(number, 'limit')}"),) if number else ()
     return join(", ", (name(plan.cluster),), (scanned,), commit, refused, (escaped_name(digest(plan)),))
 

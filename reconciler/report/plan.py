@@ -54,7 +54,7 @@ from reconciler.report.tree import (
 )
 from reconciler.text import formatting
 from reconciler.text.escape import display_name, escape_name, quoted, truncate
-from reconciler.text.phrase import Phrase, Span, escaped_name, join, name, plain, sentence, strong
+from reconciler.text.phrase import Phrase, Span, escaped_name, given, join, name, plain, sentence, strong
 from reconciler.text.suggest import suggestion
 
 _COMMAND_MAX = 500
@@ -116,14 +116,13 @@ def plan_report(
     """
     plan_digest = digest(plan)
     fields = (("cluster", plan.cluster), ("digest", plan_digest), ("commit", plan.source.commit or ""))
-    commit: Phrase = ()
-    if plan.source.commit:
-        author: Phrase = (" by ", sentence(plan.source.author)) if plan.source.author else ()
-        commit = ("commit ", name(plan.source.commit[:7]), *author, " and uncommitted changes" * plan.source.dirty)
+    commit = given("commit ", (plan.source.commit or "")[:7], name)
+    if commit:
+        commit = (*commit, *given(" by ", plan.source.author), " and uncommitted changes" * plan.source.dirty)
     lifetime = formatting.approximate_duration(plan.expires_at_ms - plan.observed_at_ms)
     scanned, expires = formatting.format_time(plan.observed_at_ms), formatting.format_time(plan.expires_at_ms)
     next_steps = tuple(_next_steps(plan, saved_to, paths or ())) if with_next_step else ()
-    saved: Phrase = ("saved to ", name(str(saved_to))) if saved_to else ()
+    saved = given("saved to ", str(saved_to or ""), name)
     age: Phrase = (f"Scanned {scanned}, expires {expires} ({lifetime} after the scan)",)
     return Report(
         title=f"plan for {plan.cluster}",

@@ -1,7 +1,7 @@
 """Builds the reports of a restored group: what would be written, and what became of it."""
 
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from reconciler.apply.restore import Removal, note_metadata
 from reconciler.model.action import Mode
@@ -49,7 +49,7 @@ def restore_report(
         sections=(
             Section(
                 items=(
-                    *(_removed_again(removal.group, policy) for policy in policies if _removes(policy, removal.group)),
+                    *_removed_again(removal.group, policies),
                     *(_item(same, outcomes.get(same[0].at), is_planned) for same in groups),
                 )
             ),
@@ -58,19 +58,13 @@ def restore_report(
     )
 
 
-def _removes(policy: Policy, group: str) -> bool:
-    selects = policy.SUBJECTS == "groups" and group in policy.select_among({group})
-    return selects and policy.mode is Mode.CONTINUOUS
-
-
-def _removed_again(group: str, policy: Policy) -> Item:
+def _removed_again(group: str, policies: Iterable[Policy]) -> Iterator[Item]:
     next_step = "`converge` removes it again, without a review; name it in exceptGroups first"
-    return Item(
-        label="Selected",
-        subject=(escaped_name(quoted(group)),),
-        text=(f"by {policy.address} ({policy.declared_at}), which is continuous: {next_step}",),
-        severity=Severity.WARNING,
-    )
+    for policy in policies:
+        selects = policy.SUBJECTS == "groups" and group in policy.select_among({group})
+        if selects and policy.mode is Mode.CONTINUOUS:
+            text = (f"by {policy.address} ({policy.declared_at}), which is continuous: {next_step}",)
+            yield Item(label="Selected", subject=(escaped_name(quoted(group)),), text=text, severity=Severity.WARNING)
 
 
 def _item(same: Sequence[CommittedOffset], outcome: Outcome | None, is_planned: bool) -> Item:

@@ -31,7 +31,7 @@ from reconciler.report.tree import (
     group_equal,
 )
 from reconciler.text import formatting
-from reconciler.text.phrase import Phrase, Span, escaped_name, join, name, sentence, strong
+from reconciler.text.phrase import Phrase, Span, escaped_name, given, join, name, sentence, strong
 
 _CAUSES_MAX = 20
 """Causes of one status that have an item each: what went wrong is read in full."""
@@ -158,10 +158,10 @@ def _loss(rows: Sequence[ResultRow]) -> str:
 
 def _run_line(header: ResultsHeader) -> Phrase:
     """Return run, author, commit and plan of a results file."""
-    author: Phrase = (" by ", sentence(header.who)) if header.who else ()
-    commit: Phrase = (", commit ", name(header.commit[:7])) if header.commit else ()
-    ended = formatting.format_time(header.finished_at_ms)
-    return ("Run ", name(header.run_id), *author, f", ended {ended}", *commit, ", plan ", _digest(header.plan_digest))
+    ended = f", ended {formatting.format_time(header.finished_at_ms)}"
+    commit = given(", commit ", (header.commit or "")[:7], name)
+    run = ("Run ", name(header.run_id), *given(" by ", header.who), ended)
+    return (*run, *commit, ", plan ", _digest(header.plan_digest))
 
 
 def _items(outcomes: Sequence[ResultRow]) -> Iterator[Item]:
@@ -351,11 +351,8 @@ def _entry_item(entry: JournalEntry | Approval) -> Item:
 
 def _origin(entry: JournalEntry | Approval) -> Phrase:
     """Return author, commit, approver and CI run, as far as the entry has them."""
-    author: Phrase = (" by ", sentence(entry.who)) if entry.who else ()
-    commit: Phrase = (" from ", name(entry.commit[:7])) if entry.commit else ()
-    approver: Phrase = (", approved by ", sentence(entry.approver)) if entry.approver else ()
-    page: Phrase = (", see ", name(entry.run_url)) if entry.run_url else ()
-    return (*author, *commit, *approver, *page)
+    author, commit = given(" by ", entry.who), given(" from ", (entry.commit or "")[:7], name)
+    return (*author, *commit, *given(", approved by ", entry.approver), *given(", see ", entry.run_url, name))
 
 
 def severity_of(status: Status) -> Severity:

@@ -3,6 +3,7 @@
 A plain string is the program's own words, not escaped. A writer decides how to show the others.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -43,6 +44,11 @@ def sentence(value: str) -> Span:
 def strong(text: str) -> Span:
     """Mark own words that matter most in their line."""
     return Span(text, "strong")
+
+
+def given(words: str, value: str | None, mark: Callable[[str], Span] = sentence) -> Phrase:
+    """Return the words and the marked value; nothing without a value."""
+    return (words, mark(value)) if value else ()
 
 
 def join(separator: str, *phrases: Phrase) -> Phrase:
