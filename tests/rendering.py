@@ -3,7 +3,7 @@
 `text(plan)` is `write_lines(plan_report(plan))`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +28,11 @@ from reconciler.report.results import journal_report, results_report
 from reconciler.report.terminal import write_lines
 
 __all__ = ["diff_json"]
+
+
+def plain(lines: Iterable[Text]) -> list[str]:
+    """Return the lines of a report without their styles."""
+    return [line.plain for line in lines]
 
 
 def text(

@@ -29,6 +29,7 @@ _OPTIONS = (
     "--disable-sync",
     "--allow-file-access-from-files",
 )
+_DUMP = ("--dump-dom", "--virtual-time-budget=10000")
 _DARK = "--blink-settings=preferredColorScheme=0"
 
 
@@ -92,16 +93,7 @@ def find_text(folder: Path, page: str, text: str) -> str:
     algorithm". No option of a headless browser types into its search.
     """
     words = quote(text).replace("-", "%2D")  # a dash would end the context of a text fragment
-    return _run(
-        folder,
-        page,
-        800,
-        1_000,
-        "",
-        "--dump-dom",
-        "--virtual-time-budget=10000",
-        target=f"page.html#:~:text={words}",
-    )
+    return _run(folder, page, 800, 1_000, "", *_DUMP, target=f"page.html#:~:text={words}")
 
 
 def measure(folder: Path, page: str, script: str, *, width: int, fragment: str = "", dark: bool = False) -> Any:
@@ -117,7 +109,7 @@ def measure(folder: Path, page: str, script: str, *, width: int, fragment: str =
       document.getElementById("result").textContent = JSON.stringify(await look());
     }});
     </script>"""
-    options = ["--dump-dom", "--virtual-time-budget=10000", *([_DARK] if dark else [])]
+    options = (*_DUMP, *([_DARK] if dark else []))
     output = _run(folder, page, width, 2000, program, *options, fragment=fragment)
     match = re.search(r'<pre id="result">(.+?)</pre>', output, re.DOTALL)
     assert match, output[-2_000:]

@@ -10,7 +10,7 @@ from reconciler.model.names import Address
 from reconciler.plan.drift import UNREAD, DriftReport, PolicyTally, Subject
 from reconciler.report.drift import drift_report
 from reconciler.report.terminal import write_lines
-from tests.rendering import drift_markdown, drift_text
+from tests.rendering import drift_markdown, drift_text, plain
 
 SINCE_MS = 1_790_000_000_000
 FLOOR = Address("RetentionFloor", "orders-gdpr")
@@ -36,10 +36,6 @@ def report_of(subjects: Sequence[Subject] = (), unread: Sequence[Subject] = (), 
     )
 
 
-def lines_of(report: DriftReport, width: int | None = None) -> list[str]:
-    return [line.plain for line in drift_text(report, width=width)]
-
-
 def partitions(count: int) -> list[Subject]:
     return [subject(Address("RetentionFloor", "orders-gdpr", "orders", number)) for number in range(count)]
 
@@ -47,7 +43,7 @@ def partitions(count: int) -> list[Subject]:
 def test_the_command_names_the_manifests() -> None:
     """It once read `manifests/`, whatever the drift was found with."""
     text = write_lines(drift_report(report_of(partitions(1)), paths=["my folder"]))
-    assert [line.plain for line in text][-1].endswith(": reconciler plan --full --cluster prod-eu 'my folder'")
+    assert plain(text)[-1].endswith(": reconciler plan --full --cluster prod-eu 'my folder'")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +56,7 @@ def test_the_command_names_the_manifests() -> None:
 )
 def test_a_plan_is_no_advice_before_anything_can_be_read(report: DriftReport, has_plan: bool) -> None:
     """It would end with the same error."""
-    last = lines_of(report)[-1]
+    last = plain(drift_text(report))[-1]
     assert last.startswith("For every subject" if has_plan else "Once that is mended, for every subject")
 
 
@@ -79,7 +75,7 @@ def test_the_text_of_an_unchanged_drift_has_no_offsets_and_no_times() -> None:
     moved = tuple(replace(row, detail="offset 99999") for row in first.subjects)
     later = replace(first, subjects=moved, observed_at_ms=first.observed_at_ms + 3_600_000)
     assert drift_markdown(first) == drift_markdown(later)
-    assert lines_of(first) == lines_of(later)
+    assert list(drift_text(first)) == list(drift_text(later))
 
 
 def test_hostile_group_ids_are_escaped_in_drift_reports() -> None:
@@ -88,4 +84,4 @@ def test_hostile_group_ids_are_escaped_in_drift_reports() -> None:
     markdown = drift_markdown(report_of([hostile], incomplete=("@team <b>",)))
     assert '`"-->\\u0060\\u007c<img src=x>@team\\n:\\u003aerror:\\u003a\\u202e"`' in markdown
     assert "`@team <b>`" in markdown
-    assert all(not line.startswith("::") for line in [*markdown.splitlines(), *lines_of(report_of([hostile]))])
+    assert all(not line.startswith("::") for line in [*markdown.splitlines(), *plain(drift_text(report_of([hostile])))])

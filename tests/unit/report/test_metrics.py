@@ -131,16 +131,8 @@ def test_an_apply_that_is_refused_counts(tmp_path: Path, capsys: pytest.CaptureF
     """A file that only successes write would look the same while every run fails."""
     plan_file.write(plan(purge()), tmp_path / "plan.json")
     path = tmp_path / "new" / "m.prom"
-    words = [
-        "apply",
-        str(tmp_path / "plan.json"),
-        str(tmp_path),
-        "--expect-digest",
-        "sha256:other",
-        "--metrics",
-        str(path),
-    ]
-    assert run(words) == ExitCode.PLAN_UNUSABLE
+    words = ["apply", str(tmp_path / "plan.json"), str(tmp_path), f"--metrics={path}"]
+    assert run([*words, "--expect-digest=sha256:other"]) == ExitCode.PLAN_UNUSABLE
     assert 'reconciler_runs_total{cluster="prod-eu",command="apply",exit_code="4"} 1.0' in path.read_text()
 
 
@@ -175,16 +167,10 @@ def test_a_loop_writes_metrics_and_a_health_file_for_each_round(
     """Also for one that fails; it counts for the word that was typed, not always as watch."""
     (tmp_path / "cluster.yaml").write_text(CLUSTER % "billing")
     health, metrics, seen = tmp_path / "run" / "health.json", tmp_path / "m.prom", list[object]()
-    typed, *_ = words = [
-        *words,
-        str(tmp_path / "cluster.yaml"),
-        "--health-file",
-        str(health),
-        "--metrics",
-        str(metrics),
-    ]
+    typed, options = words[0], [f"--health-file={health}", f"--metrics={metrics}"]
     health.parent.mkdir()
     health.write_text('{"at": "of an earlier process"}')
+    words = [*words, str(tmp_path / "cluster.yaml"), *options]
     done, _rounds = loop(words, monkeypatch, lambda: seen.append(json.loads(health.read_text())))
     assert done.returncode == ExitCode.ERROR
     assert [state["clusters"]["prod"]["exit_code"] for state in seen] == [1]  # type: ignore[index]

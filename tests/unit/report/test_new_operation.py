@@ -50,17 +50,17 @@ def test_a_new_operation_is_reported_without_a_change_to_the_reports(monkeypatch
     template = removal("old-alias")
     action = RemoveAlias(**{field.name: getattr(template, field.name) for field in fields(template)})
     example = plan(action)
-    text = [line.plain for line in rendering.text(example)]
+    text = rendering.plain(rendering.text(example))
     assert "  old-alias (dead-etl): 1 alias" in text
     assert "Irreversible: aliases removed" in text
     assert "Cannot be undone: 1 alias removed" in text
     assert "- `old-alias`: **1 alias**" in rendering.markdown(example).splitlines()
     assert "1 alias removed" in rendering.github(example)
-    (row,) = [line.plain for line in rendering.diff_text(compare(plan(), example))][2:-3]
+    (row,) = rendering.plain(rendering.diff_text(compare(plan(), example)))[2:-3]
     assert row == "new: GroupRemoval/dead-etl/old-alias — alias removal, 1 alias"
     assert "the alias is still there" in rendering.drift_markdown(drift.report(example))
     applied = Outcome(action=action, status=Status.APPLIED, detail="gone")
     assert any("gone" in line.plain for line in rendering.results_text(example, [applied]))
-    explained = "\n".join(line.plain for line in rendering.explain(example, action.address))
+    explained = "\n".join(rendering.plain(rendering.explain(example, action.address)))
     assert ": alias removal\n" in explained
     assert "RemoveAlias old-alias" in explained

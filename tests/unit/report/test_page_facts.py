@@ -11,6 +11,7 @@ from reconciler.plan import drift
 from reconciler.plan.diff import compare
 from tests import rendering as render
 from tests.golden.wording import items, mentions, numbers
+from tests.rendering import plain
 from tests.strategies.examples import plan
 from tests.unit.report.sample_plans import (
     CHANGED,
@@ -24,10 +25,6 @@ from tests.unit.report.sample_plans import (
     WHOLE,
     journal_entries,
 )
-
-
-def plain(texts: Iterable[Text]) -> list[str]:
-    return [line.plain for line in texts]
 
 
 @pytest.mark.parametrize(

@@ -9,22 +9,19 @@ from rich.cells import cell_len
 
 from reconciler.model.names import Address
 from reconciler.model.plan import Plan
-from reconciler.report.terminal import wrapped
+from reconciler.report.terminal import two_columns, wrapped
 from reconciler.report.tree import cause_of
 from tests import rendering as report
 from tests.strategies import plans as made
 from tests.strategies.examples import blocked, election, plan, purge, removal, waiting
 
 
-def lines(example: Plan, **how: object) -> list[str]:
-    return [line.plain for line in report.text(example, **how)]  # type: ignore[arg-type]
-
-
 def test_no_sign_stands_for_a_word() -> None:
     """A screen reader reads words; `-`, `~` and `!` once stood for what an action does."""
     for full in (True, False):
-        text_lines = lines(plan(purge(), removal(), election(), blocked(), waiting("LeaderPolicy/all/z[0]")), full=full)
-        assert not any(re.match(r"\s*[^\w\s\"'(]", line) or " -> " in line or "→" in line for line in text_lines)
+        example = plan(purge(), removal(), election(), blocked(), waiting("LeaderPolicy/all/z[0]"))
+        for line in report.plain(report.text(example, full=full)):
+            assert not re.search(r"^\s*[^\w\s\"'(]| -> |→", line)
 
 
 @pytest.mark.parametrize(
@@ -74,12 +71,28 @@ def test_lines_fit_into_eighty_columns_unless_a_name_does_not(example: Plan, ful
 )
 def test_wrapping_loses_nothing(text: str, width: int) -> None:
     """The lines, joined again, have the same words."""
-    wrapped_lines = [line.plain for line in wrapped(f"  {text}", width=width)]
+    wrapped_lines = report.plain(wrapped(f"  {text}", width=width))
     assert " ".join(line.strip() for line in wrapped_lines) == text
     assert all(line.startswith("  ") for line in wrapped_lines)
 
 
 def test_wide_characters_count_twice() -> None:
     """Columns of a terminal are cells, not characters."""
-    wrapped_lines = [line.plain for line in wrapped("消费者 消费者", width=12)]
-    assert wrapped_lines == ["消费者", "    消费者"]
+    assert report.plain(wrapped("消费者 消费者", width=12)) == ["消费者", "    消费者"]
+
+
+LEFT, RIGHT = "  reads everything", "by member"
+
+
+@pytest.mark.parametrize(
+    ("width", "lines"),
+    [
+        # The right column is at the edge; without a width, three blanks are between them.
+        *((width, [LEFT + " " * gap + RIGHT]) for width, gap in ((None, 3), (40, 13), (29, 2))),
+        # With one blank between them they would look like one column. Each breaks at the width.
+        (28, [LEFT, "      by member"]),
+        (12, ["  reads", "      everything", "      by", "          member"]),
+    ],
+)
+def test_two_columns_have_two_blanks_between_them_or_a_line_each(width: int | None, lines: list[str]) -> None:
+    assert report.plain(two_columns(LEFT, RIGHT, width=width)) == lines

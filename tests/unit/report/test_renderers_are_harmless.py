@@ -120,11 +120,3 @@ def test_the_journal(entries: list[JournalEntry], width: int | None) -> None:
     """The author and the texts of an entry may come from any client."""
     for full in (False, True):
         assert_harmless_lines(report.journal_text(entries, width=width, full=full))
-
-
-@made.FEW
-@given(made.plans(max_size=4), widths)
-def test_reports_are_deterministic(plan: Plan, width: int | None) -> None:
-    """No clock and no order of sets: a comment does not change while the plan does not change."""
-    assert list(report.text(plan, width=width)) == list(report.text(plan, width=width))
-    assert report.markdown(plan) == report.markdown(plan)

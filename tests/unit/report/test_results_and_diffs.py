@@ -2,12 +2,11 @@
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.text import Text
 
 from reconciler.apply.results import ResultsHeader
 from reconciler.errors import UsageError
@@ -27,13 +26,9 @@ from tests.unit.apply.test_results import HEADER
 from tests.unit.report.sample_plans import COMPARISONS, outcome_of
 
 
-def lines_of(texts: Iterable[Text]) -> list[str]:
-    return [line.plain for line in texts]
-
-
 def _texts(planned: Plan | ResultsHeader, outcomes: Sequence[Outcome]) -> tuple[str, list[str]]:
     tree = results_report(planned if isinstance(planned, ResultsHeader) else report.header_of(planned), outcomes)
-    return plain(tree.headline), lines_of(write_lines(tree))
+    return plain(tree.headline), report.plain(write_lines(tree))
 
 
 def test_results_of_a_plan_that_blocks_are_never_everything() -> None:
@@ -75,7 +70,7 @@ def test_a_job_summary_is_truncated_at_its_limit() -> None:
     assert rows == [f"- **Stale** `orders[{number}]`: x{number}" for number in range(len(rows))]
     assert 1_500 < len(rows) < 9_000
     assert (empty, also_empty) == ("", "")
-    assert note.startswith("**")
+    assert note.startswith(f"**Cut here: … and {9_000 - len(rows):,} more,** in the results file")
     assert mentions(advice, "stale")
     shorter = report.results_markdown(plan(), outcomes, limit_chars=4_000)
     assert 3_700 < len(shorter) <= 4_000
@@ -118,7 +113,7 @@ def test_saved_plans_compare_like_the_plans_themselves(tmp_path: Path) -> None:
         plan_file.open_plan(tmp_path / "old.json"), plan_file.open_plan(tmp_path / "new.json", proven=False)
     )
     comparison = compare(old, new)
-    assert lines_of(report.diff_text(saved)) == lines_of(report.diff_text(comparison))
+    assert report.plain(report.diff_text(saved)) == report.plain(report.diff_text(comparison))
     assert report.diff_markdown(saved) == report.diff_markdown(comparison)
     assert list(report.diff_json(saved)) == list(report.diff_json(comparison))
     (moved,) = [entry for entry in saved.entries() if entry.change is DecisionChange.LARGER]
@@ -127,7 +122,7 @@ def test_saved_plans_compare_like_the_plans_themselves(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "start", "count"), [("after an apply", "gone: ", 86), ("many groups", "new: ", 300)])
 def test_a_full_comparison_has_a_line_for_each_subject(name: str, start: str, count: int) -> None:
-    lines = lines_of(report.diff_text(compare(*COMPARISONS[name]), full=True))
+    lines = report.plain(report.diff_text(compare(*COMPARISONS[name]), full=True))
     assert sum(line.startswith(start) for line in lines) == count
 
 
@@ -151,8 +146,7 @@ def test_what_is_not_due_any_more_is_not_blocked() -> None:
 
 
 def explained(address: str, *decisions: object) -> str:
-    lines = report.explain(plan(*decisions), Address.parse(address))  # type: ignore[arg-type]
-    return "\n".join(line.plain for line in lines)
+    return "\n".join(report.plain(report.explain(plan(*decisions), Address.parse(address))))  # type: ignore[arg-type]
 
 
 def test_the_groups_that_hold_a_subject_back_are_named() -> None:

@@ -89,17 +89,6 @@ def test_issues_of_several_clusters_share_the_space(number: int) -> None:
     assert shown >= min(number, 14)
 
 
-def test_results_with_one_outcome_each_are_cut() -> None:
-    """The pull request gets as much of the results as a comment takes."""
-    outcomes = [
-        Outcome(action=removal(name), status=Status.FAILED, detail=f"the broker said {name} {'z' * 300}", code=f"X{n}")
-        for n, name in enumerate(LONG_NAMES)
-    ]
-    text = report.results_markdown(plan(), outcomes)
-    assert_fits(text)
-    assert sum(line.startswith("- **FAILED**") for line in text.splitlines()) + cut_count(text) == len(outcomes)
-
-
 def test_a_plan_and_a_comparison_are_cut() -> None:
     """Irreversible actions come first, so blocked subjects are cut before them. Groups that are gone are one line."""
     large = plan(*map(removal, LONG_NAMES), *(blocked(f"GroupRemoval/dead{n}/g", reason="r" * 500) for n in range(500)))

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from reconciler.companions.suggest import drafts, findings
 from reconciler.companions.suggest.command import read_ignored
 from reconciler.companions.suggest.findings import FindingKind, Suggestions, finding_id, parse_ignored
-from reconciler.companions.suggest.rules import suggest
 from reconciler.errors import UsageError
 from reconciler.manifest.files import ClusterManifests, source_of, validate_sources
 from reconciler.model.names import Address, TopicPartition
@@ -18,7 +17,7 @@ from reconciler.model.snapshot import ExternalPosition, GroupState
 from reconciler.policies import GroupRemoval, RetentionFloor
 from tests.strategies import facts
 from tests.strategies.facts import HOUR, NOW_MS, group, reader, snapshot
-from tests.unit.companions.suggest.test_rules import SHARED, mirrored, partition
+from tests.unit.companions.suggest.test_rules import SHARED, mirrored, partition, suggest
 
 
 @pytest.mark.parametrize(
@@ -65,7 +64,7 @@ def test_a_file_of_ids_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
 
 
 def test_the_document_has_a_version_and_a_finding_per_line() -> None:
-    suggestions = suggest(SHARED, cluster=facts.cluster(), ignored=["idle-group/gone"])
+    suggestions = suggest(SHARED, ignored=["idle-group/gone"])
     text = "".join(findings.dumps(suggestions, list(drafts.policy_texts(suggestions))))
     document = json.loads(text)
     assert document["format_version"] == "1.0"
@@ -104,7 +103,7 @@ def load(suggestions: Suggestions) -> tuple[str, ClusterManifests]:
 
 def test_the_file_is_a_complete_set_of_manifests() -> None:
     """It validates alone, with the protections and the limits of the findings."""
-    suggestions = suggest(SHARED, cluster=facts.cluster())
+    suggestions = suggest(SHARED)
     text, loaded = load(suggestions)
     assert loaded.cluster.spec.cluster_id == facts.CLUSTER_ID
     assert loaded.cluster.spec.scan.engine == "auto"
@@ -117,9 +116,7 @@ def test_the_file_is_a_complete_set_of_manifests() -> None:
 
 def test_a_drafted_reader_is_a_valid_manifest() -> None:
     """It loads with the request that was read, now with topics and a name."""
-    _text, loaded = load(
-        suggest(mirrored(ExternalPosition({TopicPartition("orders", 0): 40}, NOW_MS)), cluster=facts.cluster())
-    )
+    _text, loaded = load(suggest(mirrored(ExternalPosition({TopicPartition("orders", 0): 40}, NOW_MS))))
     assert [(str(r.address), r.request.at) for r in loaded.readers] == [
         ("ExternalReader/mm2-offset-syncs.b.internal", "mm2-offset-syncs.B.internal")
     ]
@@ -131,17 +128,17 @@ def test_hostile_group_names_stay_names(name: str) -> None:
     snap = snapshot(
         partition("orders", readers=(reader(name, 90),)), group(name, idle=HOUR, state=GroupState.STABLE), group("old")
     )
-    _text, loaded = load(suggest(snap, cluster=facts.cluster()))
+    _text, loaded = load(suggest(snap))
     (floor,) = (policy for policy in loaded.policies if isinstance(policy, RetentionFloor))
     assert floor.awaited_groups == (name,)
-    _text, loaded = load(suggest(snapshot(group(name), group("b", idle=0)), cluster=facts.cluster()))
+    _text, loaded = load(suggest(snapshot(group(name), group("b", idle=0))))
     (removal,) = (policy for policy in loaded.policies if isinstance(policy, GroupRemoval))
     assert [selector.name for selector in removal.selectors] == [name]
 
 
 def test_advice_for_a_cluster_of_another_file_is_in_comments() -> None:
     """A second Cluster of one id would be refused."""
-    suggestions = suggest(SHARED, cluster=facts.cluster())
+    suggestions = suggest(SHARED)
     text = drafts.file_text(suggestions, list(drafts.policy_texts(suggestions)))
     assert "# For the manifest Cluster/prod-eu" in text
     assert "# limit/elections" in text
