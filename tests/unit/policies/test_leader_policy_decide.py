@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reconciler.model.names import Address, SourceLocation
-from reconciler.model.plan import Blocked, Decision, Satisfied, Waiting
+from reconciler.model.plan import Blocked, Satisfied, Waiting
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import PartitionFacts, Unknown
@@ -27,106 +27,80 @@ def preferring(number: int, replicas: tuple[int, ...], leader: int | Unknown | N
 
 PLACE = SourceLocation("manifests/leaders.yaml", 6, 1)
 UNCLEAN = leaders(partitions={"orders": [0]}, election="unclean")
+UNCLEAN_3 = leaders(partitions={"orders": [3]}, election="unclean")
 BEYOND = leaders(partitions={"orders": [0]}, election="unclean", tolerance=100)
 LEADERLESS, NONE_IN_SYNC = partition(leader=None, in_sync=(2,)), partition(leader=None, in_sync=())
 WITHOUT_OFFSETS = partition(leader=2, log_start=LOST, last_stable_offset=LOST, readers=LOST)
 
 
+def row(policy: LeaderPolicy, facts: Any, gives: str, says: str = "", unsaid: str = "", **of_cluster: Any) -> Any:
+    """Return a decision by its class, or a block (`?`: of unread facts) with its subject; and words, by commas."""
+    return pytest.param(policy, facts, of_cluster, gives, says, unsaid)
+
+
 @pytest.mark.parametrize(
-    ("policy", "facts", "brokers", "kind", "said", "unsaid"),
+    ("policy", "facts", "of_cluster", "gives", "says", "unsaid"),
     [
-        (leaders(), partition(leader=1, in_sync=(1,)), (1,), Satisfied, (), ()),
-        (leaders(), partition(leader=None), (1, 2, 3), ElectLeader, ("no leader", "broker 1"), ()),
-        (
-            leaders(envelope={"mode": "continuous"}),
-            *(partition(leader=2), (1, 2, 3), ElectLeader, ("2", "broker 1"), ()),
-        ),
+        row(leaders(), partition(leader=1, in_sync=(1,)), "Satisfied", brokers=(1,)),
+        row(leaders(), partition(leader=None), "ElectLeader", "no leader, broker 1"),
+        row(leaders(envelope={"mode": "continuous"}), partition(leader=2), "ElectLeader", "2, broker 1"),
         # The plan of leaders needs no offsets and therefore no Spark.
-        (leaders(), WITHOUT_OFFSETS, (1, 2, 3), ElectLeader, (), ()),
+        row(leaders(), WITHOUT_OFFSETS, "ElectLeader"),
         # An unavailable preferred replica is waited for, without a time limit. The reason names it and not the
         # present leader: all partitions that wait for one broker have the same reason.
-        (leaders(), partition(leader=2, in_sync=(2, 3)), (1, 2, 3), Waiting, ("led", "in sync", "broker 1"), ("2",)),
-        (leaders(), partition(leader=2), (2, 3), Waiting, ("led", "alive", "broker 1"), ("in sync", "2")),
-        (leaders(), partition(leader=2, in_sync=(2, 3)), (2, 3), Waiting, ("led", "alive"), ("in sync", "2")),
-        (leaders(), partition(leader=None), (2, 3), Waiting, ("no leader", "alive", "broker 1"), ("in sync",)),
+        row(leaders(), partition(leader=2, in_sync=(2, 3)), "Waiting", "led, in sync, broker 1", "2"),
+        row(leaders(), partition(leader=2), "Waiting", "led, alive, broker 1", "in sync, 2", brokers=(2, 3)),
+        row(leaders(), partition(leader=2, in_sync=(2, 3)), "Waiting", "led, alive", "in sync, 2", brokers=(2, 3)),
+        row(leaders(), partition(leader=None), "Waiting", "no leader, alive, broker 1", "in sync", brokers=(2, 3)),
         # Unclean: without any replica in sync, or with one that is away, whose loss is named; not within a tolerance.
-        (
-            UNCLEAN,
-            NONE_IN_SYNC,
-            (1, 2, 3),
-            ElectLeader,
-            ("1,2,3", "leaderless", "not in sync", "lost is not known"),
-            (),
-        ),
-        (UNCLEAN, LEADERLESS, (1, 3), ElectLeader, ("1,3", "only 2 had is lost"), ()),
-        (BEYOND, NONE_IN_SYNC, (1, 2, 3), ElectLeader, (), ()),
+        row(UNCLEAN, NONE_IN_SYNC, "ElectLeader", "1,2,3, leaderless, not in sync, lost is not known"),
+        row(UNCLEAN, LEADERLESS, "ElectLeader", "1,3, only 2 had is lost", brokers=(1, 3)),
+        row(BEYOND, NONE_IN_SYNC, "ElectLeader"),
         # It waits where it is unnecessary or impossible.
-        (UNCLEAN, partition(leader=3, in_sync=(3,)), (1, 2, 3), Satisfied, (), ()),
-        (UNCLEAN, LEADERLESS, (1, 2), Waiting, ("orders[0]", "broker 2"), ()),
-        (UNCLEAN, LEADERLESS, (4,), Waiting, ("orders[0]", "no replica"), ()),
+        row(UNCLEAN, partition(leader=3, in_sync=(3,)), "Satisfied"),
+        row(UNCLEAN, LEADERLESS, "Waiting", "orders[0], broker 2", brokers=(1, 2)),
+        row(UNCLEAN, LEADERLESS, "Waiting", "orders[0], no replica", brokers=(4,)),
+        # Without a quorum nobody fences a silent broker: a plan said that it is alive. It may lead again, so nothing is
+        # lost yet.
+        row(leaders(), partition(leader=2), "Waiting", "broker 1, is not alive", silent_brokers=frozenset({1, 2})),
+        row(UNCLEAN, LEADERLESS, "Waiting", silent_brokers=frozenset({1, 2})),
+        # What is missing or unread blocks.
+        row(leaders("odrers"), partition(), "B101 odrers", "odrers"),
+        row(leaders(), topic("orders", LOST), "B103? orders", f"partitions, orders, {LOST.reason}"),
+        row(leaders(), topic("orders", 1), "B103? orders[0]", "orders[0]"),
+        row(leaders(), partition(leader=LOST), "B103? orders[0]", f"leader, orders[0], {LOST.reason}"),
+        *(
+            row(leaders(), partition(**{"leader": 2, field: LOST}), "B103? orders[0]", LOST.reason)
+            for field in ("topic_id", "replicas", "in_sync")
+        ),
+        row(leaders(), partition(replicas=()), "B104 orders[0]", "orders[0], replicas"),
+        row(UNCLEAN_3, topic("orders", 3), "B102 orders[3]", "orders, 3"),
     ],
 )
 def test_when_a_leader_is_elected(
-    policy: LeaderPolicy,
-    facts: PartitionFacts,
-    brokers: tuple[int, ...],
-    kind: type[Decision],
-    said: tuple[str, ...],
-    unsaid: tuple[str, ...],
+    policy: LeaderPolicy, facts: Any, of_cluster: dict[str, Any], gives: str, says: str, unsaid: str
 ) -> None:
-    (decision,) = planned(policy, snapshot(facts, brokers=brokers)).decisions
-    assert isinstance(decision, kind)
-    assert decision.address == ADDRESS
-    assert not isinstance(decision, ElectLeader) or decision.mode is policy.mode
-    if isinstance(decision, Waiting):
-        assert (decision.declared_at, decision.until_ms) == (PLACE, None)
-        assert mentions(decision.reason, "orders[0]")
-    if not isinstance(decision, Satisfied):
-        assert mentions(decision.reason, *said)
-        assert not any(mentions(decision.reason, word) for word in unsaid)
-    assert not leaders().scan_request(NOW_MS).spark
-
-
-def test_a_silent_broker_is_elected_by_no_policy_and_makes_no_election_unclean() -> None:
-    """Without a quorum nobody fences it: a plan said that it is alive. It may lead again, so nothing is lost yet."""
-    facts = {"brokers": (1, 2, 3), "silent_brokers": frozenset({1, 2})}
-    (decision,) = planned(leaders(), snapshot(partition(leader=2), **facts)).decisions
-    assert isinstance(decision, Waiting)
-    assert mentions(decision.reason, "broker 1", "is not alive")
-    (decision,) = planned(UNCLEAN, snapshot(LEADERLESS, **facts)).decisions
-    assert isinstance(decision, Waiting)
-
-
-@pytest.mark.parametrize(
-    ("policy", "facts", "block", "stated"),
-    [
-        (leaders("odrers"), partition(), "B101 odrers", ("odrers",)),
-        (leaders(), topic("orders", LOST), "B103? orders", ("partitions", "orders", LOST.reason)),
-        (leaders(), topic("orders", 1), "B103? orders[0]", ("orders[0]",)),
-        (leaders(), partition(leader=LOST), "B103? orders[0]", ("leader", "orders[0]", LOST.reason)),
-        *(
-            (leaders(), partition(**{"leader": 2, field: LOST}), "B103? orders[0]", (LOST.reason,))
-            for field in ("topic_id", "replicas", "in_sync")
-        ),
-        (leaders(), partition(replicas=()), "B104 orders[0]", ("orders[0]", "replicas")),
-        (
-            leaders(partitions={"orders": [3]}, election="unclean"),
-            topic("orders", 3),
-            "B102 orders[3]",
-            ("orders", "3"),
-        ),
-    ],
-)
-def test_what_is_missing_or_unread_blocks(policy: Any, facts: Any, block: str, stated: tuple[str, ...]) -> None:
-    (decision,) = planned(policy, snapshot(facts)).decisions
-    assert isinstance(decision, Blocked)
-    assert f"{decision.code}{'?' * decision.unread} {str(decision.address).rpartition('/')[2]}" == block
-    assert mentions(decision.reason, *stated)
+    (decision,) = planned(policy, snapshot(facts, **of_cluster)).decisions
+    if isinstance(decision, Blocked):
+        subject = str(decision.address).rpartition("/")[2]
+        assert f"{decision.code}{'?' * decision.unread} {subject}" == gives
+    else:
+        assert (type(decision).__name__, decision.address) == (gives, ADDRESS)
+    if isinstance(decision, Satisfied):
+        return
     assert decision.declared_at == PLACE
+    assert mentions(decision.reason, *filter(None, says.split(", ")))
+    assert not any(mentions(decision.reason, word) for word in filter(None, unsaid.split(", ")))
+    if isinstance(decision, Waiting):
+        assert decision.until_ms is None
+        assert mentions(decision.reason, "orders[0]")
+    if isinstance(decision, ElectLeader):
+        assert decision.mode is policy.mode
 
 
 def test_patterns_select_internal_topics_too() -> None:
-    """A move of the leader loses no records."""
+    """A move of the leader loses no records, and needs no Spark."""
+    assert not leaders().scan_request(NOW_MS).spark
     facts = snapshot(partition(topic="__consumer_offsets", leader=2), topic("__consumer_offsets", internal=True))
     (decision,) = planned(leaders("*"), facts, cluster=cluster(protect={"topics": ["*"]})).decisions
     assert isinstance(decision, ElectLeader)
