@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass, fields, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -121,11 +122,10 @@ def run_traffic(servers: str, topics: int, partitions: int) -> None:
     """Produce, consume and commit until standard input ends."""
     names = topic_names(topics)
     client.create_topics(servers, [Topic(name, partitions) for name in names])
-    stop_event = threading.Event()
 
-    def produce() -> None:
+    def produce(stop: threading.Event) -> None:
         batch = 0
-        while not stop_event.wait(0.2):
+        while not stop.wait(0.2):
             batch += 1
             for name in names:
                 client.produce(servers, name, {number: [Record(b"x" * 100)] * 5 for number in range(partitions)})
@@ -133,23 +133,17 @@ def run_traffic(servers: str, topics: int, partitions: int) -> None:
             client.commit(servers, f"bench-passing-{batch % 200}", {(names[0], 0): batch})
 
     with ExitStack() as stack:
-        for member in range(2):
-            stack.enter_context(client.member(servers, "bench-members", names[: member + 5]))
-        member_thread = threading.Thread(
-            target=consumer_protocol_member, args=(servers, names, stop_event), daemon=True
-        )
-        member_thread.start()
+        for number in range(2):
+            stack.enter_context(client.member(servers, "bench-members", names[: number + 5]))
+        member = partial(consumer_protocol_member, servers, names)
+        stack.enter_context(client.run_in_background(member, "member"))
         stack.enter_context(client.standalone_committer(servers, "bench-standalone", {(names[1], 0): 1}, every_s=0.5))
-        producer_thread = threading.Thread(target=produce, daemon=True)
-        producer_thread.start()
+        stack.enter_context(client.run_in_background(produce, "producer"))
         print("running", flush=True)
         sys.stdin.read()
-        stop_event.set()
-        producer_thread.join(TIMEOUT_S)
-        member_thread.join(TIMEOUT_S)
 
 
-def consumer_protocol_member(servers: str, names: list[str], stop_event: threading.Event) -> None:
+def consumer_protocol_member(servers: str, names: list[str], stop: threading.Event) -> None:
     """Run a member of the consumer protocol, which has no session timeout on the client."""
     consumer = Consumer(
         {
@@ -161,7 +155,7 @@ def consumer_protocol_member(servers: str, names: list[str], stop_event: threadi
         }
     )
     consumer.subscribe(names)
-    while not stop_event.is_set():
+    while not stop.is_set():
         consumer.poll(0.05)
     consumer.close()
 

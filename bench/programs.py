@@ -80,7 +80,7 @@ def at_commit(commit: str, folder: Path) -> Program:
     return _compiled(program)
 
 
-def prepare(now: Program, before: Program | None, plan: Callable[[Program], object], progress: Progress) -> None:
+def prepare(now: Program, before: Program, plan: Callable[[Program], object], progress: Progress) -> None:
     """Let both versions write their archive of Spark's classes.
 
     `make setup` does so now. The second `plan` of the earlier version does, if the machine is not
@@ -90,7 +90,7 @@ def prepare(now: Program, before: Program | None, plan: Callable[[Program], obje
     result = run([sys.executable, "-m", "reconciler.scan.prepare"], cwd=now.code, environment=now.environment)
     check(result, "reconciler.scan.prepare")
     for number in range(_PLANS_MAX):
-        if before is not None and not before.has_archive:
+        if not before.has_archive:
             plan(before)
             progress(f"{before.label}: ran plan {number + 1}")
 

@@ -45,13 +45,12 @@ class Bench:
     """One run of the bench.
 
     `rows` maps phases to their rows, `figures` names to the values of each run; both include
-    earlier runs. `now` and `before` are the versions that run `plan`; None: no comparison with an
-    earlier one. `measure` runs a measurement of bench.scan_process with a warm Spark.
+    earlier runs. `now` and `before` are the versions that run `plan`. `measure` runs a measurement of bench.scan_process with a warm Spark.
     """
 
     cluster: ScanCluster
     now: Program
-    before: Program | None
+    before: Program
     folder: Path
     sizes: Scan
     progress: Callable[[str], None]
@@ -66,7 +65,7 @@ class Bench:
 
     def add_comparison(self, work: str, seconds: list[float], before: list[float], goal: str) -> None:
         """Add a row that compares runs of this version with those of the earlier one."""
-        baseline = f"{self.before.label}: {results.summarize(before, ' s')}" if self.before is not None else ""
+        baseline = f"{self.before.label}: {results.summarize(before, ' s')}"
         self.add_row(work, results.summarize(seconds, " s"), baseline, results.ratio(seconds, before), goal)
 
     @property
@@ -97,7 +96,6 @@ def full_plan(bench: Bench, *, goal_before: str, goal_tools: str) -> None:
         if turn < sizes.scan_runs:
             plans.append(plan(bench, bench.now).seconds)
             inline.append(plan(bench, bench.now, "--engine", "inline").seconds)
-        if turn < sizes.scan_runs and bench.before is not None:
             before.append(plan(bench, bench.before).seconds)
         if turn < sizes.tool_runs:
             tools.append(sum(run_kafka_tool(bench, *arguments) for arguments in TOOLS))
@@ -184,10 +182,9 @@ def plan_over_connect(bench: Bench) -> None:
     with connect_server(log) as remote:
         for turn in range(bench.sizes.scan_runs + 1):
             for program, values in ((bench.now, seconds), (bench.before, before)):
-                if program is not None:
-                    last_s = plan(bench, program, "--spark-remote", remote).seconds
-                    bench.progress(f"{program.name} over Connect, run {turn}: {last_s:.1f} s")
-                    values += [last_s] * bool(turn)
+                last_s = plan(bench, program, "--spark-remote", remote).seconds
+                bench.progress(f"{program.name} over Connect, run {turn}: {last_s:.1f} s")
+                values += [last_s] * bool(turn)
     bench.figures[f"plan_s {bench.cluster.groups} groups connect"] = seconds
     work = (
         f"`plan` over a warm Connect server, {bench.cluster.partitions:,} partitions, {bench.cluster.groups:,} groups"

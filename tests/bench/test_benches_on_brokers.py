@@ -60,10 +60,11 @@ def test_the_scan_is_measured(cluster: SandboxCluster, tmp_path: Path) -> None:
     """The bench was broken for a while, because a function of the scan got another argument."""
     scan_cluster = ScanCluster(cluster, ignore_progress)
     scan_cluster.create_consumer_offsets()
+    now = programs.current(tmp_path)
     bench = Bench(
         scan_cluster,
-        now=programs.current(tmp_path),
-        before=None,  # a shallow clone lacks the commit
+        now=now,
+        before=now,  # a shallow clone lacks the earlier commit
         folder=tmp_path,
         sizes=TOY.scan,
         progress=ignore_progress,
