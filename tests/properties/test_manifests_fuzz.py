@@ -17,15 +17,12 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from reconciler.cli.app import run
-from reconciler.errors import ManifestsInvalid
-from reconciler.manifest.diagnostics import Diagnostic, SourceFile
+from reconciler.manifest.diagnostics import Diagnostic
 from reconciler.manifest.error_codes import CODES
-from reconciler.manifest.files import source_of, validate_sources
 from reconciler.report.diagnostics import diagnostics_document
-from tests.strategies.manifests import changed_manifests, mutated_text, text_soup, valid_manifests
+from tests.strategies.manifests import ROOT, changed_manifests, mutated_text, text_soup, valid_manifests
+from tests.unit.manifest.checking import outcome
 
-ROOT = Path(__file__).parents[2]
-NOW_MS = 1_795_255_200_000  # 2026-11-21T10:00:00Z
 SCHEMA = jsonschema.Draft202012Validator(json.loads((ROOT / "schemas" / "manifest.json").read_text(encoding="utf-8")))
 TEXT_LINE = re.compile(r"(error|warning)\[M\d{3}\]: .|  +--> .| +\|( |$)| \d+ \|( |$)|  += .|$")
 CROSS_CODES = frozenset(code for code in CODES if code[1] in "34") | {"M207"}
@@ -35,20 +32,10 @@ MODEL_CODES = frozenset({"M206", "M210", "M123", "M122"})
 
 
 def load(*contents: bytes) -> tuple[bool, tuple[Diagnostic, ...]]:
-    """Return whether the set is valid, and its diagnostics.
-
-    Any exception but ManifestsInvalid is a bug.
-    """
-    files: list[SourceFile | Diagnostic] = [
-        source_of(f"{number}.yaml", content) for number, content in enumerate(contents)
-    ]
-    try:
-        manifests = validate_sources(files, now_ms=NOW_MS)
-    except ManifestsInvalid as error:
-        return False, tuple(diagnostic for diagnostic in error.diagnostics if isinstance(diagnostic, Diagnostic))
-    for part in manifests.by_cluster:
-        assert part.files
-    return True, manifests.warnings
+    """Return whether the set is valid, and its diagnostics. Any exception is a bug."""
+    manifests, diagnostics = outcome({f"{number}.yaml": content for number, content in enumerate(contents)})
+    assert manifests is None or all(part.files for part in manifests.by_cluster)
+    return manifests is not None, diagnostics
 
 
 def check_diagnostics(valid: bool, diagnostics: tuple[Diagnostic, ...], text: str) -> None:
