@@ -20,7 +20,9 @@ import pytest
 
 from reconciler import __version__
 from reconciler.manifest import files
+from reconciler.manifest.files import ClusterManifests
 from reconciler.model.plan import Plan, Source
+from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.plan import plan_file, planner
 from tests import rendering as report
 from tests.golden import codec
@@ -46,12 +48,16 @@ COMMIT = "4f2c9aa0d1e2f3a4b5c6d7e8f901234567890abc"
 WRITE = os.environ.get("RECONCILER_GOLDEN") == "write"
 
 
-def plan_case(case: str, monkeypatch: pytest.MonkeyPatch) -> Plan:
-    """Plan a case; source locations are relative to its folder."""
-    monkeypatch.chdir(HERE / case)
+def load_case(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[ClusterManifests, ClusterSnapshot]:
+    """Return the manifests of a case and its facts; source locations are relative to its folder."""
+    monkeypatch.chdir(folder)
     manifests = files.load([Path("manifests")], now_ms=codec.NOW_MS).for_cluster()
     request = replace(planner.scan_request(manifests.policies, codec.NOW_MS), external=manifests.reader_requests)
-    facts = codec.snapshot(Path("snapshot.json"), request)
+    return manifests, codec.snapshot(Path("snapshot.json"), request)
+
+
+def plan_case(case: str, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    manifests, facts = load_case(HERE / case, monkeypatch)
     return planner.plan(manifests, facts, source=Source(commit=COMMIT, manifests=manifests.files))
 
 

@@ -15,19 +15,18 @@ from reconciler.errors import PlanUnusable, WrongCluster
 from reconciler.journal.file import JournalFile
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.journal_topic import JournalTopic
-from reconciler.manifest import files
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.names import Address, SourceLocation
 from reconciler.model.outcome import Outcome, Status
-from reconciler.plan import plan_file, planner
+from reconciler.plan import plan_file
 from reconciler.policies.cluster import Cluster
 from reconciler.run import Run
 from reconciler.scan.engine_choice import Engine
-from tests.golden import codec
 from tests.golden.test_golden_cases import HERE as GOLDEN
+from tests.golden.test_golden_cases import load_case
 from tests.golden.wording import mentions
 from tests.strategies import examples
-from tests.strategies.facts import cluster, snapshot
+from tests.strategies.facts import NOW_MS, cluster, snapshot
 
 
 def run_of(cluster: Cluster) -> Run:
@@ -35,11 +34,17 @@ def run_of(cluster: Cluster) -> Run:
     return Run(manifests=manifests, engine=Engine(), timeout_s=1, progress=lambda *_step: None)
 
 
+def connect_to_nothing(monkeypatch: pytest.MonkeyPatch, cluster_id: str) -> None:
+    """Open sessions of this cluster id that answer no call."""
+    session = SimpleNamespace(
+        cluster_id=cluster_id, connection=Connection(("broker-1:9092", "broker-2:9092")), close=lambda: None
+    )
+    monkeypatch.setattr("reconciler.run.KafkaSession.open", lambda _connection: session)
+
+
 def test_brokers_of_another_cluster_are_named_as_they_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """They were shown as ('broker-1:9092',)."""
-    connection = Connection(("broker-1:9092", "broker-2:9092"))
-    session = SimpleNamespace(cluster_id="other", connection=connection, close=lambda: None)
-    monkeypatch.setattr("reconciler.run.KafkaSession.open", lambda _connection: session)
+    connect_to_nothing(monkeypatch, "other")
     run = run_of(cluster())
     with pytest.raises(WrongCluster, match="the brokers at broker-1:9092, broker-2:9092 are other: nothing was done"):
         _ = run.session
@@ -66,20 +71,17 @@ def test_a_link_to_a_cluster_manifest_has_its_journal(tmp_path: Path) -> None:
         assert store.path == tmp_path / "base" / ".reconciler" / "prod-eu.jsonl"
 
 
-def connect_to_nothing(monkeypatch: pytest.MonkeyPatch, cluster_id: str) -> None:
-    """Open sessions of this cluster id that answer no call."""
-    session = SimpleNamespace(cluster_id=cluster_id, connection=Connection(("none:9092",)), close=lambda: None)
-    monkeypatch.setattr("reconciler.run.KafkaSession.open", lambda _connection: session)
+def run_of_case(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Return a run on the facts of a golden case."""
+    manifests, facts = load_case(folder, monkeypatch)
+    monkeypatch.setattr(pipeline, "scan", lambda *_arguments, **_options: facts)
+    connect_to_nothing(monkeypatch, manifests.cluster.spec.cluster_id)
+    return replace(run_of(manifests.cluster), manifests=manifests)
 
 
 def test_limits_count_what_a_reviewed_plan_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     """`plan --within` shows what a review and the manifests both hold: what it took away counts towards no limit."""
-    monkeypatch.chdir(GOLDEN / "43-a-limit-refuses")
-    manifests = files.load([Path("manifests")], now_ms=codec.NOW_MS).for_cluster()
-    facts = codec.snapshot(Path("snapshot.json"), planner.scan_request(manifests.policies, codec.NOW_MS))
-    monkeypatch.setattr(pipeline, "scan", lambda *_arguments: facts)
-    connect_to_nothing(monkeypatch, manifests.cluster.spec.cluster_id)
-    run = replace(run_of(manifests.cluster), manifests=manifests)
+    run = run_of_case(GOLDEN / "43-a-limit-refuses", monkeypatch)
     whole = pipeline.plan(run)
     assert (len(whole.actions), len(whole.refused)) == (2, 1)
     bounded = pipeline.plan(run, reviewed=replace(whole, decisions=()))
@@ -89,13 +91,8 @@ def test_limits_count_what_a_reviewed_plan_leaves(monkeypatch: pytest.MonkeyPatc
 def test_a_plan_removes_a_group_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A later group of that name is another one. Without a journal nothing is sent, so a dry run goes on."""
     shutil.copytree(GOLDEN / "01-one-of-each-kind", tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    manifests = files.load([Path("manifests")], now_ms=codec.NOW_MS).for_cluster()
-    facts = codec.snapshot(Path("snapshot.json"), planner.scan_request(manifests.policies, codec.NOW_MS))
-    monkeypatch.setattr(pipeline, "scan", lambda *_arguments, **_options: facts)
-    monkeypatch.setattr(pipeline, "wall_clock_ms", lambda: codec.NOW_MS)
-    connect_to_nothing(monkeypatch, manifests.cluster.spec.cluster_id)
-    run = replace(run_of(manifests.cluster), manifests=manifests)
+    run = run_of_case(tmp_path, monkeypatch)
+    monkeypatch.setattr(pipeline, "wall_clock_ms", lambda: NOW_MS)
     planned = pipeline.plan(run)
     removals = {action.address for action in planned.actions if action.address.is_of_group}
     removed = [Outcome(action=action, status=Status.APPLIED, detail="") for action in planned.actions]
