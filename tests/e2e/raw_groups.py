@@ -9,6 +9,8 @@ import socket
 import struct
 import time
 
+from tests.strategies.consumer_offsets import encode_compact, encode_string
+
 _OFFSET_COMMIT, _JOIN_GROUP, _DELETE_GROUPS, _STREAMS_GROUP_HEARTBEAT = 8, 11, 42, 88
 _NOT_YET = frozenset({3, 6, 14, 15, 16})
 """UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR."""
@@ -18,24 +20,24 @@ def commit(servers: str, group: str, topic: str, partition: int, offset: int, me
     """Commit an offset of a group without members, with any id and metadata (OffsetCommit version 2)."""
     body = b"".join(
         (
-            string(group),
+            encode_string(group),
             struct.pack(">i", -1),
-            string(""),
+            encode_string(""),
             struct.pack(">qi", -1, 1),
-            string(topic),
+            encode_string(topic),
             struct.pack(">iiqh", 1, partition, offset, len(metadata)),
             metadata,
         )
     )
     # response: topics, its name, its partitions, its number, error
-    send(servers, header(_OFFSET_COMMIT, 2) + body, error_at=4 + len(string(topic)) + 4 + 4)
+    send(servers, header(_OFFSET_COMMIT, 2) + body, error_at=4 + len(encode_string(topic)) + 4 + 4)
 
 
 def delete(servers: str, group: str) -> None:
     """Remove a group without members (DeleteGroups version 0)."""
-    body = struct.pack(">i", 1) + string(group)
+    body = struct.pack(">i", 1) + encode_string(group)
     # response: throttle time, groups, its id, error
-    send(servers, header(_DELETE_GROUPS, 0) + body, error_at=4 + 4 + len(string(group)))
+    send(servers, header(_DELETE_GROUPS, 0) + body, error_at=4 + 4 + len(encode_string(group)))
 
 
 def join_group(servers: str, group: str, protocol_type: str) -> None:
@@ -45,12 +47,12 @@ def join_group(servers: str, group: str, protocol_type: str) -> None:
     """
     body = b"".join(
         (
-            string(group),
+            encode_string(group),
             struct.pack(">ii", 10_000, 10_000),
-            string(""),
-            string(protocol_type),
+            encode_string(""),
+            encode_string(protocol_type),
             struct.pack(">i", 1),
-            string("sessioned"),
+            encode_string("sessioned"),
             struct.pack(">i", 0),
         )
     )
@@ -60,10 +62,10 @@ def join_group(servers: str, group: str, protocol_type: str) -> None:
 
 def join_streams_group(servers: str, group: str, topic: str) -> None:
     """Join a Streams-protocol group that reads `topic` (KIP-1071, StreamsGroupHeartbeat version 0)."""
-    subtopology = b"".join((_compact("0"), b"\x02", _compact(topic), b"\x01" * 5, b"\x00"))
+    subtopology = b"".join((encode_compact("0"), b"\x02", encode_compact(topic), b"\x01" * 5, b"\x00"))
     topology = b"".join((b"\x01", struct.pack(">i", 1), b"\x02", subtopology, b"\x00"))
     no_tasks = b"\x01" * 3  # active, standby and warm-up
-    _send_streams_heartbeat(servers, group, 0, topology + no_tasks + _compact("process") + b"\xff\x01")
+    _send_streams_heartbeat(servers, group, 0, topology + no_tasks + encode_compact("process") + b"\xff\x01")
 
 
 def leave_streams_group(servers: str, group: str) -> None:
@@ -76,8 +78,8 @@ def _send_streams_heartbeat(servers: str, group: str, epoch: int, state: bytes) 
     """`state`: the fields from the topology to the client tags."""
     body = b"".join(
         (
-            _compact(group),
-            _compact("AAAAAAAAAAAAAAAAAAAAAQ"),
+            encode_compact(group),
+            encode_compact("AAAAAAAAAAAAAAAAAAAAAQ"),
             struct.pack(">ii", epoch, 0),
             b"\x00",  # no instance id
             b"\x00",  # no rack
@@ -94,18 +96,7 @@ def _send_streams_heartbeat(servers: str, group: str, epoch: int, state: bytes) 
 
 
 def header(key: int, version: int) -> bytes:
-    return struct.pack(">hhi", key, version, 1) + string("tests")
-
-
-def string(text: str) -> bytes:
-    raw = text.encode()
-    return struct.pack(">h", len(raw)) + raw
-
-
-def _compact(text: str) -> bytes:
-    raw = text.encode()
-    assert len(raw) < 127
-    return bytes([len(raw) + 1]) + raw
+    return struct.pack(">hhi", key, version, 1) + encode_string("tests")
 
 
 def send(servers: str, request: bytes, *, error_at: int) -> None:
@@ -126,13 +117,7 @@ def send(servers: str, request: bytes, *, error_at: int) -> None:
 
 
 def _receive(connection: socket.socket) -> bytes:
-    def receive_exactly(size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            chunk = connection.recv(size - len(data))
-            assert chunk, "the broker closed the connection: it could not read the request"
-            data += chunk
-        return data
-
-    (size,) = struct.unpack(">i", receive_exactly(4))
-    return receive_exactly(size)
+    with connection.makefile("rb") as stream:
+        head = stream.read(4)
+        assert head, "the broker closed the connection: it could not read the request"
+        return stream.read(*struct.unpack(">i", head))

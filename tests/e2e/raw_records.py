@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from tests.e2e.raw_groups import header, send, string
+from tests.e2e.raw_groups import header, send
+from tests.strategies.consumer_offsets import encode_string
 
 _PRODUCE = 0
 NO_TIMESTAMP = -1
@@ -24,7 +25,7 @@ def produce(servers: str, topic: str, stamps: Sequence[int], *, value: bytes = b
         builder.append(number, stamp, None, value, [])
     batch = bytes(builder.build())
     partition = struct.pack(">i", 0) + struct.pack(">i", len(batch)) + batch
-    topics = struct.pack(">i", 1) + string(topic) + struct.pack(">i", 1) + partition
+    topics = struct.pack(">i", 1) + encode_string(topic) + struct.pack(">i", 1) + partition
     body = struct.pack(">hhi", -1, -1, 10_000) + topics
     # response: topics, its name, its partitions, its number, error
-    send(servers, header(_PRODUCE, 8) + body, error_at=4 + len(string(topic)) + 4 + 4)
+    send(servers, header(_PRODUCE, 8) + body, error_at=4 + len(encode_string(topic)) + 4 + 4)

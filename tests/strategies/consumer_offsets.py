@@ -52,9 +52,16 @@ def encode_varint(value: int) -> bytes:
     return bytes([*encoded, value])
 
 
-def encode_compact(text: str | bytes) -> bytes:
+def encode_compact(text: str | bytes | None) -> bytes:
+    if text is None:
+        return b"\0"
     data = text if isinstance(text, bytes) else text.encode()
     return encode_varint(len(data) + 1) + data
+
+
+def encode_array(texts: list[str]) -> bytes:
+    """Encode an array of strings, both compact."""
+    return encode_varint(len(texts) + 1) + b"".join(map(encode_compact, texts))
 
 
 def encode_tagged(fields: dict[int, bytes]) -> bytes:
@@ -110,7 +117,7 @@ def generation_value(
     text = encode_compact if is_flexible else encode_string
 
     def data(value: bytes) -> bytes:
-        return (encode_varint(len(value) + 1) if is_flexible else struct.pack(">i", len(value))) + value
+        return encode_compact(value) if is_flexible else struct.pack(">i", len(value)) + value
 
     encoded = group_value(version, "consumer") + text("range") + (b"\0" if is_flexible else b"\xff\xff")
     encoded += struct.pack(">q", 1) if version >= 2 else b""
@@ -134,9 +141,6 @@ def generation_value(
 def topology_value(subtopologies: list[tuple[list[str], list[str]]], pattern: str | None = None) -> bytes:
     """Encode a value of key type 23: the topology of a Streams group, with source and repartition topics."""
 
-    def names(topics: list[str]) -> bytes:
-        return encode_varint(len(topics) + 1) + b"".join(map(encode_compact, topics))
-
     def internal(topics: list[str]) -> bytes:
         configs = b"\2" + encode_compact("cleanup.policy") + encode_compact("delete") + b"\0"
         each = (encode_compact(topic) + struct.pack(">ih", 2, 3) + configs + b"\0" for topic in topics)
@@ -144,8 +148,8 @@ def topology_value(subtopologies: list[tuple[list[str], list[str]]], pattern: st
 
     encoded = struct.pack(">hi", 0, 7) + encode_varint(len(subtopologies) + 1)
     for sources, repartition in subtopologies:
-        encoded += encode_compact("0") + names(sources) + names([] if pattern is None else [pattern])
-        encoded += internal(["app-store-changelog"]) + names(["app-sink-repartition"]) + internal(repartition)
+        encoded += encode_compact("0") + encode_array(sources) + encode_array([] if pattern is None else [pattern])
+        encoded += internal(["app-store-changelog"]) + encode_array(["app-sink-repartition"]) + internal(repartition)
         encoded += b"\2" + b"\3" + struct.pack(">hh", 0, 1) + b"\1" + b"\1" + b"\0" + b"\0"
     return encoded + b"\0"
 
@@ -157,17 +161,15 @@ def consumer_member_value(
 
     `tags`: brokers write field 0, what a member of the classic protocol supports, or a null.
     """
-    encoded = struct.pack(">h", 0) + (b"\0" if instance is None else encode_compact(instance)) + b"\0"
-    encoded += encode_compact("client") + encode_compact("/127.0.0.1") + encode_varint(len(topics) + 1)
-    encoded += b"".join(map(encode_compact, topics)) + (b"\0" if pattern is None else encode_compact(pattern))
+    encoded = struct.pack(">h", 0) + encode_compact(instance) + b"\0" + encode_compact("client")
+    encoded += encode_compact("/127.0.0.1") + encode_array(topics) + encode_compact(pattern)
     return encoded + struct.pack(">i", 300_000) + b"\0" + encode_tagged({0: b"\0"} if tags is None else tags)
 
 
 def share_member_value(topics: list[str], *, rack: str | None = None, tags: dict[int, bytes] | None = None) -> bytes:
     """Encode a value of key type 10: the member of a share group, and the topics that it subscribes to."""
-    encoded = struct.pack(">h", 0) + (b"\0" if rack is None else encode_compact(rack))
-    encoded += encode_compact("client") + encode_compact("/127.0.0.1") + encode_varint(len(topics) + 1)
-    return encoded + b"".join(map(encode_compact, topics)) + encode_tagged(tags or {})
+    encoded = struct.pack(">h", 0) + encode_compact(rack) + encode_compact("client") + encode_compact("/127.0.0.1")
+    return encoded + encode_array(topics) + encode_tagged(tags or {})
 
 
 def share_state_value(
