@@ -28,9 +28,10 @@ def deletion(key: PartitionKey = KEY, **guard: object) -> DeleteRecords:
     return examples.purge(*key, before_offset=FLOOR, log_start=0, end=RECORDS, **guard)
 
 
-def witness(*, commits: bool = True, start: int = 0) -> Witness:
-    """A witness that has read nothing yet."""
-    return Witness("127.0.0.1:1", "w", {KEY: start}, commits=commits)
+def witness(*gap: int, commits: bool = True, lost: bool = False) -> Witness:
+    """A witness that has read nothing yet, or did not receive the records of this gap."""
+    gaps = [Gap(KEY, *gap)] if gap else []
+    return Witness("127.0.0.1:1", "w", {KEY: 0}, commits=commits, gaps=gaps, lost=lost)
 
 
 def accepting(group: str, committed: int, key: PartitionKey = KEY, **guard: object) -> DeleteRecords:
@@ -52,37 +53,31 @@ def test_a_plan_announces_the_losses_of_the_groups_that_it_names(
     assert announced_losses(actions, "w", KEY) == set(announced)
 
 
-def test_one_lost_record_outside_of_the_announced_ones_is_a_violation() -> None:
-    action = accepting("w", 12)
-    reader = witness(start=12)
-    reader.gaps.append(Gap(KEY, 12, FLOOR))
-    assert list(witness_violations([reader], [action], {KEY: FLOOR})) == []
-    reader.gaps[:] = [Gap(KEY, 11, FLOOR)]
-    (sentence,) = witness_violations([reader], [action], {KEY: FLOOR})
-    assert "offsets 11 to 11" in sentence
-    reader.gaps[:] = [Gap(KEY, 12, FLOOR + 1)]
-    (sentence,) = witness_violations([reader], [action], {KEY: FLOOR})
-    assert f"offsets {FLOOR} to {FLOOR}" in sentence
+LOSSES: dict[str, tuple[Witness, list[DeleteRecords], str]] = {
+    "announced": (witness(12, FLOOR), [accepting("w", 12)], ""),
+    "one record before the announced ones": (witness(11, FLOOR), [accepting("w", 12)], "offsets 11 to 11"),
+    "one record behind them": (witness(12, FLOOR + 1), [accepting("w", 12)], f"offsets {FLOOR} to {FLOOR}"),
+    "not announced": (witness(0, FLOOR), [], f"offsets 0 to {FLOOR - 1}"),
+    "a committed position stands": (witness(), [deletion()], ""),
+    # Its group begins at the log start again.
+    "a member without a commit loses what it has read": (
+        witness(commits=False),
+        [deletion()],
+        f"offsets 0 to {FLOOR - 1}",
+    ),
+    "a lost membership without a commit protects nothing": (witness(commits=False, lost=True), [deletion()], ""),
+}
 
 
-def test_only_a_member_without_a_commit_loses_what_it_has_read() -> None:
-    """Its group begins at the log start again, while a committed position stands."""
-    assert list(witness_violations([witness()], [deletion()], {KEY: FLOOR})) == []
-    (sentence,) = witness_violations([witness(commits=False)], [deletion()], {KEY: FLOOR})
-    assert f"offsets 0 to {FLOOR - 1}" in sentence
-
-
-def test_a_group_that_lost_its_membership_without_a_commit_is_not_protected() -> None:
-    reader = witness(commits=False)
-    reader.lost = True
-    assert list(witness_violations([reader], [deletion()], {KEY: FLOOR})) == []
-
-
-def test_losses_of_a_topic_that_the_trial_itself_changed_do_not_count() -> None:
-    reader = witness()
-    reader.gaps.append(Gap(KEY, 0, FLOOR))
-    assert list(witness_violations([reader], [], {KEY: FLOOR}, changed_topics={KEY[0]})) == []
-    assert len(list(witness_violations([reader], [], {KEY: FLOOR}))) == 1
+@pytest.mark.parametrize(("reader", "actions", "lost"), LOSSES.values(), ids=LOSSES)
+def test_what_a_witness_lost_and_no_plan_announced_is_a_violation(
+    reader: Witness, actions: list[DeleteRecords], lost: str
+) -> None:
+    """Losses of a topic that the trial itself changed do not count."""
+    sentences = list(witness_violations([reader], actions, {KEY: FLOOR}))
+    assert len(sentences) == bool(lost)
+    assert all(lost in sentence for sentence in sentences)
+    assert list(witness_violations([reader], actions, {KEY: FLOOR}, changed_topics={KEY[0]})) == []
 
 
 def create_topic(cluster: SandboxCluster, partitions: int = 1) -> str:
