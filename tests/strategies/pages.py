@@ -39,22 +39,14 @@ LEADERS = SourceLocation("manifests/prod-eu/leaders.yaml", 6, 1)
 
 def limits(**observed: float) -> tuple[LimitVerdict, ...]:
     """Return the verdicts of all limits, with what the plan uses of each."""
-    bounds = {
-        "topics": 50,
-        "recordsPercentPerTopic": 90,
-        "recordsPercent": 50,
-        "groups": 20,
-        "groupsPercent": 50,
-        "elections": 1000,
-        "uncleanElections": 0,
-    }
+    bounds = facts.cluster().spec.limits.model_dump(by_alias=True)
     return tuple(
         LimitVerdict(
             id=limit,
             limit=bound,
             observed=observed.get(limit, 0),
             passed=observed.get(limit, 0) <= bound,
-            message=f"{limit}: {observed.get(limit, 0):g}, the limit is {bound}",
+            message=f"{limit}: {observed.get(limit, 0):g}, the limit is {bound:g}",
         )
         for limit, bound in bounds.items()
     )
