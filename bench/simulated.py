@@ -30,7 +30,7 @@ from bench.scan_rows import manifests
 from bench.sizes import FULL, QUICK
 from reconciler import pipeline
 from reconciler.companions.sources import export
-from reconciler.companions.sources.command import request_everything
+from reconciler.companions.sources.command import EVERYTHING
 from reconciler.companions.sources.target import Folder
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets_layout import log_partition
@@ -305,7 +305,7 @@ def _plan_and_recheck(steps: Steps, manifests: ClusterManifests, path: Path) -> 
     del snapshot, _snapshot
     steps.prefix = "history: "
     steps.mark("selection and chunks")
-    snapshot = _scan(request_everything(NOW_MS))
+    snapshot = _scan(EVERYTHING)
     steps.mark("tables written")
     files = export.append(snapshot, Folder(path.parent))
     steps.mark("")

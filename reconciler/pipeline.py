@@ -90,7 +90,8 @@ def plan(
     if targeted:
         candidates = frozenset[Address]().union(*targeted.values())
     planned_policies = [policy for policy in manifests.policies if policy.mode in modes]
-    snapshot = scan(run, partial(planner.scan_request, planned_policies, candidates=candidates))
+    now_ms = wall_clock_ms()
+    snapshot = scan(run, planner.scan_request(planned_policies, now_ms, candidates=candidates), now_ms)
     run.progress("planning")
     source = git.git_source(manifests.files)
 
@@ -272,11 +273,8 @@ def _decide_again(needed: Plan, run: Run, now_ms: int) -> tuple[recheck.Recheck,
     manifests = run.manifests
     # A plan has few subjects: the start of Spark would take longer than the reading.
     engine = run.engine if run.engine.name is EngineName.INLINE else replace(run.engine, name=EngineName.AUTO)
-
-    def request(observed_at_ms: int) -> ScanRequest:
-        return replace(recheck.scan_request(needed, manifests.policies, observed_at_ms), commit_records=True)
-
-    snapshot = scan(run, request, engine=engine, observed_at_ms=now_ms)
+    request = replace(recheck.scan_request(needed, manifests.policies, now_ms), commit_records=True)
+    snapshot = scan(run, request, now_ms, engine=engine)
     return decide_with_lookups(run.session, snapshot, partial(recheck.recheck, needed, manifests), run.progress)
 
 
@@ -398,33 +396,23 @@ def restore_group(run: Run, removal: Removal, unwritable: Unwritable) -> Mapping
 
 def scan_policies(run: Run) -> ClusterSnapshot:
     """Read what planning reads, without the times of deletions, which no export holds. Raises ScanFailed."""
-
-    def request(observed_at_ms: int) -> ScanRequest:
-        needed = planner.scan_request(run.manifests.policies, observed_at_ms)
-        return replace(needed, topics=tuple(replace(topics, every_ms=None) for topics in needed.topics))
-
-    return scan(run, request)
+    now_ms = wall_clock_ms()
+    needed = planner.scan_request(run.manifests.policies, now_ms)
+    topics = tuple(replace(topics, every_ms=None) for topics in needed.topics)
+    return scan(run, replace(needed, topics=topics), now_ms)
 
 
-def scan(
-    run: Run,
-    request: Callable[[int], ScanRequest],
-    *,
-    engine: Engine | None = None,
-    observed_at_ms: int | None = None,
-) -> ClusterSnapshot:
-    """Read what `request` asks for at a time, in milliseconds since the epoch, and connect while Spark starts.
+def scan(run: Run, request: ScanRequest, observed_at_ms: int, *, engine: Engine | None = None) -> ClusterSnapshot:
+    """Read what `request` asks for at this time, and connect while Spark starts.
 
-    `engine`, `observed_at_ms` None: the engine of the run, and the present time. Raises ScanFailed, also
-    in an installation without the packages of the engine.
+    `engine` None: that of the run. Raises ScanFailed, also in an installation without its packages.
     """
-    engine, observed_at_ms = engine or run.engine, wall_clock_ms() if observed_at_ms is None else observed_at_ms
-    asked = request(observed_at_ms)
-    check_packages(asked, engine)
+    engine = engine or run.engine
+    check_packages(request, engine)
     from reconciler.scan import read_chunks, scan
 
     asked = replace(
-        asked,
+        request,
         external=run.manifests.reader_requests,
         without_consumer_offsets=run.manifests.cluster.hides_consumer_offsets,
     )

@@ -27,7 +27,7 @@ from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.companions.sources import data_sources, export
-from reconciler.companions.sources.command import request_everything
+from reconciler.companions.sources.command import EVERYTHING
 from reconciler.companions.sources.target import Folder
 from reconciler.errors import UsageError
 from reconciler.kafka.connect import Connection
@@ -475,7 +475,7 @@ def write_history(cluster: SandboxCluster, history: Folder) -> ClusterSnapshot:
             change()
         with closing(KafkaSession(Connection((servers,), {}))) as kafka:
             at_ms = FIRST_SCAN_MS + number * DAY_MS
-            snapshot = scan_now(kafka, request_everything(0), Engine(name=EngineName.INLINE), observed_at_ms=at_ms)
+            snapshot = scan_now(kafka, EVERYTHING, Engine(name=EngineName.INLINE), observed_at_ms=at_ms)
         *_files, last = export.append(snapshot, history)
         group = replace(snapshot.groups["billing"], group="elsewhere")
         earlier_ms = snapshot.observed_at_ms - 3_600_000

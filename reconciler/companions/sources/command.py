@@ -10,11 +10,21 @@ from reconciler.cli import common, console
 from reconciler.cli.common import BootstrapServer, Client
 from reconciler.cli.loading import Paths
 from reconciler.cli.settings import Settings, accepts_settings
+from reconciler.clock import wall_clock_ms
 from reconciler.companions.sources.target import Folder, open_target
 from reconciler.errors import UsageError
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.scan.engine_choice import Engine, check_packages
+
+_ALL = (Selector("*"),)
+EVERYTHING = ScanRequest(
+    topics=(TopicRequest(topics=_ALL, offsets=True, readers=True, all_groups=True),),
+    groups=(GroupRequest(groups=_ALL, activity=True),),
+    topic_records=True,
+    cluster_records=True,
+)
+"""Reads all partitions, and all groups with all their commits."""
 
 
 @accepts_settings(None)
@@ -52,18 +62,7 @@ def scan(
         if isinstance(target, Folder):
             export.check_folder(target.path, history=append is not None)
     with common.open_reading_run(settings, paths, bootstrap_server, dict(client or ()), name="my-cluster") as run:
-        snapshot = pipeline.scan(run, request_everything) if everything else pipeline.scan_policies(run)
+        snapshot = pipeline.scan(run, EVERYTHING, wall_clock_ms()) if everything else pipeline.scan_policies(run)
         with console.write_errors(f"{option} {place}"):
             files = (export.write if append is None else export.append)(snapshot, target)
     console.write("".join(f"{(place or '').rstrip('/')}/{path}\n" for path in files))
-
-
-def request_everything(_observed_at_ms: int) -> ScanRequest:
-    """Return what reads all partitions, and all groups with all their commits."""
-    everything = (Selector("*"),)
-    return ScanRequest(
-        topics=(TopicRequest(topics=everything, offsets=True, readers=True, all_groups=True),),
-        groups=(GroupRequest(groups=everything, activity=True),),
-        topic_records=True,
-        cluster_records=True,
-    )

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from reconciler import pipeline
+from reconciler.clock import wall_clock_ms
 from reconciler.companions.suggest import rules
 from reconciler.companions.suggest.findings import Suggestions
 from reconciler.external.read import read_positions
@@ -12,7 +13,8 @@ from reconciler.run import Run
 
 def find_suggestions(run: Run, *, idle_for_ms: int, ignored: Collection[str]) -> Suggestions:
     """Scan the whole cluster. The manifests of the run say what policies cover already."""
-    snapshot = pipeline.scan(run, rules.scan_request)
+    now_ms = wall_clock_ms()
+    snapshot = pipeline.scan(run, rules.scan_request(now_ms), now_ms)
     mirrors = read_positions(run.session, rules.undeclared_readers(snapshot))
     snapshot = replace(snapshot, external={**snapshot.external, **mirrors})
     run.progress("comparing groups, records and leaders")
