@@ -178,17 +178,14 @@ class _SameHost(HTTPRedirectHandler):
     def redirect_request(self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Request | None:
         old, new = urlsplit(req.full_url), urlsplit(newurl)
         if req.get_method() != "GET":  # urllib would follow it with GET, and nothing would be written
-            fp.close()
-            raise self._host.UNAVAILABLE(
-                f"{old.netloc} redirects what is to be written: correct the name of the repository"
-            )
-        if (old.scheme, old.netloc) != (new.scheme, new.netloc):
-            fp.close()
-            raise self._host.UNAVAILABLE(
-                f"{old.netloc} redirects to another host, and the token is not sent there: correct OWNER/NAME or "
-                f"{self._host.VARIABLES[1]}"
-            )
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
+            reason = "what is to be written: correct the name of the repository"
+        elif (old.scheme, old.netloc) != (new.scheme, new.netloc):
+            names = f"OWNER/NAME or {self._host.VARIABLES[1]}"
+            reason = f"to another host, and the token is not sent there: correct {names}"
+        else:
+            return super().redirect_request(req, fp, code, msg, headers, newurl)
+        fp.close()
+        raise self._host.UNAVAILABLE(f"{old.netloc} redirects {reason}")
 
 
 def _is_safe(url: str) -> bool:
