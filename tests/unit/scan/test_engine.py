@@ -2,6 +2,7 @@
 
 import socket
 import tempfile
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,12 +13,7 @@ import pytest
 from reconciler.cli.app import run
 from reconciler.errors import ScanFailed, UsageError
 from reconciler.kafka import futures as kafka_futures
-from reconciler.kafka.connect import Connection
-from reconciler.kafka.session import KafkaSession
-from reconciler.model.scan_request import ScanRequest, TopicRequest
-from reconciler.model.selector import Selector
 from reconciler.scan import read_chunks, spark_process
-from reconciler.scan.chunks import Chunk
 from reconciler.scan.engine_choice import Engine
 from reconciler.scan.java import find_java, format_properties, spark_home
 from reconciler.scan.spark_process import (
@@ -31,9 +27,9 @@ from reconciler.scan.spark_process import (
     start_spark,
     with_session_id,
 )
-from reconciler.scan.task_rows import ScanTask
 from reconciler.text.redact import add_references
 from tests.build import program
+from tests.spark import reading
 
 TOKEN = "planted-4f2c9aa"
 
@@ -106,32 +102,27 @@ def test_a_session_id_changes_no_parameter(remote: str, start: str) -> None:
     assert with_session_id(Engine(remote=remote), "code", 0, day=0).startswith(start)
 
 
+CALL = "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
+LOST = (
+    "org.apache.spark.SparkException: Job aborted due to stage failure: Task 1 in stage 2.0 failed 4 times, most "
+    "recent failure: Lost task 1.3 in stage 2.0 (TID 11) (192.0.2.2 executor 3): org.apache.spark.SparkException: "
+    "Python worker exited unexpectedly (crashed)"
+)
+
+
 @pytest.mark.parametrize(
     ("error", "cause"),
     [
         (
             (
-                "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
-                ": org.apache.spark.api.python.PythonException: [PYTHON_EXCEPTION] An exception was thrown from the Python "
+                f"{CALL}: org.apache.spark.api.python.PythonException: [PYTHON_EXCEPTION] An exception was thrown from the Python "
                 'worker: Traceback (most recent call last):\n  File "x.py", line 5, in f\n    read()\n'
                 "reconciler.errors.ScanFailed: the variable KAFKA_PASSWORD is not set\n SQLSTATE: 38000\n"
                 "\tat org.apache.spark.api.python.BasePythonRunner.read(PythonRunner.scala:1097)\n\tat java.lang.Thread.run\n"
             ),
             "reconciler.errors.ScanFailed: the variable KAFKA_PASSWORD is not set",
         ),
-        (
-            (
-                "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
-                ": org.apache.spark.SparkException: Job aborted due to stage failure: Task 1 in stage 2.0 failed 4 times, most "
-                "recent failure: Lost task 1.3 in stage 2.0 (TID 11) (192.0.2.2 executor 3): org.apache.spark.SparkException: "
-                "Python worker exited unexpectedly (crashed)\n\tat org.apache.spark.api.python.X\n"
-            ),
-            (
-                "org.apache.spark.SparkException: Job aborted due to stage failure: Task 1 in stage 2.0 failed 4 times, most "
-                "recent failure: Lost task 1.3 in stage 2.0 (TID 11) (192.0.2.2 executor 3): org.apache.spark.SparkException: "
-                "Python worker exited unexpectedly (crashed)"
-            ),
-        ),
+        (f"{CALL}: {LOST}\n\tat org.apache.spark.api.python.X\n", LOST),
         ("[JAVA_GATEWAY_EXITED] Java gateway process exited.", "[JAVA_GATEWAY_EXITED] Java gateway process exited."),
         ("", "RuntimeError"),
     ],
@@ -295,13 +286,8 @@ def test_a_second_attempt_does_not_double_the_limit(
     processes = iter([SimpleNamespace(answered=True, read=read), SimpleNamespace(answered=False, read=read)])
     monkeypatch.setattr(read_chunks, "start_spark", lambda _engine: next(processes))
     monkeypatch.setattr(kafka_futures, "time", SimpleNamespace(monotonic=lambda: now.s))
-    connection = Connection(("127.0.0.1:9",), timeout_s=1.0)
-    task = ScanTask(connection=connection, until_s=0.0, log_limit_s=1.0)
-    request = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), offsets=True),))
     with pytest.raises(ScanFailed, match="it ended"):
-        read_chunks.read(
-            request, Engine(), KafkaSession(connection), task, [Chunk()], limit_s=100.0, progress=lambda *_step: None
-        )
+        reading.read(Engine(), limit_s=100.0)
     assert limits_s == attempts
 
 
@@ -314,8 +300,7 @@ def test_the_patience_of_tasks_begins_when_spark_is_ready(monkeypatch: pytest.Mo
     monkeypatch.setattr(SparkProcess, "_receive_answers", lambda *_: [])
     times = iter((1_000.0, 1_090.0))
     monkeypatch.setattr(spark_process, "time", SimpleNamespace(time=lambda: next(times)))
-    connection = Connection(("127.0.0.1:9",), timeout_s=30.0)
-    task = ScanTask(connection=connection, until_s=1_030.0, log_limit_s=1.0)
+    task = replace(reading.scan_task("127.0.0.1:9"), until_s=1_030.0)
     assert process.read(task, [], subjects="nothing", limit_s=1.0, progress=lambda *_step: None) == []
     ((sent_task, _chunks),) = sent
     assert sent_task.until_s == 1_120.0

@@ -33,41 +33,39 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-@pytest.mark.usefixtures("java")
+AUTO = Engine(name=EngineName.AUTO)
+INLINE, SPARK = (Engine(name=name) for name in (EngineName.INLINE, EngineName.SPARK))
+
+
 @pytest.mark.parametrize(
-    ("name", "chunks", "inline"),
+    ("engine", "chunks", "has_java", "inline"),
     [
-        (EngineName.SPARK, SMALL, False),
-        (EngineName.SPARK, LARGE, False),
-        (EngineName.INLINE, SMALL, True),
-        (EngineName.INLINE, LARGE, True),
-        (EngineName.AUTO, SMALL, True),
-        (EngineName.AUTO, LARGE, False),
+        (AUTO, SMALL, True, True),
+        (AUTO, LARGE, True, False),
+        # The other two engines take themselves, whatever the work is.
+        *((engine, chunks, True, engine is INLINE) for engine in (INLINE, SPARK) for chunks in (SMALL, LARGE)),
+        # A machine without Java reads inline, also what is large; `spark` fails with an error of its own.
+        (AUTO, LARGE, False, True),
+        (SPARK, LARGE, False, False),
+        # A Connect server has the JVM.
+        (Engine(name=EngineName.AUTO, remote=REMOTE), LARGE, False, False),
     ],
 )
-def test_auto_takes_inline_for_little_work(name: EngineName, chunks: tuple[Chunk, ...], inline: bool) -> None:
-    """The other two engines take themselves, whatever the work is."""
-    assert reads_inline(OFFSETS, Engine(name=name), chunks) is inline
-
-
-def test_auto_needs_no_java(java: Path) -> None:
-    """A machine without Java reads inline, also what is large; `spark` fails with an error of its own.
-
-    A Connect server has the JVM.
-    """
-    java.unlink()
-    assert reads_inline(OFFSETS, Engine(name=EngineName.AUTO), LARGE)
-    assert not reads_inline(OFFSETS, Engine(name=EngineName.SPARK), LARGE)
-    assert not reads_inline(OFFSETS, Engine(name=EngineName.AUTO, remote=REMOTE), LARGE)
+def test_auto_takes_inline_for_little_work(
+    engine: Engine, chunks: tuple[Chunk, ...], has_java: bool, inline: bool, java: Path
+) -> None:
+    if not has_java:
+        java.unlink()
+    assert reads_inline(OFFSETS, engine, chunks) is inline
 
 
 def test_auto_finds_the_java_that_spark_would_take(java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """JAVA_HOME comes before PATH. Once `auto` read inline where only JAVA_HOME led to Java."""
     monkeypatch.setenv("JAVA_HOME", str(java.parents[1]))
     monkeypatch.setenv("PATH", "")
-    assert not reads_inline(OFFSETS, Engine(name=EngineName.AUTO), LARGE)
+    assert not reads_inline(OFFSETS, AUTO, LARGE)
     monkeypatch.setenv("JAVA_HOME", str(java.parent))
-    assert reads_inline(OFFSETS, Engine(name=EngineName.AUTO), LARGE)
+    assert reads_inline(OFFSETS, AUTO, LARGE)
 
 
 @pytest.mark.parametrize("name", EngineName)
@@ -98,9 +96,9 @@ def test_a_user_without_a_name_is_told_before_spark_starts(monkeypatch: pytest.M
     monkeypatch.setattr(os, "getuid", lambda: 4_000_000_000)
     with pytest.raises(ScanFailed, match="user id 4000000000 has no entry in /etc/passwd"):
         check_packages(OFFSETS, Engine())
-    for engine in (Engine(name=EngineName.AUTO), Engine(name=EngineName.INLINE), Engine(remote="sc://127.0.0.1:1")):
+    for engine in (AUTO, INLINE, Engine(remote=REMOTE)):
         check_packages(OFFSETS, engine)
-    assert reads_inline(OFFSETS, Engine(name=EngineName.AUTO), LARGE)
+    assert reads_inline(OFFSETS, AUTO, LARGE)
 
 
 @pytest.mark.parametrize(
