@@ -1,5 +1,4 @@
-"""A broken example of each error code, as file name → text; a valid Cluster is added if none is
-there.
+"""A broken example of each error code, as file name → text; a valid Cluster is added if none is there.
 
 The documents show the examples with their real output.
 """
@@ -7,14 +6,6 @@ The documents show the examples with their real output.
 from collections.abc import Mapping
 
 NOW_MS = 1_795_255_200_000  # 2026-11-21T10:00:00Z
-
-CLUSTER = """apiVersion: reconciler/v1
-kind: Cluster
-metadata: {name: prod-eu}
-spec:
-  clusterId: 5L6g3nShT-eMCtK--X86sw
-  bootstrapServers: [broker-1:9093]
-"""
 
 
 def manifest(kind: str, name: str, spec: str, *, more: str = "", metadata: str = "") -> str:
@@ -36,6 +27,7 @@ def waiver(spec: str) -> str:
     return manifest("Waiver", "first-purge", spec)
 
 
+CLUSTER = cluster()
 GOOD = "topics: [orders]\nkeep: {newerThan: 7d}"
 WAIVED = "policy: RetentionFloor/orders\nlimit: recordsPercent\nvalue: 100\nexpires: 2026-12-01T00:00:00Z"
 

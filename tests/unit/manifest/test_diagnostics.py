@@ -1,6 +1,4 @@
-"""All renderings of a diagnostic carry the same facts, and the text of a manifest cannot forge
-them.
-"""
+"""All renderings of a diagnostic carry the same facts, and the text of a manifest cannot forge them."""
 
 import json
 
@@ -88,16 +86,11 @@ def test_underlines() -> None:
 def test_long_lines_are_cut_around_the_span() -> None:
     """A line of a megabyte shows the two hundred characters that matter."""
     shown, under = at("x" * 500 + "HERE" + "y" * 500, 501, 505)
-    assert "HERE" in shown
     assert shown.index("HERE") == under.index("^")
-    assert len(shown) < 220
-    assert (shown[5], shown[-1]) == ("…", "…")
-    shown, under = at("x" * 500 + "HERE", 501, 505)
-    assert shown.endswith("HERE")
-    shown, under = at("HERE" + "x" * 500, 1, 5)
-    assert shown.startswith(" 1 | HERE")
-    shown, under = at("x" * 1000, 1, 1001)
-    assert len(under) < 220
+    assert (len(shown) < 220, shown[5], shown[-1]) == (True, "…", "…")
+    assert at("x" * 500 + "HERE", 501, 505)[0].endswith("HERE")
+    assert at("HERE" + "x" * 500, 1, 5)[0].startswith(" 1 | HERE")
+    assert len(at("x" * 1000, 1, 1001)[1]) < 220
 
 
 def test_json_carries_all() -> None:

@@ -75,8 +75,8 @@ def test_only_outdated_files_are_written(tmp_path: Path, capsys: pytest.CaptureF
     assert run(["schema", str(tmp_path / "schemas"), "--check"]) == 1
     total = len(capsys.readouterr().err.splitlines())
     assert total > len(schema.schemas())
-    assert written().startswith(f"{total} of {total} ")
-    assert written().startswith(f"0 of {total} ")
+    for count in (total, 0):
+        assert written().startswith(f"{count} of {total} ")
     (tmp_path / "schemas" / "waiver.json").write_text("{}")
     assert run(["schema", str(tmp_path / "schemas"), "--check"]) == 1
     assert "waiver.json is outdated" in capsys.readouterr().err
