@@ -1,6 +1,4 @@
-"""Every bench runs at a small size, without a check of its measurements. tests/bench tests those
-that need brokers.
-"""
+"""Every bench runs at a small size, without a check of its measurements. tests/bench tests those that need brokers."""
 
 import importlib
 import socket
