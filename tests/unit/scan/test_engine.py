@@ -95,11 +95,13 @@ def test_the_ids_of_shared_sessions_do_not_run_out() -> None:
         ("sc://spark:1/", "sc://spark:1/;session_id="),
         ("sc://spark:1/;user_id=a;", "sc://spark:1/;user_id=a;session_id="),
         ("sc://spark:1/;token=ends/", "sc://spark:1/;token=ends/;session_id="),
+        ("sc://spark:1/;session_id=own", "sc://spark:1/;session_id=own"),
     ],
 )
 def test_a_session_id_changes_no_parameter(remote: str, start: str) -> None:
     """A token that ends with a slash once lost it."""
-    assert with_session_id(Engine(remote=remote), "code", 0, day=0).startswith(start)
+    address = with_session_id(Engine(remote=remote), "code", 0, day=0)
+    assert (address.startswith(start), address.count("session_id=")) == (True, 1)
 
 
 CALL = "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
