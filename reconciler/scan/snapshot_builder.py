@@ -187,9 +187,12 @@ def _readers(
             continue
         if committed is not None:
             origins = rows.origins.get((request.topic, number, group), ())
-            # Of groups that are not named there are only commits for another topic id.
-            in_force = (origin for newest, origin in origins if newest == committed)
-            topic_id = _origin(group, committed, origins, log) if group in request.named else next(in_force, NOT_ASKED)
+            topic_id = (
+                _origin(group, committed, origins, log)
+                if group in request.named
+                # Of other groups there are only commits for another topic id.
+                else next((origin for newest, origin in origins if newest == committed), NOT_ASKED)
+            )
             readers.append(ConsumerPosition(group, committed, topic_id=topic_id, pending=pending))
         elif isinstance(log_start, Unknown):
             reason = f"where {quoted(group)} would start reading is unknown, {log_start.reason}"

@@ -155,7 +155,9 @@ class SparkProcess:
     def _receive_answers(self, subjects: str, total: int, limit_s: float, progress: Progress) -> list[bytes]:
         progress(f"reading {subjects}")
         started_s, done = time.monotonic(), 0
-        state = self._waiting_state(total)
+        # Until a task runs: a local master is its own executor, and a Connect server may be.
+        state = f"0 of {total} tasks" if is_local(self.engine.master) else "no executor yet"
+        state = "no task runs yet" if self.engine.remote else state
         while True:
             elapsed_s = time.monotonic() - started_s
             if elapsed_s > limit_s:
@@ -170,12 +172,6 @@ class SparkProcess:
                 if done or running:
                     state = f"{done} of {total} tasks"
             progress(f"reading {subjects}", f"{state}, {elapsed_s:.0f} s", done, total)
-
-    def _waiting_state(self, total: int) -> str:
-        """What to say until a task runs: a local master is its own executor, and a Connect server may be."""
-        if self.engine.remote:
-            return "no task runs yet"
-        return f"0 of {total} tasks" if is_local(self.engine.master) else "no executor yet"
 
     def _receive(self, timeout_s: float, failure: str) -> Any:
         """Return the next frame; None: none in time. Raises ScanFailed if the process failed."""
