@@ -23,8 +23,6 @@ def preferring(number: int, replicas: tuple[int, ...], leader: int | Unknown | N
     return partition(number, replicas=replicas, leader=leader, in_sync=replicas, **facts)
 
 
-# --- elections
-
 PLACE = SourceLocation("manifests/leaders.yaml", 6, 1)
 UNCLEAN = leaders(partitions={"orders": [0]}, election="unclean")
 UNCLEAN_3 = leaders(partitions={"orders": [3]}, election="unclean")
@@ -106,9 +104,6 @@ def test_patterns_select_internal_topics_too() -> None:
     assert isinstance(decision, ElectLeader)
 
 
-# --- tolerance
-
-
 def elected_partitions(tolerance: float, *facts: Any, topics: tuple[str, ...] = ("*",)) -> list[str]:
     """Return the partitions for which a policy with this tolerance has actions."""
     decisions = planned(leaders(*topics, tolerance=tolerance), snapshot(*facts)).decisions
@@ -158,9 +153,6 @@ def test_a_share_of_moved_leaders_below_the_tolerance_is_satisfied(
     assert elected_partitions(50, MOVED, *LED[:2], preferring(3, (2, 1), 1)) == ["orders[3]"]
     assert elected_partitions(above, *facts, topics=topics) == ["orders[0]"]
     assert below is None or elected_partitions(below, *facts, topics=topics) == []
-
-
-# --- needs
 
 
 def test_scan_request_of_leaders() -> None:

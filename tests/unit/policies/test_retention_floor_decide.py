@@ -642,9 +642,6 @@ def test_the_decision_on_a_partition(
     assert not unsaid or not mentions(f"{decision.reason}; {getattr(decision, 'next_step', '')}", unsaid)
 
 
-# --- rules
-
-
 def test_since_in_the_future_blocks_the_whole_policy() -> None:
     """The policy has one block at its address and no other decision."""
     decision = decide_partition({"since": "2026-11-21T10:00:01Z"}, partition(), partition(1))
@@ -698,9 +695,6 @@ def test_the_floor_is_the_lowest_rule_and_the_reason_names_it(
     action = acted(keep, partition(at=at, readers=(reader("billing", 80),)), BILLING, driftAfter="24h")
     assert action.before_offset == expected
     assert re.search(".*".join(rf"\b{re.escape(rule)}" for rule in rules.split(", ")), action.reason)
-
-
-# --- facts that are missing
 
 
 def test_a_partition_without_facts_is_unread() -> None:
@@ -768,9 +762,6 @@ def test_a_missing_partition_number_is_blocked_by_name_and_skipped_by_pattern() 
     assert mentions(by_name[1].reason, "orders", "1", "7")
 
 
-# --- readers
-
-
 def test_the_groups_that_hold_a_floor_back_are_data() -> None:
     """Above twenty none: no report may say that the removal of some would be enough."""
     readers = (reader("c", 39), reader("billing", 5), reader("at-the-floor", 40))
@@ -794,9 +785,6 @@ def test_a_floor_that_a_group_holds_back_waits_and_drifts_once_overdue() -> None
     assert "exceptGroups" in overdue.next_step
 
 
-# --- the clock
-
-
 @pytest.mark.parametrize(
     ("ago", "waits"), [(30 * SECOND, True), (30 * SECOND + 1, False), (0, True), (-5 * SECOND, True)]
 )
@@ -811,9 +799,6 @@ def test_a_purge_waits_for_its_interval(ago: int, waits: bool) -> None:
     assert decision.until_ms == NOW_MS - ago + 30 * SECOND + 1
     assert (decision.address, decision.declared_at) == (ADDRESS, PLACE)
     assert mentions(decision.reason, "last 60", "40", "100", format_instant(NOW_MS - ago), "30s")
-
-
-# --- needs
 
 
 def test_scan_request_of_a_floor() -> None:
@@ -834,9 +819,6 @@ def test_scan_request_of_a_floor() -> None:
     policy = floor("my-*", exceptTopics=["my-audit"], partitions=[0, 1], keep=rules)
     assert policy.scan_request(NOW_MS) == ScanRequest(topics=(request,), topic_records=True, cluster_records=True)
     assert floor(keep=LAST).scan_request(NOW_MS).topics[0].every_ms is None
-
-
-# --- who guards, and what need not be a record
 
 
 def test_traces_of_readers_that_kafka_does_not_list_are_named() -> None:
