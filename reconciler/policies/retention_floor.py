@@ -141,16 +141,20 @@ class RetentionFloorSpec(ManifestModel):
         """Return when `driftAfter` began, at least 0: -1 asks for the end, -2 for the start."""
         return max(0, observed_at_ms - self.drift_after)
 
+    def time_rules(self, observed_at_ms: int) -> Iterator[TimeRule]:
+        """Yield the rules about timestamps, without what the brokers answer to them."""
+        lagging_ms, newer_than, since = self.lagging_ms(observed_at_ms), self.keep.newer_than, self.keep.since
+        if newer_than is not None:
+            instants = max(0, observed_at_ms - newer_than), max(0, lagging_ms - newer_than)
+            yield TimeRule(f"newerThan {format_duration(newer_than)}", *instants, age_ms=newer_than)
+        if since is not None:
+            yield TimeRule(f"since {format_instant(since)}", max(0, since), max(0, since))
+
     def instants_ms(self, observed_at_ms: int) -> tuple[int, ...]:
         """Return the instants that the rules need offsets for, for now and for `driftAfter` ago."""
-        lagging_ms = self.lagging_ms(observed_at_ms)
-        instants: set[int] = set()
-        if self.keep.newer_than is not None:
-            instants |= {max(0, instant - self.keep.newer_than) for instant in (observed_at_ms, lagging_ms)}
-        if self.keep.since is not None:
-            instants.add(max(0, self.keep.since))
+        instants = {at for rule in self.time_rules(observed_at_ms) for at in (rule.instant_ms, rule.before_ms)}
         if self.keep.last is not None or self.keep.unread_by is not None:
-            instants.add(lagging_ms)
+            instants.add(self.lagging_ms(observed_at_ms))
         return tuple(sorted(instants))
 
     def _issues(self) -> Iterator[ValidationIssue]:
@@ -330,8 +334,12 @@ class FloorEvaluator:
                 raise BlockReason("B217", hold.words, next_step=hold.next_step)
             return Waiting(address=address, declared_at=declared_at, reason=hold.words)
         reason = "; ".join(self._reasons(rules, lowest, hold, target, partition.topic))
-        if target.before_offset <= log_start:
-            return self._held_back(address, rules, target, log_start, reason)
+        if target.before_offset <= log_start:  # nothing may go until the groups of a clamp have read more
+            held_by = names_of(reader for reader in target.holding if reader.committed <= log_start)
+            if log_start < min(rule.before for rule in rules):
+                _words, next_step = self.consumers.advice(target.holding)
+                raise BlockReason("B204", reason, next_step=next_step, held_by=held_by)
+            return Waiting(address=address, declared_at=declared_at, reason=reason, held_by=held_by)
         every_ms = self.guard.every_ms
         last_ms = None if every_ms is None else known(facts.last_purge, f"when {partition} was last purged")
         # More than `every` has to pass, as with Kafka Streams' `repartition.purge.interval.ms`.
@@ -370,16 +378,6 @@ class FloorEvaluator:
             yield "the brokers' default keeps it for ever (the topic itself sets nothing)"
         if hold is not None:
             yield hold.words
-
-    def _held_back(
-        self, address: Address, rules: Sequence[RuleOffset], target: FloorTarget, log_start: int, reason: str
-    ) -> Waiting:
-        """Return that nothing may go until the groups of a clamp have read more. Raises BlockReason once overdue."""
-        held_by = names_of(reader for reader in target.holding if reader.committed <= log_start)
-        if log_start < min(rule.before for rule in rules):
-            _words, next_step = self.consumers.advice(target.holding)
-            raise BlockReason("B204", reason, next_step=next_step, held_by=held_by)
-        return Waiting(address=address, declared_at=self.policy.declared_at, reason=reason, held_by=held_by)
 
     def _deletion(
         self,
@@ -459,22 +457,13 @@ class FloorEvaluator:
 
     def _time_rules(self, facts: PartitionFacts, end: int) -> Iterator[RuleOffset]:
         """Yield the offset of each rule about timestamps, up to the end. Raises BlockReason."""
-        keep, now_ms = self.keep, self.snapshot.observed_at_ms
-        lagging_ms = self.policy.spec.lagging_ms(now_ms)
-
-        def by_time(name: str, instant_ms: int, before_ms: int, than: str, age_ms: int | None = None) -> RuleOffset:
-            answer = _offset_at(facts, instant_ms, end)
+        for rule in self.policy.spec.time_rules(self.snapshot.observed_at_ms):
+            answer = _offset_at(facts, rule.instant_ms, end)
+            than = "as new" if rule.age_ms is None else "younger"
             words = f": no record is {than}, so up to the end {end}"
             words = words if answer is None else f" resolves to {_offset_text(answer, end)}"
-            time = TimeRule(name, max(0, instant_ms), max(0, before_ms), answer, age_ms)
-            offset, before = _capped(facts, instant_ms, end), _capped(facts, before_ms, end)
-            return RuleOffset(offset, before, name, name + words, time)
-
-        if keep.newer_than is not None:
-            name = f"newerThan {format_duration(keep.newer_than)}"
-            yield by_time(name, now_ms - keep.newer_than, lagging_ms - keep.newer_than, "younger", keep.newer_than)
-        if keep.since is not None:
-            yield by_time(f"since {format_instant(keep.since)}", keep.since, keep.since, "as new")
+            offset, before = _capped(facts, rule.instant_ms, end), _capped(facts, rule.before_ms, end)
+            yield RuleOffset(offset, before, rule.words, rule.words + words, replace(rule, answer=answer))
 
     def _rules(self, facts: PartitionFacts, observed: ObservedPartition) -> Iterator[RuleOffset]:
         """Yield each rule's offset, in the manifest's order, up to the end. Raises BlockReason."""
@@ -514,7 +503,6 @@ class FloorEvaluator:
 
 def _offset_at(facts: PartitionFacts, instant_ms: int, end: int) -> int | None:
     """Return the scan's offset for an instant. Raises BlockReason for Unknown and below 0."""
-    instant_ms = max(0, instant_ms)
     answer = facts.offsets_at.get(instant_ms, NOT_ASKED)
     if isinstance(answer, Unknown):
         what = f"the first offset of {facts.partition} at or after {format_instant(instant_ms)}"
