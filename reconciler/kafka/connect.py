@@ -56,35 +56,20 @@ The state is the end of the line, which is cut off after a long text of the brok
 _UNANSWERED = re.compile("ApiVersionRequest failed: Local: Timed out.*", re.DOTALL)
 """A frozen broker. The library goes on that its version is "probably" below 0.10, which is a false trail."""
 _NOT_OPENED = ("connection refused", "name not found")
+_PORTS = "check the ports in the Cluster's bootstrapServers (--bootstrap-server), and that the brokers run"
+_NAMES = "check the names in the Cluster's bootstrapServers (--bootstrap-server), and the DNS of this machine"
 _LISTENER = "check security.protocol in the Cluster's spec.client, and the ports in bootstrapServers"
+_TLS = "check security.protocol and ssl.ca.location in the Cluster's spec.client"
+_CLAIMS = "compare its issuer, audience and scope with what the brokers accept"
+_LOGIN = "check sasl.mechanism, sasl.username and sasl.password in the Cluster's spec.client"
 _FINAL = (
-    (
-        "Connection refused",
-        _NOT_OPENED[0],
-        "check the ports in the Cluster's bootstrapServers (--bootstrap-server), and that the brokers run",
-    ),
-    (
-        "Failed to resolve(?!.*Temporary)",
-        _NOT_OPENED[1],
-        "check the names in the Cluster's bootstrapServers (--bootstrap-server), and the DNS of this machine",
-    ),
+    ("Connection refused", _NOT_OPENED[0], _PORTS),
+    ("Failed to resolve(?!.*Temporary)", _NOT_OPENED[1], _NAMES),
     ("SSL_HANDSHAKE: .*closed by peer", "the listener has no TLS", _LISTENER),
-    (
-        "SSL_HANDSHAKE: |SSL routines",
-        "TLS handshake failed",
-        "check security.protocol and ssl.ca.location in the Cluster's spec.client",
-    ),
+    ("SSL_HANDSHAKE: |SSL routines", "TLS handshake failed", _TLS),
     ("AUTH_.* mechanisms:$", "the listener has no SASL", _LISTENER),
-    (
-        "OAUTHBEARER .*(AUTH_|SASL authentication error)",
-        "the brokers refused the token",
-        "compare its issuer, audience and scope with what the brokers accept",
-    ),
-    (
-        "AUTH_|SASL authentication error",
-        "authentication failed",
-        "check sasl.mechanism, sasl.username and sasl.password in the Cluster's spec.client",
-    ),
+    ("OAUTHBEARER .*(AUTH_|SASL authentication error)", "the brokers refused the token", _CLAIMS),
+    ("AUTH_|SASL authentication error", "authentication failed", _LOGIN),
     ("^(SASL_)?PLAINTEXT .*APIVERSION_QUERY: .*closed by peer", "closed, as a listener with TLS does", _LISTENER),
     ("^(PLAINTEXT|SSL) .*UP: .*closed by peer", "closed, as a listener with SASL does", _LISTENER),
 )
