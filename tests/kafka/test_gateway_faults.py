@@ -11,13 +11,13 @@ import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import wait_until
 from reconciler.companions.sandbox.cluster import SandboxCluster
+from reconciler.companions.sandbox.process import identify
 from reconciler.companions.sandbox.tools import kafka_version
 from reconciler.kafka import session as sessions
 from reconciler.kafka.connect import Connection
@@ -417,20 +417,14 @@ def test_gateway_an_orphaned_request_ends(cluster: SandboxCluster) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         assert parent.stdin is not None
-        worker_pid = int(parent.stdout.readline())
+        worker = identify(int(parent.stdout.readline()))
+        assert worker is not None
         with paused(cluster):
             parent.stdin.write("go\n")
             parent.stdin.flush()
             time.sleep(0.5)
             parent.kill()
-            client.wait_until(lambda: not _is_running(worker_pid), 10, "the end of the worker")
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+            assert worker.wait_gone(10)
 
 
 def test_a_broker_that_is_down_is_named_so_and_a_lost_quorum_too(cluster: SandboxCluster) -> None:

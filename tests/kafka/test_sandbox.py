@@ -112,7 +112,7 @@ def test_a_command_stops_a_broker(named: SandboxCluster, tmp_path: Path) -> None
 
 def test_nothing_remains_after_a_kill_of_the_owner() -> None:
     """After SIGKILL of the process that started a sandbox, broker, supervisor and data are gone."""
-    with owner() as process:
+    with subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True) as process:
         record = json.loads(process.stdout.readline()) if process.stdout else {}
         folder = Path(record["dir"])
         broker, supervisor = identify(record["pid"]), read_process(folder / "supervisor.json")
@@ -204,7 +204,3 @@ def test_an_interrupted_up_leaves_no_process_and_no_file(tmp_path: Path, monkeyp
     assert supervisor.wait_gone(30)
     assert not record.parent.exists()
     assert registry.status("cut") is None
-
-
-def owner() -> "subprocess.Popen[str]":
-    return subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True)

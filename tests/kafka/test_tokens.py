@@ -1,7 +1,6 @@
 """Logins with OAUTHBEARER: tokens of an endpoint of the test's own, of AWS and of Google Cloud."""
 
 import base64
-import ipaddress
 import json
 import ssl
 import sys
@@ -9,18 +8,18 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.x509.oid import NameOID
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import pkcs12
 
 from reconciler.companions.sandbox.cluster import SandboxCluster
+from reconciler.companions.sandbox.java import find_java
+from reconciler.companions.sandbox.security import create_keys
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka import tokens
 from reconciler.kafka.connect import Connection, open_client
@@ -70,15 +69,10 @@ class Endpoint:
             def log_message(self, *_arguments: object) -> None:
                 pass
 
-        key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-        now = datetime.now(UTC)
-        address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-        builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        builder = builder.not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
-        builder = builder.add_extension(address, critical=False)
-        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        self.certificate = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
+        keys = create_keys(find_java(), folder)
+        self.certificate = keys.certificate.read_text()
+        key, _certificate, _more = pkcs12.load_key_and_certificates(keys.store.read_bytes(), keys.password.encode())
+        assert key is not None
         pem = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )

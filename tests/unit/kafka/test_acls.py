@@ -3,11 +3,12 @@ once.
 """
 
 import shlex
+from typing import Any
 
 import pytest
 
 from reconciler.doctor import write_permission
-from reconciler.kafka.permissions import NameSelection, RequiredAccess, Resource, Role, commands, grants
+from reconciler.kafka.permissions import Grants, NameSelection, RequiredAccess, Resource, Role, commands, grants
 from reconciler.model.scan_request import (
     ExternalReaderRequest,
     GroupRequest,
@@ -26,18 +27,18 @@ def selectors(*texts: str) -> tuple[Selector, ...]:
     return tuple(map(Selector, texts))
 
 
+def granted(purpose: Role = Role.APPLY, *, needs: ScanRequest | None = None, **access: Any) -> Grants:
+    """Grants on these topics and groups. `access`: other fields of RequiredAccess."""
+    return grants(RequiredAccess(needs=needs or ScanRequest(), **access), purpose, topics=TOPICS, groups=GROUPS)
+
+
 def deletable(*texts: str, excluding: tuple[str, ...] = ()) -> set[Resource]:
     """Resources on which apply may DELETE for one floor."""
     selection = NameSelection(
         selectors=selectors(*texts), excluding=selectors(*excluding), patterns_skip_underscore=True
     )
-    granted = grants(
-        RequiredAccess(needs=ScanRequest(), changes=(write_permission(DeleteRecords, selection),)),
-        Role.APPLY,
-        topics=TOPICS,
-        groups=GROUPS,
-    )
-    return {resource for resource, operations in granted.items() if "Delete" in operations}
+    operations = granted(changes=(write_permission(DeleteRecords, selection),))
+    return {resource for resource, allowed in operations.items() if "Delete" in allowed}
 
 
 @pytest.mark.parametrize(
@@ -81,16 +82,13 @@ FLOOR_NEEDS = ScanRequest(
 
 def test_each_purpose_adds_its_own_rights_and_no_other() -> None:
     """Apply also deletes and writes the journal; elections read leaders and alter the cluster."""
-    required = RequiredAccess(
-        needs=ScanRequest.union([FLOOR_NEEDS, ScanRequest(topics=(TopicRequest(topics=selectors("payments")),))]),
-        changes=(
-            write_permission(DeleteRecords, NameSelection(selectors=selectors("orders"))),
-            write_permission(DeleteGroup, NameSelection(selectors=selectors("etl", "console-*"))),
-            write_permission(ElectLeader),
-        ),
-        journal_topic="_journal",
+    needs = ScanRequest.union([FLOOR_NEEDS, ScanRequest(topics=(TopicRequest(topics=selectors("payments")),))])
+    changes = (
+        write_permission(DeleteRecords, NameSelection(selectors=selectors("orders"))),
+        write_permission(DeleteGroup, NameSelection(selectors=selectors("etl", "console-*"))),
+        write_permission(ElectLeader),
     )
-    plan, apply, elections = (grants(required, purpose, topics=TOPICS, groups=GROUPS) for purpose in Role)
+    plan, apply, elections = (granted(role, needs=needs, changes=changes, journal_topic="_journal") for role in Role)
     assert plan == {
         Resource("cluster"): {"Describe"},
         Resource("group", "*"): {"Describe"},
@@ -121,15 +119,14 @@ def test_offset_syncs_of_a_declared_mirror_are_read() -> None:
         ExternalReaderRequest(name=f"ExternalReader/{kind}", topics=selectors("orders"), kind=kind, at=at)
         for kind, at in position.items()
     )
-    granted = grants(RequiredAccess(needs=ScanRequest(external=readers)), Role.PLAN, topics=TOPICS, groups=GROUPS)
-    assert granted[Resource("topic", "mm2-offset-syncs.B.internal")] == {"Read"}
-    assert granted.keys() == {Resource("cluster"), Resource("topic", "mm2-offset-syncs.B.internal")}
+    plan = granted(Role.PLAN, needs=ScanRequest(external=readers))
+    assert plan[Resource("topic", "mm2-offset-syncs.B.internal")] == {"Read"}
+    assert plan.keys() == {Resource("cluster"), Resource("topic", "mm2-offset-syncs.B.internal")}
 
 
 def test_a_share_of_the_cluster_needs_every_topic() -> None:
     """A topic that is not listed would make it larger."""
-    granted = grants(RequiredAccess(needs=ScanRequest(cluster_records=True)), Role.PLAN, topics=TOPICS, groups=GROUPS)
-    assert granted[Resource("topic", "*")] == {"Describe"}
+    assert granted(Role.PLAN, needs=ScanRequest(cluster_records=True))[Resource("topic", "*")] == {"Describe"}
 
 
 def test_a_removal_needs_its_group_and_apply_the_journal() -> None:
@@ -138,12 +135,9 @@ def test_a_removal_needs_its_group_and_apply_the_journal() -> None:
     Apply reads the intents of interrupted runs. The group may have commits on any topic, and brokers leave out
     those on topics that the caller may not describe.
     """
-    required = RequiredAccess(
-        needs=ScanRequest(groups=(GroupRequest(groups=selectors("etl")),)),
-        changes=(write_permission(DeleteGroup, NameSelection(selectors=selectors("etl"))),),
-        journal_topic="_journal",
-    )
-    plan, apply, _ = (grants(required, purpose, topics=TOPICS, groups=GROUPS) for purpose in Role)
+    needs = ScanRequest(groups=(GroupRequest(groups=selectors("etl")),))
+    changes = (write_permission(DeleteGroup, NameSelection(selectors=selectors("etl"))),)
+    plan, apply, _ = (granted(role, needs=needs, changes=changes, journal_topic="_journal") for role in Role)
     assert plan.keys() == {Resource("cluster"), Resource("group", "etl"), Resource("topic", "*")}
     assert set(plan.values()) == {frozenset({"Describe"})}
     assert apply[Resource("topic", "_journal")] == {"Read", "Write"}
@@ -152,12 +146,8 @@ def test_a_removal_needs_its_group_and_apply_the_journal() -> None:
 def test_commands_are_one_line_per_set_of_operations_and_quote_what_a_shell_would_read() -> None:
     """Group names are arbitrary text: a shell must read each as one word."""
     hostile = "x'; rm -rf ~ #"
-    required = RequiredAccess(
-        needs=ScanRequest(),
-        changes=(write_permission(DeleteGroup, NameSelection(selectors=selectors("etl", hostile))),),
-    )
-    granted = grants(required, Role.APPLY, topics=TOPICS, groups=GROUPS)
-    lines = commands("User:CN=apply,O=Acme Inc", granted, bootstrap_servers=("broker-1:9093", "broker-2:9093"))
+    apply = granted(changes=(write_permission(DeleteGroup, NameSelection(selectors=selectors("etl", hostile))),))
+    lines = commands("User:CN=apply,O=Acme Inc", apply, bootstrap_servers=("broker-1:9093", "broker-2:9093"))
     head = ["kafka-acls", "--bootstrap-server", "broker-1:9093,broker-2:9093", "--command-config", "admin.properties"]
     head += ["--add", "--allow-principal", "User:CN=apply,O=Acme Inc"]
     assert [shlex.split(line) for line in lines] == [
@@ -169,13 +159,8 @@ def test_commands_are_one_line_per_set_of_operations_and_quote_what_a_shell_woul
 def test_prefixes_are_commands_of_their_own() -> None:
     """The pattern type holds for a whole command, of prefixed or of literal names."""
     selection = NameSelection(selectors=selectors("clicks-*", "orders"))
-    granted = grants(
-        RequiredAccess(needs=ScanRequest(), changes=(write_permission(DeleteRecords, selection),)),
-        Role.APPLY,
-        topics=TOPICS,
-        groups=GROUPS,
-    )
-    lines = [line.split("--operation ")[1] for line in commands("User:a", granted, bootstrap_servers=("b:1",))]
+    apply = granted(changes=(write_permission(DeleteRecords, selection),))
+    lines = [line.split("--operation ")[1] for line in commands("User:a", apply, bootstrap_servers=("b:1",))]
     assert lines == [
         "Describe --cluster",
         "Delete --topic clicks- --resource-pattern-type prefixed",
