@@ -373,16 +373,11 @@ def test_a_quick_journal_needs_no_second_check(cluster: FakeCluster) -> None:
     assert len(looks) == 2, "before the request and after it"
 
 
-def test_the_bound_starts_at_the_present_log_start(cluster: FakeCluster) -> None:
-    """Records that expired since the plan do not count as removed by this run."""
-    action = purge(cluster, AT, 60)
-    cluster.expire(AT, 25)
-    outcome = run(cluster, [action]).only
-    assert (outcome.status, outcome.removed_max, outcome.read_back) == (Status.APPLIED, 35, "log start 60")
-
-
 def test_the_bound_counts_from_the_lowest_log_start(cluster: FakeCluster) -> None:
-    """The second request meets an earlier log start than the first, but none below the plan's."""
+    """The second request meets an earlier log start than the first, but none below the plan's.
+
+    Records that expired since the plan do not count as removed by this run.
+    """
     action = purge(cluster, AT, 60)
     cluster.expire(AT, 50)
     cluster.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT))
@@ -497,13 +492,6 @@ def test_a_purge_of_another_run_costs_a_request_and_no_record(cluster: FakeClust
     applied = run(cluster, [first])
     outcome = run(cluster, [second], journal=applied.journal, run_id="run-2").only
     assert (outcome.status, len(cluster.requests), cluster.partition(AT).log_start) == (Status.APPLIED, 2, 60)
-
-
-def test_retries_do_not_wait_for_their_own_interval(cluster: FakeCluster) -> None:
-    """The interval is between purges, not between two requests of one purge."""
-    action = purge(cluster, AT, 60, every_ms=30_000)
-    cluster.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT))
-    assert run(cluster, [action]).only.status is Status.APPLIED
 
 
 def test_a_group_that_goes_between_its_listing_and_its_commits_is_satisfied(cluster: FakeCluster) -> None:
