@@ -373,16 +373,17 @@ def test_a_quick_journal_needs_no_second_check(cluster: FakeCluster) -> None:
     assert len(looks) == 2, "before the request and after it"
 
 
-def test_the_bound_counts_from_the_lowest_log_start(cluster: FakeCluster) -> None:
-    """The second request meets an earlier log start than the first, but none below the plan's.
+@pytest.mark.parametrize(("first", "second"), [(50, 20), (20, 50)])
+def test_the_bound_counts_from_the_lowest_log_start(cluster: FakeCluster, first: int, second: int) -> None:
+    """The second request meets another log start than the first, and none below the plan's.
 
     Records that expired since the plan do not count as removed by this run.
     """
     action = purge(cluster, AT, 60)
-    cluster.expire(AT, 50)
+    cluster.expire(AT, first)
     cluster.faults.append(Fault(Operation.DELETE_RECORDS, KafkaError._TIMED_OUT))
     cluster.on_request = lambda _operation: (
-        setattr(cluster.partition(AT), "log_start", 20) if len(cluster.requests) == 1 else None
+        setattr(cluster.partition(AT), "log_start", second) if len(cluster.requests) == 1 else None
     )
     outcome = run(cluster, [action]).only
     assert (outcome.status, outcome.sends, outcome.removed_max) == (Status.APPLIED, 2, 40)
