@@ -1,39 +1,18 @@
 """The clock of the brokers, which stamps the run's own intents, against that of the machine."""
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import pytest
 
 from reconciler.apply.context import Tuning
 from reconciler.apply.results import exit_code
 from reconciler.journal.entry import Event
-from reconciler.journal.file import JournalFile
-from reconciler.journal.journal import ActionJournal
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
 from tests.fakes.cluster import FakeCluster, cluster_of_orders
-from tests.fakes.runs import FakeClock, RunResult, context, purge, removal, run
+from tests.fakes.runs import FakeClock, RunResult, context, intercept, new_journal, purge, removal, run
 from tests.golden.wording import mentions
 
 AT = TopicPartition("orders", 0)
 LIMIT_MS, DAY_MS = 5 * 60_000, 86_400_000
-
-
-class StampedFile(JournalFile):
-    """A file whose lines brokers stamp, so many ms after the clock of this machine; None: they do not.
-
-    Storing takes `seconds`, and the stamp is of their end.
-    """
-
-    def __init__(self, path: Path, clock: FakeClock, ahead_ms: int | None, seconds: float = 0) -> None:
-        super().__init__(path)
-        self.clock, self.ahead_ms, self.seconds = clock, ahead_ms, seconds
-
-    def append(self, lines: Sequence[bytes]) -> int | None:
-        super().append(lines)
-        self.clock.sleep(self.seconds)
-        return None if self.ahead_ms is None else self.clock() + self.ahead_ms
 
 
 @pytest.fixture
@@ -44,9 +23,17 @@ def cluster() -> FakeCluster:
 
 
 def apply(cluster: FakeCluster, ahead_ms: int | None, *, seconds: float = 0, needs_stamps: bool = False) -> RunResult:
-    """Remove a group and records, with brokers whose clock is ahead of this machine's by so much."""
-    clock = FakeClock()
-    journal = ActionJournal(StampedFile(Path("journal.jsonl"), clock, ahead_ms, seconds))
+    """Remove a group and records, with brokers whose clock is ahead of this machine's by so much.
+
+    They stamp the end of each storing, which takes `seconds`; `ahead_ms` None: they do not.
+    """
+    clock, journal = FakeClock(), new_journal()
+
+    def stamp(_stored: None) -> int | None:
+        clock.sleep(seconds)
+        return None if ahead_ms is None else clock() + ahead_ms
+
+    intercept(journal.store, "append", change=stamp)
     actions = [removal(cluster, "billing"), purge(cluster, AT, 60)]
     return run(cluster, actions, journal=journal, clock=clock, needs_stamps=needs_stamps)
 

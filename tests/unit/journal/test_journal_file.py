@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +22,14 @@ from reconciler.journal import file as journal_file
 from reconciler.journal import journal as action_journal
 from reconciler.journal.entry import Event, JournalEntry
 from reconciler.journal.file import JournalFile
-from reconciler.journal.journal import ActionJournal, Line
+from reconciler.journal.journal import ActionJournal
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset
 from tests.command import full_disk
 from tests.fakes.cluster import FakeCluster, Fault, cluster_of_orders
 from tests.fakes.error_table import Operation
-from tests.fakes.runs import election, last_purges, purge, removal, run
+from tests.fakes.runs import election, intercept, last_purges, purge, removal, run
 from tests.golden.wording import mentions
 
 AT = TopicPartition("orders", 0)
@@ -484,22 +483,9 @@ def test_no_line_since_a_time_is_missed(
     assert len(entries) >= len(times) - newest - 1
 
 
-class StampedStore(JournalFile):
-    """A file whose lines have a broker's time: so many ms after the clock of those who append."""
-
-    def __init__(self, path: Path, ahead_ms: int) -> None:
-        super().__init__(path)
-        self.ahead_ms = ahead_ms
-
-    def lines(self, **options: Any) -> Iterator[Line]:
-        options["since_ms"] = max(0, options.get("since_ms", 0) - self.ahead_ms)
-        for line in super().lines(**options):
-            yield line._replace(stored_at_ms=journal_entry.parse(line.data, JournalEntry)[0].at_ms + self.ahead_ms)
-
-
-def test_the_store_tells_the_time(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_the_store_tells_the_time(cluster: FakeCluster, journal: ActionJournal) -> None:
     """Where the broker stamps lines, the clock of the machine that wrote them does not matter."""
-    journal = ActionJournal(StampedStore(tmp_path / "journal.jsonl", 5_000))
+    intercept(journal.store, "lines", change=lambda lines: (line._replace(stored_at_ms=6_000) for line in lines))
     purged = outcome(purge(cluster, AT, 60), sends=1, removed_max=60)
     journal.record([purged], run_id="a", plan_digest=PLAN, at_ms=1_000)
     assert last_purges(journal) == {AT: 6_000}

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,7 @@ from reconciler.model.plan import ManifestFile
 from reconciler.report.results import journal_report
 from reconciler.report.terminal import write_lines
 from tests.fakes.cluster import cluster_of_orders
-from tests.fakes.runs import START_MS, last_purges, purge, run
+from tests.fakes.runs import START_MS, intercept, last_purges, new_journal, purge, run
 from tests.golden.wording import mentions
 
 FIRST, SECOND = (f"sha256:{character * 64}" for character in "ab")
@@ -120,25 +119,17 @@ def test_an_old_release_still_counts(journal: ActionJournal, age_ms: int) -> Non
     assert line_count(journal) == 2
 
 
-class InTheMiddle(JournalFile):
-    """A journal file to which another process appends just before the next append of this one."""
-
-    others: Callable[[], None] | None = None
-
-    def append(self, lines: Sequence[bytes]) -> None:
-        others, self.others = self.others, None
-        if others:
-            others()
-        super().append(lines)
-
-
-def test_a_release_between_reading_and_storing_again_stays_the_newest(tmp_path: Path) -> None:
+def test_a_release_between_reading_and_storing_again_stays_the_newest(journal: ActionJournal) -> None:
     """A process reads the old release, is suspended for days, and stores it again behind a newer one."""
-    store = InTheMiddle(tmp_path / "journal.jsonl")
-    slow, other = ActionJournal(store), ActionJournal(JournalFile(store.path))
-    slow.record_release(FIRST, run_id="run-1", at_ms=START_MS)
-    store.others = lambda: other.record_release(SECOND, run_id="run-2", at_ms=START_MS + 20 * HOUR_MS)
-    assert released(slow, START_MS + 60 * HOUR_MS) == SECOND
+    store, other = journal.store, new_journal(journal.store.path.parent)  # type: ignore[attr-defined]
+    journal.record_release(FIRST, run_id="run-1", at_ms=START_MS)
+
+    def release() -> None:
+        if len(appended) == 1:
+            other.record_release(SECOND, run_id="run-2", at_ms=START_MS + 20 * HOUR_MS)
+
+    appended = intercept(store, "append", release)
+    assert released(journal, START_MS + 60 * HOUR_MS) == SECOND
     *_before, copy, kept = (json.loads(line.data) for line in store.lines())
     assert (copy["manifests"], kept["manifests"]) == (FIRST, SECOND), "the newest one is the last line, too"
     assert released(other, START_MS + 61 * HOUR_MS) == SECOND
