@@ -19,7 +19,9 @@ SOURCES = [
 def test_the_table_has_exactly_the_codes_that_are_used() -> None:
     """`explain CODE` has a text for each code of a plan."""
     used = {
-        code for path in SOURCES for code in re.findall(r'(?:code=|\bBlockReason\(\s*)"(B[0-9]{3})"', path.read_text())
+        code
+        for path in SOURCES
+        for code in re.findall(r'(?:code=|SILENT = |\b(?:BlockReason|unread)\(\s*)"(B[0-9]{3})"', path.read_text())
     }
     assert used == set(BLOCK_CODES)
 
