@@ -20,7 +20,6 @@ from reconciler.errors import ExitCode, ManifestsInvalid, UsageError
 from reconciler.kafka import connect
 from reconciler.manifest import secrets
 from reconciler.manifest.files import DEFAULT_FOLDER, ClusterManifests, source_of, validate_sources
-from reconciler.model.action import Mode
 from reconciler.model.names import TopicPartition
 from reconciler.model.plan import Plan
 from reconciler.plan import plan_file
@@ -90,13 +89,6 @@ def note_missing_policies(manifests: ClusterManifests, settings: Settings) -> No
         folders = ", ".join(dict.fromkeys(display_name(str(Path(file.path).parent)) for file in manifests.files))
         name = display_name(manifests.cluster.metadata.name)
         console.print_stderr(f"{name}: no policies in {folders}, so nothing is compared; write one there")
-
-
-def note_missing_continuous(manifests: ClusterManifests, settings: Settings) -> None:
-    """Say that a run without a reviewed plan does nothing, if no policy is in `mode: continuous`."""
-    if not settings.quiet and not any(policy.mode is Mode.CONTINUOUS for policy in manifests.policies):
-        what = "no policy has `mode: continuous`, so nothing is done; `reconciler plan` plans the others"
-        console.print_stderr(f"{display_name(manifests.cluster.metadata.name)}: {what}")
 
 
 def check_question(settings: Settings, command: str, instead: str) -> None:

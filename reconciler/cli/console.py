@@ -226,7 +226,7 @@ def write_errors(target: str, *others: type[OSError]) -> Iterator[None]:
     except others:
         raise
     except OSError as error:
-        raise OutputUnwritten(f"{target} could not be written: {error.strerror or error}") from error
+        raise OutputUnwritten(f"{target} could not be written: {error_reason(error)}") from error
 
 
 @contextmanager
@@ -303,7 +303,7 @@ def prepare(settings: Settings, kind: Kind, *files: Path | None) -> None:
             if not os.access(present, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         except OSError as error:
-            raise UsageError(f"{path} cannot be written: {error.strerror or error}; nothing was done") from error
+            raise UsageError(f"{path} cannot be written: {error_reason(error)}; nothing was done") from error
 
 
 def _check_replaceable(path: Path, kind: Kind) -> None:

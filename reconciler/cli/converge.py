@@ -34,6 +34,7 @@ from reconciler.report.document import PLAN, RESULTS
 from reconciler.report.metrics import MeasuredRun
 from reconciler.report.plan import plan_document
 from reconciler.text import formatting
+from reconciler.text.escape import display_name
 
 PAUSED = "RECONCILER_PAUSED"
 """The variable with which an operator stops `converge` and `watch` without a merge."""
@@ -104,7 +105,9 @@ def _converge(
     console.prepare(settings, RESULTS, metrics, health_file)
     counted, command = common.open_metrics(metrics), context.info_name or ""
     for cluster in clusters:
-        common.note_missing_continuous(cluster.known, settings)
+        if not settings.quiet and not any(policy.mode is Mode.CONTINUOUS for policy in cluster.known.policies):
+            what = "no policy has `mode: continuous`, so nothing is done; `reconciler plan` plans the others"
+            console.print_stderr(f"{display_name(cluster.known.cluster.metadata.name)}: {what}")
     codes: set[int] = set()
     with (
         served(counted, metrics_address),

@@ -11,6 +11,7 @@ from reconciler.clock import wall_clock_ms
 from reconciler.errors import UsageError
 from reconciler.report.metrics import Metrics
 from reconciler.text.formatting import format_exact_instant
+from reconciler.text.validation import error_reason
 
 LOOPBACK = "127.0.0.1"
 
@@ -31,7 +32,7 @@ def served(metrics: Metrics, address: str | None) -> Iterator[None]:
             bound = serving.enter_context(metrics.serve(host.strip("[]") or LOOPBACK, int(port)))
         except OSError as error:
             raise UsageError(
-                f"--metrics-address {address} cannot be listened at: {error.strerror or error}; nothing was done"
+                f"--metrics-address {address} cannot be listened at: {error_reason(error)}; nothing was done"
             ) from None
         console.print_stderr(f"metrics are at http://{host or LOOPBACK}:{bound}/metrics")
         yield
@@ -83,5 +84,5 @@ class Health(AbstractContextManager["Health"]):
             self._has_failed = False
         except OSError as error:
             if not self._has_failed:
-                console.print_error(f"--health-file {self._path} could not be written: {error.strerror or error}")
+                console.print_error(f"--health-file {self._path} could not be written: {error_reason(error)}")
             self._has_failed = True
