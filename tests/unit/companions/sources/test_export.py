@@ -16,39 +16,35 @@ from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, ConsumerPositi
 from tests.strategies.facts import group, partition, snapshot, topic
 
 
-def export_row(facts: ClusterSnapshot, out: Path, table: str = "partitions") -> dict[str, Any]:
+def exported(facts: ClusterSnapshot, out: Path, table: str = "partitions") -> list[dict[str, Any]]:
     export.write(facts, Folder(out))
-    (exported,) = pq.read_table(out / table).to_pylist()
-    return {**exported, "unread": dict(exported["unread"])}
-
-
-def export_commits(facts: ClusterSnapshot, out: Path) -> list[dict[str, Any]]:
-    export.write(facts, Folder(out))
-    return [{**row, "unread": dict(row["unread"])} for row in pq.read_table(out / "commits").to_pylist()]
+    return [{**row, "unread": dict(row["unread"])} for row in pq.read_table(out / table).to_pylist()]
 
 
 def test_what_was_read_has_no_reason(tmp_path: Path) -> None:
     """Null: an instant that every record is older than, and a commit without a topic id."""
     facts = snapshot(partition(offsets_at={5: None, 1: 0}, readers=(ConsumerPosition("g", 7, topic_id=None),)))
-    exported = export_row(facts, tmp_path)
-    assert exported["offsets_at"] == [(5, None), (1, 0)]
-    assert exported["unread"] == {}
-    (commit,) = export_commits(facts, tmp_path)
+    [row] = exported(facts, tmp_path)
+    assert row["offsets_at"] == [(5, None), (1, 0)]
+    assert row["unread"] == {}
+    (commit,) = exported(facts, tmp_path, "commits")
     assert (commit["group"], commit["committed"], commit["without_commit"], commit["topic_id"]) == ("g", 7, False, None)
     assert commit["unread"] == {}
 
 
 def test_a_group_without_a_commit_has_no_offset(tmp_path: Path) -> None:
     """A member without a commit counts from the log start, which is no offset that it committed."""
-    (commit,) = export_commits(snapshot(partition(readers=(ConsumerPosition("g", 3, without_commit=True),))), tmp_path)
+    (commit,) = exported(
+        snapshot(partition(readers=(ConsumerPosition("g", 3, without_commit=True),))), tmp_path, "commits"
+    )
     assert (commit["committed"], commit["without_commit"], commit["unread"]) == (None, True, {})
 
 
 def test_an_instant_without_an_answer_has_a_reason(tmp_path: Path) -> None:
     """Once it was neither in the map nor in `unread`."""
-    exported = export_row(snapshot(partition(offsets_at={1: Unknown("the broker was silent"), 5: 3})), tmp_path)
-    assert exported["offsets_at"] == [(5, 3)]
-    assert exported["unread"] == {"offsets_at[1]": "the broker was silent"}
+    [row] = exported(snapshot(partition(offsets_at={1: Unknown("the broker was silent"), 5: 3})), tmp_path)
+    assert row["offsets_at"] == [(5, 3)]
+    assert row["unread"] == {"offsets_at[1]": "the broker was silent"}
 
 
 def test_an_unknown_topic_id_has_a_reason(tmp_path: Path) -> None:
@@ -58,7 +54,7 @@ def test_an_unknown_topic_id_has_a_reason(tmp_path: Path) -> None:
         ConsumerPosition("b", 7, topic_id=Unknown("no leader")),
         ConsumerPosition("c", 7),
     )
-    commits = export_commits(snapshot(partition(readers=readers)), tmp_path)
+    commits = exported(snapshot(partition(readers=readers)), tmp_path, "commits")
     assert [commit["topic_id"] for commit in commits] == [None, None, None]
     assert [commit["unread"].get("topic_id") for commit in commits] == [None, "no leader", "not asked"]
 
@@ -76,8 +72,8 @@ def test_an_incomplete_list_of_readers_has_a_reason(
         partition(readers=(ConsumerPosition("g", 7, topic_id="id"),), readers_below=readers_below),
         readers_incomplete=incomplete,
     )
-    assert export_row(facts, tmp_path)["unread"] == {"commits": expected}
-    assert [commit["group"] for commit in export_commits(facts, tmp_path)] == ["g"]
+    assert [row["unread"] for row in exported(facts, tmp_path)] == [{"commits": expected}]
+    assert [commit["group"] for commit in exported(facts, tmp_path, "commits")] == ["g"]
 
 
 def test_a_group_that_was_not_read_makes_the_lists_of_readers_incomplete(tmp_path: Path) -> None:
@@ -88,25 +84,25 @@ def test_a_group_that_was_not_read_makes_the_lists_of_readers_incomplete(tmp_pat
         group("orders", consumption_unread=NOT_ASKED),
         group("read", consumption_unread=None),
     )
-    exported = export_row(facts, tmp_path)
+    [row] = exported(facts, tmp_path)
     reason = 'what 1 group reads is not known: "billing": its coordinator was away'
-    assert exported["unread"] == {"commits": reason}
+    assert row["unread"] == {"commits": reason}
     assert json.loads((tmp_path / "run.json").read_text())["incomplete"]["readers"] == reason
 
 
 def test_unknown_readers_have_one_reason(tmp_path: Path) -> None:
     """The partition's own reason wins."""
     facts = snapshot(partition(readers=Unknown("no leader")), readers_incomplete=Unknown("a coordinator was away"))
-    exported = export_row(facts, tmp_path)
-    assert exported["unread"] == {"commits": "no leader"}
-    assert export_commits(facts, tmp_path) == []
+    [row] = exported(facts, tmp_path)
+    assert row["unread"] == {"commits": "no leader"}
+    assert exported(facts, tmp_path, "commits") == []
 
 
 def test_an_unknown_newest_record_has_a_reason(tmp_path: Path) -> None:
     """One fact in two columns: both once were null without a reason."""
-    exported = export_row(snapshot(group(newest_record=Unknown("the log has no leader"))), tmp_path, "groups")
-    assert (exported["log_partition"], exported["log_offset"]) == (None, None)
-    assert exported["unread"] == dict.fromkeys(("log_partition", "log_offset"), "the log has no leader")
+    [row] = exported(snapshot(group(newest_record=Unknown("the log has no leader"))), tmp_path, "groups")
+    assert (row["log_partition"], row["log_offset"]) == (None, None)
+    assert row["unread"] == dict.fromkeys(("log_partition", "log_offset"), "the log has no leader")
 
 
 @pytest.mark.parametrize(
@@ -127,10 +123,10 @@ def test_records_of_a_cluster_that_were_not_all_read_are_no_number(
     """
     own = topic("__own", records=Unknown("not asked"))
     facts = snapshot(topic(**changes), own, cluster_records=198, **of_cluster)
-    exported = export_row(facts, tmp_path, "scans")
-    assert exported["cluster_records"] == (198 if reason is None else None)
-    assert exported["unread"].get("cluster_records") == reason
-    assert json.loads((tmp_path / "run.json").read_text())["cluster_records"] == exported["cluster_records"]
+    [row] = exported(facts, tmp_path, "scans")
+    assert row["cluster_records"] == (198 if reason is None else None)
+    assert row["unread"].get("cluster_records") == reason
+    assert json.loads((tmp_path / "run.json").read_text())["cluster_records"] == row["cluster_records"]
 
 
 @pytest.mark.parametrize("broken", export.SCHEMAS)
