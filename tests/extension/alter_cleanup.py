@@ -1,12 +1,13 @@
 """An operation that only tests have: it sets `cleanup.policy` of a topic, in one file."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from reconciler.model.action import Action
 from reconciler.model.block_reason import BlockReason, known
 from reconciler.model.description import Description, Fact
+from reconciler.model.names import Address
 from reconciler.model.outcome import Status
 from reconciler.model.ports import ItemResult
 from reconciler.model.snapshot import ClusterSnapshot, TopicFacts
@@ -57,6 +58,7 @@ class AlterCleanup(Operation):
     OPERATION: ClassVar[str] = "alter_cleanup"
     API: ClassVar[tuple[str, int, int]] = ("IncrementalAlterConfigs", 44, 0)
     TITLE: ClassVar[str] = "alteration"
+    HEADING: ClassVar[str] = "cleanup policies altered"
     DRIFT_TYPE: ClassVar[str] = "cleanup"
     DRIFT_TEXT: ClassVar[str] = "the cleanup policy is another one"
     LIMITS: ClassVar[tuple[Limit, ...]] = (ALTERED_TOPICS,)
@@ -88,6 +90,10 @@ class AlterCleanup(Operation):
 
     def describe(self) -> Description:
         return Description(subject=(name(self.topic),), change=(f"{self.seen.cleanup} to {self.cleanup}",))
+
+    @classmethod
+    def count_effects(cls, addresses: Collection[Address]) -> str:
+        return f"policies of {len(addresses)} topics altered"
 
     def explain(self) -> tuple[Fact, ...]:
         return (("Request", (f"cleanup.policy={self.cleanup}",)), ("Undo", ("possible",)))

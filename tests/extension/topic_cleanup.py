@@ -1,10 +1,11 @@
 """A policy kind that only tests have: the cleanup policy of topics, in one file."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from reconciler.model.action import Mode
 from reconciler.model.block_reason import BlockReason, known
 from reconciler.model.plan import Decision, Satisfied
 from reconciler.model.scan_request import ScanRequest, TopicRequest
@@ -13,6 +14,7 @@ from reconciler.operations.base import Operation
 from reconciler.operations.touchable import listed_topic
 from reconciler.policies.base import ManifestModel, Policy, Subjects
 from reconciler.policies.fields import TopicSelectors
+from reconciler.policies.validation import ValidationIssue
 from tests.extension.alter_cleanup import AlterCleanup, ObservedTopic
 
 
@@ -21,6 +23,7 @@ class TopicCleanupSpec(ManifestModel):
 
     topics: TopicSelectors = Field(description="Which topics.", examples=[["orders"]])
     cleanup: Literal["delete", "compact"] = Field(description="Their cleanup policy.", examples=["delete"])
+    until_ms: int | None = Field(default=None, description="A made-up rule about time.", examples=[1])
 
 
 class TopicCleanup(Policy):
@@ -30,6 +33,14 @@ class TopicCleanup(Policy):
 
     kind: Literal["TopicCleanup"] = Field(description="Which kind of manifest this is.", examples=["TopicCleanup"])
     spec: TopicCleanupSpec = Field(description="Which topics, and their cleanup policy.")
+
+    @property
+    def every_ms(self) -> int | None:
+        return 30_000 if self.mode is Mode.CONTINUOUS else None
+
+    def problems_at(self, now_ms: int) -> Iterator[ValidationIssue]:
+        if self.spec.until_ms is not None and self.spec.until_ms < now_ms:
+            yield ValidationIssue(code="M206", message="too late", at=("spec", "untilMs"), hint="a later time")
 
     def scan_request(self, observed_at_ms: int) -> ScanRequest:  # noqa: ARG002
         return ScanRequest(topics=(TopicRequest(topics=self.spec.topics, offsets=True),))

@@ -4,10 +4,12 @@ Usage: `python -m tests.extension.walk FOLDER`. It registers both in POLICIES an
 the rest of the program is imported, and changes no other file.
 """
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from reconciler import operations
@@ -23,7 +25,7 @@ policies.POLICIES = (*policies.POLICIES, TopicCleanup)
 from reconciler.apply.restore import find_removal  # noqa: E402
 from reconciler.apply.results import lines  # noqa: E402
 from reconciler.doctor import required_access  # noqa: E402
-from reconciler.errors import ManifestsInvalid, PlanUnusable  # noqa: E402
+from reconciler.errors import PlanUnusable  # noqa: E402
 from reconciler.journal.entry import Event  # noqa: E402
 from reconciler.kafka.doctor import broker_version  # noqa: E402
 from reconciler.kafka.permissions import Role, grants  # noqa: E402
@@ -45,6 +47,9 @@ from reconciler.report.results import journal_report, results_report  # noqa: E4
 from reconciler.report.terminal import write_lines  # noqa: E402
 from tests.build import cluster_manifest, policy  # noqa: E402
 from tests.fakes.runs import HEADER, FakeClock, new_journal, run  # noqa: E402
+from tests.strategies import examples  # noqa: E402
+from tests.strategies.examples import digest_by_hand  # noqa: E402
+from tests.unit.manifest.checking import outcome  # noqa: E402
 
 NOW_MS = 1_800_000_000_000
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
@@ -77,12 +82,28 @@ def main(folder: Path) -> None:
     cluster.create_topic("payments", cleanup=["delete"])
     (folder / "manifests").mkdir()
 
-    # From YAML: the kind is known, validated with positions, and in the schema.
-    with pytest.raises(ManifestsInvalid) as raised:
-        load(folder / "manifests", CLUSTER % 5 + POLICY.replace("cleanup: delete", "cleanup: dleete"))
-    (diagnostic,) = raised.value.diagnostics
-    assert (diagnostic.location.line, "delete" in diagnostic.hint + diagnostic.message) == (12, True)
-    assert "TopicCleanup" in schema.schemas()["manifest.json"]
+    # From YAML: the kind is known, validated with positions, cross-checked, and in the schemas.
+    first, second = CLUSTER % 5, POLICY.replace("[clicks, orders, 'pay*']", "[orders]")
+    for text, *expected in (
+        (first + POLICY.replace("cleanup: delete", "cleanup: dleete"), "M118", 12, "did you mean `delete`?"),
+        (first + POLICY.replace("Cleanup", "Claenup"), "M120", 10, "did you mean `TopicCleanup`?"),
+        (first + POLICY.replace("topics:", "topcis:"), "M112", 12, "did you mean `topics`?"),
+        (first + POLICY.replace("cleanup: delete", "cleanup: delete, untilMs: 5"), "M206", 12, "a later time"),
+        (first + POLICY + POLICY.replace("clicks, orders, 'pay*'", "other"), "M301", 16, "rename one of the two"),
+        (first + POLICY + second.replace("erasable", "other"), "M302", 17, "remove it from one of the two"),
+        (
+            first + POLICY.replace("spec:", "mode: continuous\nspec:"),
+            "M401",
+            12,
+            "add spec.journal.topic to Cluster/prod",
+        ),
+        (first + "  journal: {topic: orders}\n" + POLICY, "M207", 13, "remove it from the list"),
+    ):
+        _manifests, (only,) = outcome({"all.yaml": text}, now_ms=NOW_MS)
+        assert [only.code, only.location.line, only.hint] == expected
+    schemas = schema.schemas()
+    assert json.loads(schemas["topic-cleanup.json"])["title"] == "TopicCleanup"
+    assert "TopicCleanup" in json.loads(schemas["manifest.json"])["properties"]["kind"]["enum"]
     manifests = load(folder / "manifests", CLUSTER % 5 + POLICY)
 
     # To `doctor`: the version and the right of the request, and the grants, without a deletion.
@@ -118,8 +139,18 @@ def main(folder: Path) -> None:
     path = folder / "plan.json"
     plan_file.write(first_plan, path)
     assert plan_file.read(path) == first_plan
-    assert '"alter_cleanup"' in path.read_text()
-    assert "alter_cleanup" in str(plan_file.schema())
+    document = json.loads(path.read_text())
+    assert (document["summary"]["alter_cleanup"], document["summary"]["records_removed_max"]) == (2, 0)
+    assert document["plan_digest"] == digest_by_hand(document) == plan_file.digest(first_plan)
+    jsonschema.Draft202012Validator(plan_file.schema()).validate(document)
+
+    # A version without the operation refuses the plan, and its own plans stay usable: they have no number of it.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(operations, "OPERATIONS", operations.OPERATIONS[:-1])
+        with pytest.raises(PlanUnusable, match="operation is 'alter_cleanup', which is none of"):
+            plan_file.read(path)
+        plan_file.write(examples.plan(examples.removal()), path)
+    assert plan_file.read(path) == examples.plan(examples.removal())
     other = replace(first_plan, decisions=tuple(
         replace(d, cleanup="compact") if isinstance(d, AlterCleanup) else d for d in first_plan.decisions
     ))  # fmt: skip
@@ -175,19 +206,24 @@ def main(folder: Path) -> None:
     report = drift.report(first_plan)
     assert {subject.sort for subject in report.subjects} == {"cleanup"}
     assert drift.parse(drift.dumps([report])) == (report,)
-    for tree in (
-        plan_report(first_plan),
-        diff_report(comparison),
-        results_report(header, outcomes),
-        drift_report(report),
-        explain_report(first_plan, first_plan.actions[0].address),
-        journal_report(entries, "prod"),
-        journal_report(entries, "prod", full=True),
+    for tree, words in (
+        (plan_report(first_plan), "Can be undone: policies of 2 topics altered\n"),
+        (plan_report(first_plan), "Reversible: cleanup policies altered\n"),
+        (plan_report(first_plan), "    clicks: compact to delete\n"),
+        (diff_report(comparison), "new: TopicCleanup/erasable/orders — alteration, compact to delete\n"),
+        (results_report(header, outcomes), "Applied: policies of 1 topics altered\n"),
+        (drift_report(report), "  clicks: the cleanup policy is another one\n"),
+        (explain_report(first_plan, first_plan.actions[0].address), "TopicCleanup/erasable/clicks: alteration\n"),
+        (explain_report(first_plan, first_plan.actions[0].address), "Request      cleanup.policy=delete\n"),
+        (journal_report(entries, "prod"), "  TopicCleanup/erasable: policies of 1 topics altered\n"),
+        (journal_report(entries, "prod", full=True), "clicks"),
     ):
         text = "\n".join(line.plain for line in write_lines(tree, width=80))
-        assert "clicks" in text or "orders" in text or "1 alteration" in text, text
+        assert words in text, text
         assert write_markdown(tree)
         write_annotations(tree)
+    assert "- `clicks`: compact to delete\n" in write_markdown(plan_report(first_plan))
+    assert "clicks: compact to delete" in write_annotations(plan_report(first_plan))
     print("done")
 
 

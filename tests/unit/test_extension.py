@@ -1,7 +1,9 @@
 """A new kind of policy and a new operation need one file and one name each."""
 
+import io
 import subprocess
 import sys
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -47,3 +49,11 @@ def test_addresses_know_the_kinds_whose_subjects_are_groups() -> None:
     assert of_groups == ["GroupRemoval"]
     for policy in POLICIES:
         assert Address.parse(f"{policy.__name__}/p/x[3]").is_of_group == (policy.SUBJECTS == "groups")
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "reconciler" / "manifest").glob("*.py")), ids=lambda path: path.name)
+def test_no_module_of_manifest_names_the_kind_of_a_policy(path: Path) -> None:
+    """Such code would not know the next one; docstrings and messages may give examples."""
+    tokens = tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline)
+    names = {token.string.strip("\"'") for token in tokens if token.type in (tokenize.NAME, tokenize.STRING)}
+    assert names.isdisjoint(kind.__name__ for kind in POLICIES)
