@@ -1,8 +1,6 @@
 """A pull request changes where CI connects, and nothing hears of it."""
 
-import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -16,24 +14,14 @@ from reconciler.run import Run
 from reconciler.scan.engine_choice import Engine
 from tests.build import cluster_manifest, head
 from tests.command import reconciler
+from tests.fakes.listener import Server
 
 SECRET = "security.protocol: SASL_SSL, sasl.mechanism: {}, sasl.username: ci, sasl.password: '${{env:KAFKA_PASSWORD}}'"
 
 
-@contextmanager
-def listener() -> Iterator[tuple[str, socket.socket]]:
-    """A server that accepts without an answer; a connection waits in its queue."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        server.setblocking(False)
-        yield f"127.0.0.1:{server.getsockname()[1]}", server
-
-
-def hears(server: socket.socket) -> bool:
-    try:
-        server.accept()[0].close()
-    except BlockingIOError:
-        return False
-    return True
+def listener() -> AbstractContextManager[Server]:
+    """A server that ends each connection without an answer."""
+    return closing(Server(lambda _connection: None))
 
 
 def write(folder: Path, *, name: str = "prod", servers: str, client: str = "") -> Path:
@@ -54,37 +42,38 @@ def test_the_servers_of_a_pull_request_hear_nothing(tmp_path: Path) -> None:
 
     Without trusted manifests the own servers are asked: the listener would notice.
     """
-    with listener() as (trusted_address, trusted), listener() as (evil_address, evil):
-        base = write(tmp_path / "base", servers=trusted_address)
-        proposed = write(tmp_path / "proposed", servers=evil_address, client=SECRET.format("PLAIN"))
+    with listener() as trusted, listener() as evil:
+        base = write(tmp_path / "base", servers=trusted.address)
+        proposed = write(tmp_path / "proposed", servers=evil.address, client=SECRET.format("PLAIN"))
         by_option = plan(tmp_path, proposed, "--connect-as", str(base))
         assert by_option.returncode == ExitCode.ERROR
-        assert (hears(trusted), hears(evil)) == (True, False)
-        assert trusted_address in by_option.stderr
+        assert (trusted.connections > 0, evil.connections) == (True, 0)
+        assert trusted.address in by_option.stderr
         assert "planted" not in by_option.stdout + by_option.stderr
+        before = trusted.connections
         by_variable = plan(tmp_path, proposed, RECONCILER_CONNECTION=str(base))
         assert by_variable.returncode == ExitCode.ERROR
-        assert (hears(trusted), hears(evil)) == (True, False)
-        assert plan(tmp_path, write(tmp_path / "own", servers=evil_address)).returncode == ExitCode.ERROR
-        assert hears(evil)
+        assert (trusted.connections > before, evil.connections) == (True, 0)
+        assert plan(tmp_path, write(tmp_path / "own", servers=evil.address)).returncode == ExitCode.ERROR
+        assert evil.connections
 
 
 def test_nothing_connects_to_a_cluster_that_is_not_trusted(tmp_path: Path) -> None:
     """A new Cluster of a pull request has no trusted connection."""
-    with listener() as (evil_address, evil):
+    with listener() as evil:
         base = write(tmp_path / "base", servers="127.0.0.1:1")
-        proposed = write(tmp_path / "proposed", name="new", servers=evil_address)
+        proposed = write(tmp_path / "proposed", name="new", servers=evil.address)
         for more in ([], ["--cluster", "new"]):
             refused = plan(tmp_path, proposed, "--connect-as", str(base), *more)
             assert (refused.returncode, "Cluster/new" in refused.stderr) == (ExitCode.REFUSED, True)
-        assert not hears(evil)
+        assert not evil.connections
 
 
 def test_a_new_cluster_without_policies_needs_a_waiver(tmp_path: Path) -> None:
     """It was refused for ever: merge it without policies first, said the error of that very change."""
-    with listener() as (address, server):
+    with listener() as server:
         base = write(tmp_path / "base", servers="127.0.0.1:1")
-        proposed = write(tmp_path / "proposed", name="new", servers=address)
+        proposed = write(tmp_path / "proposed", name="new", servers=server.address)
         manifest = proposed / "new.yaml"
         manifest.write_text(manifest.read_text().partition("---")[0])
         refused = plan(tmp_path, proposed, "--connect-as", str(base))
@@ -97,20 +86,20 @@ def test_a_new_cluster_without_policies_needs_a_waiver(tmp_path: Path) -> None:
         (proposed / "waiver.yaml").write_text(waiver)
         allowed = plan(tmp_path, proposed, "--connect-as", str(base))
         assert (allowed.returncode, "connects elsewhere after the merge" in allowed.stderr) == (ExitCode.DONE, True)
-        assert not hears(server)
+        assert not server.connections
 
 
 @pytest.mark.parametrize("command", ["doctor", "journal", "explain LeaderPolicy/all", "converge", "drift"])
 def test_no_command_connects_elsewhere_than_the_environment_says(tmp_path: Path, command: str) -> None:
     """Only `plan` had the variable: a step of CI beside it connected as the pull request said."""
-    with listener() as (trusted_address, trusted), listener() as (evil_address, evil):
-        write(tmp_path / "base", servers=trusted_address)
-        write(tmp_path / "proposed", servers=evil_address)
+    with listener() as trusted, listener() as evil:
+        write(tmp_path / "base", servers=trusted.address)
+        write(tmp_path / "proposed", servers=evil.address)
         words = (*command.split(), "proposed", "--timeout", "1")
         done = reconciler(tmp_path, *words, RECONCILER_CONNECTION=str(tmp_path / "base"))
         assert done.returncode == (ExitCode.ERROR if command == "drift" else ExitCode.REFUSED)
         assert "connects elsewhere (bootstrapServers)" in done.stdout + done.stderr
-        assert (hears(trusted), hears(evil)) == (False, False)
+        assert (trusted.connections, evil.connections) == (0, 0)
 
 
 def test_the_journal_is_that_of_the_trusted_manifest(tmp_path: Path) -> None:
