@@ -1,7 +1,6 @@
 """A pull request changes where CI connects, and nothing hears of it."""
 
 from contextlib import AbstractContextManager, closing
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -12,7 +11,7 @@ from reconciler.journal.file import JournalFile
 from reconciler.manifest import files
 from reconciler.run import Run
 from reconciler.scan.engine_choice import Engine
-from tests.build import cluster_manifest, head
+from tests.build import cluster_manifest, policy, waiver
 from tests.command import reconciler
 from tests.fakes.listener import Server
 
@@ -27,8 +26,8 @@ def listener() -> AbstractContextManager[Server]:
 def write(folder: Path, *, name: str = "prod", servers: str, client: str = "") -> Path:
     folder.mkdir(exist_ok=True)
     text = cluster_manifest(servers, limits="", cluster_id=f"id-of-{name}-0000000000", name=name)
-    policy = f'{head("LeaderPolicy", f"all, cluster: {name}")}\nspec: {{topics: ["*"]}}\n'
-    (folder / f"{name}.yaml").write_text(f"{text}  client: {{{client}}}\n---\n{policy}", encoding="utf-8")
+    leaders = policy("LeaderPolicy", f"all, cluster: {name}", 'topics: ["*"]')
+    (folder / f"{name}.yaml").write_text(f"{text}  client: {{{client}}}\n---\n{leaders}", encoding="utf-8")
     return folder
 
 
@@ -80,10 +79,8 @@ def test_a_new_cluster_without_policies_needs_a_waiver(tmp_path: Path) -> None:
         assert refused.returncode == ExitCode.REFUSED
         reason = "connects elsewhere after the merge (bootstrapServers, clusterId, journal): 3, the limit is 0"
         assert reason in refused.stderr
-        expires = datetime.now(UTC) + timedelta(days=1)
-        spec = f"policy: Cluster/new, limit: connection, value: 3, expires: {expires:%Y-%m-%dT%H:%M:%SZ}"
-        waiver = f"{head('Waiver', 'first, reason: a new cluster')}\nspec: {{{spec}}}\n"
-        (proposed / "waiver.yaml").write_text(waiver)
+        first = waiver("Cluster/new", "connection", 3, name="first, reason: a new cluster", days=1)
+        (proposed / "waiver.yaml").write_text(first)
         allowed = plan(tmp_path, proposed, "--connect-as", str(base))
         assert (allowed.returncode, "connects elsewhere after the merge" in allowed.stderr) == (ExitCode.DONE, True)
         assert not server.connections
