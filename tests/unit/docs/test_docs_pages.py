@@ -19,16 +19,14 @@ from reconciler.cli.console import texts
 from reconciler.companions.suggest.report import suggest_report
 from reconciler.companions.suggest.rules import suggest
 from reconciler.companions.suggest.starter import starter_manifests
-from reconciler.doctor import ClusterCheck, apply_request, doctor_report, write_permission
+from reconciler.doctor import ClusterCheck, doctor_report, required_access
 from reconciler.kafka.doctor import broker_version
 from reconciler.kafka.journal_topic import create_command
-from reconciler.kafka.permissions import NameSelection, Permission, RequiredAccess, Role, planning_requests
+from reconciler.kafka.permissions import NameSelection, Permission, Role
 from reconciler.manifest.files import load
 from reconciler.manifest.schema import schemas
-from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import GroupState
-from reconciler.operations import OPERATIONS, DeleteGroup, DeleteRecords, ElectLeader
 from reconciler.report.terminal import write_lines
 from tests.strategies import facts
 from tests.unit.docs.pages import DOCS, ROOT, assert_fresh, read
@@ -57,29 +55,9 @@ def right(purpose: Role, operation: str, resource: str, name: str = "", **fields
 
 
 def a_checkup() -> ClusterCheck:
-    topics = TopicRequest(
-        topics=(Selector("clicks"),),
-        offsets=True,
-        records=True,
-        readers=True,
-        instants_ms=(NOW_MS - 7 * DAY_MS,),
-        every_ms=30_000,
-    )
-    required = RequiredAccess(
-        needs=ScanRequest(
-            topics=(topics, TopicRequest(topics=(Selector("*"),))),
-            groups=(GroupRequest(groups=(Selector("old-etl"),), activity=True),),
-            cluster_records=True,
-        ),
-        changes=(
-            write_permission(DeleteRecords, NameSelection(selectors=(Selector("clicks"),))),
-            write_permission(DeleteGroup, NameSelection(selectors=(Selector("old-etl"),))),
-            write_permission(ElectLeader),
-        ),
-        journal_topic="_reconciler.journal",
-    )
-    requests = (*planning_requests(required.needs), *map(apply_request, OPERATIONS))
-    required = replace(required, requests=requests)
+    policies = (facts.floor("clicks", keep={"newerThan": "7d"}, every="30s"), facts.removal("old-etl"), facts.leaders())
+    cluster = facts.cluster(journal={"topic": "_reconciler.journal"})
+    required = required_access(cluster, policies, observed_at_ms=NOW_MS)
     versions = {1: (4, 18), 2: (1, 11), 3: (0, 13), 9: (1, 10), 10: (0, 6), 15: (0, 6), 16: (0, 5), 32: (1, 4)}
     versions |= {21: (0, 2), 42: (0, 2), 43: (0, 2)}
     rights = [
@@ -98,7 +76,7 @@ def a_checkup() -> ClusterCheck:
         cluster_id=CLUSTER_ID,
         brokers=(1, 2, 3),
         client="confluent-kafka 2.16.1, librdkafka 2.16.0",
-        versions=(broker_version("broker-1:9093", versions, requests),),
+        versions=(broker_version("broker-1:9093", versions, required.requests),),
         clock_age_ms=3_000,
         topics=("clicks", "payments", *(f"topic-{number}" for number in range(39))),
         groups=("billing", "old-etl", *(f"group-{number}" for number in range(10))),

@@ -47,6 +47,8 @@ def test_the_site_is_built_from_and_into_folders_that_git_ignores() -> None:
         assert ROOT / config[name] == folder
         assert f"{config[name].split('/')[0]}/" in ignored
     assert config["theme"]["font"] is False
+    # The site opens with the section of the home page, where all others are closed.
+    assert config["nav"][0]["Start"][0] == "README.md"
 
 
 def test_the_copy_has_every_page_and_what_the_pages_link_to(tmp_path: Path) -> None:
@@ -77,17 +79,14 @@ def test_a_link_that_leads_nowhere_is_an_error(tmp_path: Path) -> None:
         ("index.html", '<img src="http://example/a.png">', "http://example/a.png"),
         ("a.css", '@import "https://fonts.example/b.css";', "https://fonts.example/b.css"),
         ("a.css", "a { background: url(https://example/c.png) }", "https://example/c.png"),
+        ("index.html", '<a href="https://example/">x</a><img src="a.png"><link href="b.css">', None),
+        ("a.css", "a { background: url('data:image/svg+xml;x') } b { background: url(c.png) }", None),
     ],
 )
-def test_a_resource_of_another_host_is_found(name: str, text: str, address: str, tmp_path: Path) -> None:
+def test_a_resource_of_another_host_is_found(name: str, text: str, address: str | None, tmp_path: Path) -> None:
+    """A link that a reader follows is none."""
     (tmp_path / name).write_text(text)
-    assert build_docs.foreign_resources(tmp_path) == [f"{name}: {address}"]
-
-
-def test_links_that_a_reader_follows_are_no_resources(tmp_path: Path) -> None:
-    (tmp_path / "index.html").write_text('<a href="https://example/">x</a><img src="a.png"><link href="b.css">')
-    (tmp_path / "a.css").write_text("a { background: url('data:image/svg+xml;x') } b { background: url(c.png) }")
-    assert build_docs.foreign_resources(tmp_path) == []
+    assert build_docs.foreign_resources(tmp_path) == ([f"{name}: {address}"] if address else [])
 
 
 def test_each_page_forbids_resources_of_other_hosts() -> None:
@@ -105,12 +104,6 @@ def test_the_search_finds_what_people_type(words: str) -> None:
     pages = [path for path in build_docs.pages() if path.parts[0] == "docs" and path.parts[1] not in ("adr", "codes")]
     headings = [heading for path in pages for heading in re.findall(r"^#+ (.*)$", read(path), re.MULTILINE)]
     assert [heading for heading in headings if set(words.split()) <= set(re.findall(r"\w+", heading.lower()))], words
-
-
-def test_the_home_page_is_in_start() -> None:
-    """So the site opens with that section, where all others are closed."""
-    first = YAML(typ="safe").load(read(CONFIG))["nav"][0]
-    assert first["Start"][0] == "README.md"
 
 
 def test_each_version_in_the_changelog_has_a_date() -> None:
