@@ -59,8 +59,7 @@ class Scenario:
         return {entry["request"]["group"]: entry["removed_offsets"] for entry in entries if entry["event"] == "intent"}
 
     def restore(self, name: object, *more: str) -> str:
-        group = self.group(name)
-        return self.space.run("restore-group", "results.json", group, "--confirm", group, *more)
+        return self.space.restore(self.group(name), *more)
 
 
 def metadata_of(commits: list[dict[str, Any]]) -> dict[int, bytes | None]:

@@ -118,7 +118,7 @@ def test_a_commit_of_a_deleted_topic_is_not_written_onto_its_namesake(space: Wor
     client.wait_until(keeps_the_commit, 60, "the commit on the deleted topic")
     space.plan(removal(group, "idleFor: 1s"))
     space.apply("--results", "results.json")
-    refused = space.run("restore-group", "results.json", group, "--confirm", group, code=4)
+    refused = space.restore(group, code=4)
     assert "the topic was deleted and created again" in refused
     assert group not in space.groups()
 

@@ -99,7 +99,8 @@ class GitLab:
             key: text.replace("$CI_PROJECT_DIR", str(folder)) for key, text in self.pipeline["variables"].items()
         }
         script = "\n".join((*self.pipeline["default"]["before_script"], *job["script"]))
-        text, code = run_script(["bash", "-eo", "pipefail", "-c", script], folder, predefined | declared | variables)
+        command = ["bash", "-eo", "pipefail", "-c", script]
+        text, code = run_script(command, folder, predefined | declared | variables, [])
         if code == 0:
             missing = [path for path in job.get("artifacts", {}).get("paths", ()) if not (folder / path).exists()]
             assert missing == []

@@ -1,4 +1,5 @@
-"""Consumers without a visible commit: commits in open transactions, rebalancing groups, and share groups.
+"""Consumers without a visible commit: commits in open transactions, rebalancing groups, share groups, and groups
+that no list of consumer groups shows.
 
 A group whose first commit was in an open transaction was not a consumer, and a floor took 70 records that
 it still needed. One share group anywhere blocked every floor of the cluster.
@@ -18,7 +19,9 @@ from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC
 from tests.e2e import raw_groups
 from tests.e2e.workspace import Workspace, apply_during, blocks, floor, removal, targets
 from tests.kafka_client import committed_offsets, pending_commit, remove_group, share_member
+from tests.toolbox import group_types
 
+REMOVAL = "idleFor: 1s, expectAtMost: 1000"
 BLOCK, CLAMP, IGNORE = (f"keep: {{last: 10}}, consumers: {policy}" for policy in ("block", "clamp", "ignore"))
 
 
@@ -28,6 +31,14 @@ def target(space: Workspace, topic: str, rule: str = CLAMP, *, code: int = 0) ->
     if (block := blocks(plan).get(f"RetentionFloor/floor/{topic}[0]")) is not None:
         return str(block["code"])
     return next(iter(targets(plan)), 0)
+
+
+def assert_is_never_removed(space: Workspace, group: str) -> None:
+    """No exact name and no pattern plans a removal, which the brokers would carry out."""
+    assert space.plan(removal(f'"{group}*"', REMOVAL))["actions"] == []
+    plan = space.plan(removal(group, "idleFor: 0s"))
+    assert plan["actions"] == []
+    assert blocks(plan)[f"GroupRemoval/dead/{group}"]["code"] == "B302"
 
 
 def in_the_partition_of(space: Workspace, other: str, topic: str) -> str:
@@ -184,17 +195,43 @@ def test_a_partition_that_changes_hands_keeps_its_reader(space: Workspace, topic
         assert {row["code"] for row in blocks(plan).values()} == {"B204"}
 
 
-# --- Streams groups
+# --- groups that no list of consumer groups shows
+
+
+def test_a_streams_group_has_a_position(space: Workspace, topic: str) -> None:
+    """It blocks a floor above its position and vouches for one below it; its removal stays refused.
+
+    Its type once left the scan with the rows that no policy needs, and it blocked every floor.
+    """
+    group = f"streams-{topic}"
+    raw_groups.join_streams_group(space.servers, group, topic)
+    raw_groups.leave_streams_group(space.servers, group)
+    raw_groups.commit(space.servers, group, topic, 0, 30)
+    assert group_types(space.cluster)[group] == "streams"
+    blocked = blocks(space.plan(floor(topic, BLOCK)))[f"RetentionFloor/floor/{topic}[0]"]
+    assert blocked["code"] == "B204"
+    assert f'group "{group}" is at 30' in blocked["reason"]
+    assert targets(space.plan(floor(topic, f"keep: {{unreadBy: [{group}]}}, consumers: clamp"))) == [30]
+    space.apply()
+    assert space.log_start(topic) == 30
+    assert_is_never_removed(space, group)
+    raw_groups.delete(space.servers, group)
 
 
 def test_a_streams_group_reads_the_topics_of_its_topology(space: Workspace, topic: str) -> None:
-    """Without a commit it blocked every floor. With one on another topic it lost what it had not read yet."""
+    """Without a commit it blocked every floor. With one on another topic it lost what it had not read yet.
+
+    Its members cannot be described, so it may be about to read from the log start.
+    """
     servers, read, other = space.servers, space.create_topic(), space.create_topic()
-    group = f"app-{read}"
+    group, address = f"app-{read}", f"RetentionFloor/floor/{read}[0]"
     if kafka_version(space.cluster) < (4, 2):
         pytest.skip("groups of the Streams protocol need Kafka 4.2")
     raw_groups.join_streams_group(servers, group, read)
     assert target(space, read, BLOCK, code=1) == "B211"
+    assert f'"{group}" is a Streams group without a commit' in blocks(space.read("plan.json"))[address]["reason"]
+    assert target(space, read, f"{BLOCK}, exceptGroups: [{group}]") == 90
+    assert_is_never_removed(space, group)
     assert target(space, topic, BLOCK) == 90
     raw_groups.leave_streams_group(servers, group)
     remove_group(servers, group)
@@ -204,6 +241,26 @@ def test_a_streams_group_reads_the_topics_of_its_topology(space: Workspace, topi
     raw_groups.leave_streams_group(servers, group)
     assert target(space, read, BLOCK) == 90
     remove_group(servers, group)
+
+
+def test_groups_that_never_commit_block_no_floor(space: Workspace, topic: str) -> None:
+    """A Connect worker's group and a group without a name, which are never removed either."""
+    connect, address = f"connect-{topic}", f"GroupRemoval/dead/connect-{topic}"
+    raw_groups.commit(space.servers, "", topic, 0, 5)
+    try:
+        raw_groups.join_group(space.servers, connect, "connect")
+        assert group_types(space.cluster)[connect] == "classic", "its protocol is Connect's"
+        plan = space.plan(floor(topic, BLOCK))
+        raw_groups.join_group(space.servers, connect, "connect")
+        space.apply()
+        raw_groups.join_group(space.servers, connect, "connect")
+        removals = space.plan(removal(f'"*", {connect}', REMOVAL))
+    finally:
+        raw_groups.delete(space.servers, "")
+    assert targets(plan) == [90]
+    assert space.log_start(topic) == 90
+    assert not {"GroupRemoval/dead/", address} & {action["address"] for action in removals["actions"]}
+    assert blocks(removals)[address]["code"] == "B302"
 
 
 # --- share groups
@@ -229,10 +286,13 @@ def test_a_share_group_blocks_its_topics_only(space: Workspace, topic: str, shar
         assert target(space, topic, BLOCK) == "B211"
         assert target(space, topic, IGNORE) == "B211"
         assert target(space, other, BLOCK) == 90
+        assert group_types(space.cluster)[share_group] == "share"
+        assert_is_never_removed(space, share_group)
     with share_member(space.servers, share_group, [second, to_come]):
         assert [target(space, name) for name in (topic, second, other)] == ["B211", "B211", 90]
     assert [target(space, name) for name in (topic, second, other)] == ["B211", "B211", 90]
     assert target(space, topic, f"{BLOCK}, exceptGroups: [{share_group}]") == 90
+    assert_is_never_removed(space, share_group)
     remove_group(space.servers, share_group)
     assert [target(space, name) for name in (topic, second)] == [90, 90]
 

@@ -45,7 +45,7 @@ def test_a_streams_group_is_removed_once_it_is_empty_and_comes_back(space: Works
     assert "kafka-streams-application-reset.sh" in space.apply("--results", "results.json")
     assert group not in group_types(space.cluster)
     assert space.plan()["actions"] == []
-    space.run("restore-group", "results.json", group, "--confirm", group)
+    space.restore(group)
     raw_groups.join_streams_group(servers, group, topic)
     raw_groups.leave_streams_group(servers, group)
     try:

@@ -7,7 +7,6 @@ a floor back is named.
 import time
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -17,12 +16,13 @@ from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, consumer_properties
 from tests.e2e import raw_records
 from tests.e2e.raw_records import NO_TIMESTAMP
-from tests.e2e.workspace import DAY_MS, Workspace, floor, targets
+from tests.e2e.workspace import DAY_MS, Workspace, floor, observed, targets
 from tests.kafka_client import begin_transaction, open_transaction
 
 MONTH_MS = 30 * DAY_MS
 ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
 WEEK = "keep: {newerThan: 7d}"
+SHARE = "recordsPercentPerTopic"
 
 
 @pytest.fixture
@@ -146,16 +146,10 @@ def test_aborted_records_hide_no_share(space: Workspace, topic: str) -> None:
     """3,000 aborted records behind 100 others made the loss of all 100 read as 3.3 percent."""
     space.produce(topic, 100)
     write_transaction(space, topic, 3_000, commit=False)
-    assert share_of_topic(space.plan(floor(topic, "keep: {last: 3001}"))) == 100
+    assert observed(space.plan(floor(topic, "keep: {last: 3001}")), SHARE) == 100
     space.produce(topic, 1)
     write_transaction(space, topic, 2_000, commit=False)
-    assert share_of_topic(space.plan(floor(topic, "keep: {last: 5003}"))) == pytest.approx(100 / 1.01)
-
-
-def share_of_topic(plan: dict[str, Any]) -> float:
-    """Return what the plan counts towards the limit of one topic's records, in percent."""
-    observed = {limit["id"]: limit["observed"] for limit in plan["limits"]}
-    return float(observed["recordsPercentPerTopic"])
+    assert observed(space.plan(floor(topic, "keep: {last: 5003}")), SHARE) == pytest.approx(100 / 1.01)
 
 
 @pytest.mark.parametrize("consumers", ["block", "clamp"])

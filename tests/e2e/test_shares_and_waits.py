@@ -9,7 +9,7 @@ from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record
 from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from tests.build import policy, waiver
-from tests.e2e.workspace import Workspace, blocks, floor, targets
+from tests.e2e.workspace import Workspace, blocks, floor, observed, targets
 from tests.toolbox import log_start_offsets, run_kafka_tool
 
 
@@ -30,12 +30,7 @@ def plan(space: Workspace, limits: str, *policies: str, code: int = 0) -> dict[s
 ALL_OF_A_TOPIC = "recordsPercentPerTopic: 100"
 ALL = f"{ALL_OF_A_TOPIC}, recordsPercent: 100"
 LAST = "keep: {last: 10}"
-
-
-def percent_of(document: dict[str, Any], limit: str = "recordsPercent") -> float:
-    share: float | None = next(row["observed"] for row in document["limits"] if row["id"] == limit)
-    assert share is not None
-    return share
+SHARE = "recordsPercent"
 
 
 def test_a_compacted_topic_is_no_part_of_the_whole(space: Workspace, topic: str) -> None:
@@ -44,14 +39,14 @@ def test_a_compacted_topic_is_no_part_of_the_whole(space: Workspace, topic: str)
         space.create_topic(20_000, configs={"cleanup.policy": policy}) for policy in ("compact", "compact,delete")
     ]
     document = plan(space, ALL_OF_A_TOPIC, floor(topic, LAST), code=3)
-    assert percent_of(document) > 50
+    assert observed(document, SHARE) > 50
     assert "recordsPercent: share of the cluster's records removed" in document["output"]
     space.apply(code=3)
     assert space.log_start(topic) == 0
     # The same records of a topic that is not compacted are part of it.
     entity = ("--entity-type", "topics", "--entity-name", changelogs[0], "--alter", "--add-config")
     run_kafka_tool(space.cluster, "kafka-configs", *entity, "cleanup.policy=delete")
-    assert percent_of(plan(space, ALL_OF_A_TOPIC, floor(topic, LAST))) < 1
+    assert observed(plan(space, ALL_OF_A_TOPIC, floor(topic, LAST)), SHARE) < 1
 
 
 def test_a_pattern_skips_a_compacted_topic_and_an_exact_name_plans_it(space: Workspace) -> None:
@@ -142,14 +137,14 @@ def outage(cluster: SandboxCluster, tmp_path_factory: pytest.TempPathFactory) ->
     cluster.restart(other)
     for name in (leaderless, behind):
         client.wait_until(lambda name=name: client.partition_states(healthy, name)[0].leader < 0, 60, "no leader")
-    return Outage(topic, percent_of(before), behind, other, healthy)
+    return Outage(topic, observed(before, SHARE), behind, other, healthy)
 
 
 def test_a_partition_without_a_leader_refuses_no_plan(space: Workspace, outage: Outage) -> None:
     """What is not known counts as nothing in the whole; one such partition refused every plan."""
     document = plan(space, ALL, floor(outage.topic, LAST))
     space.apply()
-    assert percent_of(document) > outage.share
+    assert observed(document, SHARE) > outage.share
     assert client.watermarks(outage.healthy, outage.topic, 0)[0] == 90
 
 

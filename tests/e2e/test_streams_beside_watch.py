@@ -232,7 +232,7 @@ def test_counts_are_those_of_a_twin(
         read = app.committed(topic)
         remove_group(removing, app)
         assert set(app.committed(topic).values()) == {None}
-        removing.run("restore-group", "results.json", app.group, "--confirm", app.group)
+        removing.restore(app.group)
         assert app.committed(topic) == read
         produce()
         for application in (app, twin):

@@ -26,6 +26,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from tests.build import git
 from tests.command import output
 from tests.e2e.github import expressions, gh
 from tests.e2e.github.gh import DEFAULT_BRANCH, REPOSITORY, Environment
@@ -50,7 +51,6 @@ class Trigger:
     ref: str
     head: dict[str, Any]
     changed: Sequence[str] = ()
-    inputs: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_from_fork(self) -> bool:
@@ -110,7 +110,7 @@ class GitHub:
     entered: list[str] = field(default_factory=list)
     """The environments that jobs entered."""
     commands: list[dict[str, Any]] = field(default_factory=list)
-    """The commands of this program that jobs ran: arguments, and variables that workflows set."""
+    """The commands of this program that jobs ran: their arguments and their variables."""
     _events: int = 0
 
     def now(self) -> str:
@@ -149,7 +149,7 @@ class GitHub:
 
     def dispatch(self, workflow: str, **inputs: str) -> WorkflowRun:
         """Run a workflow of the default branch by hand."""
-        return self._start(workflow, self._trigger("workflow_dispatch", MAIN, event={"inputs": inputs}, inputs=inputs))
+        return self._start(workflow, self._trigger("workflow_dispatch", MAIN, event={"inputs": inputs}))
 
     def rerun(self, run: WorkflowRun) -> WorkflowRun:
         """Run all jobs again: the same event and the same commit, another attempt."""
@@ -178,13 +178,13 @@ class GitHub:
         return "expected" if not last else "success" if last == {"success"} else "failure"
 
     def _trigger(
-        self, name: str, ref: str, *, sha: str = "", event: dict[str, Any] | None = None, **more: Any
+        self, name: str, ref: str, *, sha: str = "", event: gh.Row | None = None, changed: Sequence[str] = ()
     ) -> Trigger:
         """Return an event of a branch or tag of this repository. `sha`: of a ref that git does not have."""
         sha = sha or self.state.git("rev-parse", f"{ref}^{{commit}}")
         repo = {"full_name": REPOSITORY, "owner": {"login": REPOSITORY.partition("/")[0]}}
         head = {"sha": sha, "ref": ref.removeprefix("refs/heads/").removeprefix("refs/tags/"), "repo": repo}
-        return Trigger(name=name, event=event or {}, sha=sha, ref=ref, head=head, **more)
+        return Trigger(name=name, event=event or {}, sha=sha, ref=ref, head=head, changed=changed)
 
     def _run_and_follow(self, workflow: str, trigger: Trigger) -> Iterator[WorkflowRun]:
         run = self._start(workflow, trigger)
@@ -231,7 +231,8 @@ class GitHub:
             "triggering_actor": self.actor,
         }
         self._save(run, status="in_progress")
-        self._run_jobs(file, {"github": github, "inputs": run.trigger.inputs, "vars": self.variables}, run, prefix="")
+        inputs = run.trigger.event.get("inputs", {})
+        self._run_jobs(file, {"github": github, "inputs": inputs, "vars": self.variables}, run, prefix="")
         self._save(run, status="completed")
         sha = run.trigger.head["sha"]
         self.state.checks += ({"sha": sha, "name": job.name, "conclusion": job.result} for job in run.jobs.values())
@@ -396,18 +397,13 @@ class _Job:
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(files["sh"])]
         with gh.serve(self._hub.state) as url:
             environment["GITHUB_API_URL"] = url
-            step_output, code = run_script(command, self._workspace, environment, record=self._record)
+            step_output, code = run_script(command, self._workspace, environment, self._hub.commands)
         self.result.log += f"$ {step.get('name')}\n{step_output}(exit {code})\n"
         self.result.summary += files["sum"].read_text()
         pairs = (line.partition("=") for line in files["out"].read_text().splitlines())
         if "id" in step:
             self._contexts["steps"][step["id"]] = {"outputs": {name: value for name, _, value in pairs}}
         self._failed = self._failed or code != 0
-
-    def _record(self, arguments: Sequence[str], variables: Mapping[str, str]) -> None:
-        names = ("RECONCILER_APPROVER", "RECONCILER_RUN_URL", "RECONCILER_PAUSED", "RECONCILER_UNREVIEWED")
-        values = {name: variables[name] for name in names if name in variables}
-        self._hub.commands.append({"arguments": arguments, "variables": values})
 
     def _action(self, step: Any) -> None:
         name = step["uses"].partition("@")[0]
@@ -450,8 +446,8 @@ class _Job:
             shutil.rmtree(folder)
         folder.mkdir()
         # A local clone copies all objects, as GitHub answers a request for the SHA of a pull request.
-        for arguments in (("clone", "-q", "-n", str(self._hub.state.origin), "."), ("checkout", "-q", commit)):
-            subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, timeout=60)
+        git(folder, "clone", "-q", "-n", str(self._hub.state.origin), ".")
+        git(folder, "checkout", "-q", commit)
 
     @property
     def _cache(self) -> Path:
@@ -523,14 +519,10 @@ def _starts_on(trigger: Trigger, file: Any) -> bool:
     if trigger.name not in events:
         return False
     filters = dict(events[trigger.name] or {})
-    if (branches := filters.pop("branches", None)) and (
-        not trigger.ref.startswith("refs/heads/")
-        or not any(fnmatchcase(trigger.head["ref"], name) for name in branches)
-    ):
+    branches, paths = filters.pop("branches", None), filters.pop("paths", None)
+    if branches and not any(fnmatchcase(trigger.ref, f"refs/heads/{name}") for name in branches):
         return False
-    if (paths := filters.pop("paths", None)) and not any(
-        fnmatchcase(path, name) for path in trigger.changed for name in paths
-    ):
+    if paths and not any(fnmatchcase(path, name) for path in trigger.changed for name in paths):
         return False
     if trigger.name == "workflow_run":
         assert filters.pop("types") == ["completed"]
@@ -539,8 +531,6 @@ def _starts_on(trigger: Trigger, file: Any) -> bool:
     return True
 
 
-Recorder = Callable[[Sequence[str], Mapping[str, str]], None]
-"""Gets the arguments and the variables of each `reconciler` command of a step."""
 STEP_LIMIT_S = 300.0
 SOCKET = "RECONCILER_TEST_SOCKET"
 CLIENT = f"""\
@@ -562,12 +552,12 @@ A workflow runs it 26 times. Without the modules `json`, `os` and `socket` it ta
 
 
 def run_script(
-    command: Sequence[str], folder: Path, variables: Mapping[str, str], *, record: Recorder | None = None
+    command: Sequence[str], folder: Path, variables: Mapping[str, str], commands: list[dict[str, Any]]
 ) -> tuple[str, int]:
     """Run a step with these variables, and none for this program or Kafka; return its output and exit code.
 
-    Its `reconciler` commands run in this process, which has a warm Spark. All other tools are those of this
-    machine.
+    Its `reconciler` commands, which it adds to `commands`, run in this process, which has a warm Spark. All
+    other tools are those of this machine.
     """
     deadline = time.monotonic() + STEP_LIMIT_S
     # The write end is closed when the last process of the step has ended.
@@ -604,12 +594,12 @@ def run_script(
                     raise TimeoutError(f"the step did not end within {STEP_LIMIT_S:.0f} s: {command}")
                 connection, _ = listener.accept()
                 with connection:
-                    _run_request(connection, record)
+                    commands.append(_run_request(connection))
         step_output.seek(0)
         return step_output.read().decode(), process.returncode
 
 
-def _run_request(connection: socket.socket, record: Recorder | None) -> None:
+def _run_request(connection: socket.socket) -> dict[str, Any]:
     connection.settimeout(10)
     header, descriptors, _flags, _address = socket.recv_fds(connection, 4, 2)
     with connection.makefile("rb") as stream:
@@ -618,13 +608,12 @@ def _run_request(connection: socket.socket, record: Recorder | None) -> None:
     arguments = rest[: int(count)]
     variables = dict(pair.split("=", 1) for pair in rest[int(count) :])
     del variables[SOCKET]
-    if record:
-        record(arguments, variables)
     result = output(Path(folder), *arguments, **variables)
     for descriptor, text in zip(descriptors, (result.stdout, result.stderr), strict=True):
         with open(descriptor, "wb") as stream:  # noqa: PTH123 - a descriptor
             stream.write(text)
     connection.sendall(str(result.returncode).encode())
+    return {"arguments": arguments, "variables": variables}
 
 
 def _runs_if(condition: Any, names: Mapping[str, Any]) -> bool:
