@@ -20,7 +20,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ExternalReaderRequest
 from reconciler.model.snapshot import ExternalPosition, GroupState, GroupType, Unknown
 from tests import kafka_client
-from tests.e2e import raw_groups
+from tests.e2e import raw_requests
 from tests.fakes.cluster import LOG_PARTITIONS, FakeCluster, FakeGroup
 from tests.fakes.error_table import InterpretingGateway
 
@@ -150,9 +150,9 @@ class RealEnvironment:
             kafka_client.remove_group(self.servers, group)
 
     def streams_group(self, group: str, at: TopicPartition, offset: int) -> None:
-        raw_groups.join_streams_group(self.servers, group, at.topic)
-        raw_groups.leave_streams_group(self.servers, group)
-        raw_groups.commit(self.servers, group, at.topic, at.partition, offset)
+        raw_requests.join_streams_group(self.servers, group, at.topic)
+        raw_requests.leave_streams_group(self.servers, group)
+        raw_requests.commit(self.servers, group, at.topic, at.partition, offset)
 
     def change_preferred_leader(self, at: TopicPartition) -> None:
         tools.change_preferred_leaders(self.cluster, [(at.topic, at.partition)])

@@ -87,20 +87,20 @@ def repository(tmp_path: Path) -> Repository:
     protected = Environment(secrets={"KEY": "hidden"}, branches=("main",))
     repository.state.environments["production"] = protected
     repository.git("rm", "-q", "-r", ".github")
-    repository.save("no workflows")
+    repository.save()
     return repository
 
 
 def _write_workflow(repository: Repository, branch: str, events: str) -> str:
-    repository.checkout(branch, "main")
+    repository.checkout(branch)
     repository.write(".github/workflows/any.yml", WORKFLOW.replace("EVENTS", events))
-    return repository.save("workflow")
+    return repository.save()
 
 
 def test_a_pull_request_runs_the_workflow_of_its_merge(repository: Repository) -> None:
     """So a file of the base or of the head runs, whichever branches they are, as on GitHub."""
     _write_workflow(repository, "base", "[pull_request]")
-    repository.commit("change", branch="change", start="main")
+    repository.commit(branch="change")
     repository.open(base="base")
     [run] = repository.hub.pull_request(PULL)
     assert run.results() == {"reconciler": "failure"}
@@ -152,7 +152,7 @@ def test_a_second_attempt_cannot_upload_an_artifact_of_the_same_name(repository:
     repository.checkout("main")
     text = WORKFLOW.replace("EVENTS", "[push]").replace("      - uses", "      - run: echo > file\n      - uses")
     repository.write(".github/workflows/any.yml", text)
-    repository.save("workflow")
+    repository.save()
     [run] = repository.hub.push("refs/heads/main", "main~1")
     assert run.results() == {"reconciler": "success"}, run.log
     rerun = repository.hub.rerun(run)
@@ -168,8 +168,8 @@ def test_a_workflow_run_runs_the_file_of_the_default_branch(repository: Reposito
     )
     repository.checkout("main")
     repository.write(".github/workflows/follower.yml", followed)
-    main = repository.save("follower")
-    repository.checkout("change", "main")
+    main = repository.save()
+    repository.checkout("change")
     repository.write(".github/workflows/follower.yml", followed.replace("name: reconciler\n", "name: forged\n"))
     _write_workflow(repository, "change", "[push]")
     first, second = repository.hub.push("refs/heads/change", "main")

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from reconciler.model.names import Address, format_address
 from reconciler.text.escape import quoted
 from tests.command import output
-from tests.e2e.raw_groups import commit, delete
+from tests.e2e.raw_requests import commit, delete
 from tests.e2e.workspace import DAY_MS, Workspace, blocks, floor, removal
 from tests.strategies.plans import LONG, NASTY
 from tests.unit.companions.html.test_html import read as read_page

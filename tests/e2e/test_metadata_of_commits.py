@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartiti
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import DebugLogger, admin_client, consumer_properties
 from tests import other_client
-from tests.e2e import raw_groups
+from tests.e2e import raw_requests
 from tests.e2e.workspace import Workspace, removal
 from tests.kafka_client import pending_commit
 from tests.other_client import logged_commits
@@ -100,7 +100,7 @@ def test_a_removal_keeps_the_bytes_of_each_kind_of_metadata(space: Workspace) ->
     group, invalid = scenario.group(1), len(TEXTS)
     offsets = {(scenario.topic, number): (number, text) for number, text in enumerate(TEXTS.values())}
     other_client.commit(scenario.servers, {group: offsets})
-    raw_groups.commit(scenario.servers, group, scenario.topic, invalid, invalid, b"\xff\xfe-1")
+    raw_requests.commit(scenario.servers, group, scenario.topic, invalid, invalid, b"\xff\xfe-1")
     before = logged_commits(scenario.servers)[group]
     exact = {number: metadata for (_, number), (_, metadata) in before.items()}
     assert exact == dict(enumerate([*EXACT.values(), "\ufffd\ufffd-1".encode()]))
@@ -150,7 +150,7 @@ def test_metadata_of_an_earlier_group_of_the_name_is_not_that_of_the_present_one
     scenario = Scenario(space)
     group, at = scenario.group(1), (scenario.topic, 0)
     other_client.commit(scenario.servers, {group: {at: (3, "of the first")}})
-    raw_groups.delete(scenario.servers, group)
+    raw_requests.delete(scenario.servers, group)
     other_client.commit(scenario.servers, {group: {at: (3, "of the second")}})
     (commits,) = scenario.remove(1).values()
     assert metadata_of(commits) == {0: b"of the second"}

@@ -97,11 +97,9 @@ def test_an_approval_of_elections_releases_no_later_deletion(cluster: SandboxClu
     journal, led, group = create_journal(cluster), f"led-{mark}", f"dead-{mark}"
     client.create_topics(cluster.bootstrap_servers, [Topic(led, assignment=[(1, 2, 3)])])
     tools.reassign(cluster, {(led, 0): (2, 3, 1)})
-    repository.commit("journal", cluster=cluster_manifest("eu") + f"  journal: {{topic: {journal}}}\n")
-    continuous = cluster_removal(group, idle_for="1s").replace("spec:", "mode: continuous\nspec:")
-    planned = repository.propose(groups=continuous, leaders=cluster_leaders("eu").replace("no-such-topic-*", led))[
-        "plan.yml"
-    ]
+    repository.commit(cluster=cluster_manifest("eu") + f"  journal: {{topic: {journal}}}\n")
+    continuous = cluster_removal(group, idle_for="1s", mode="continuous")
+    planned = repository.propose(groups=continuous, leaders=cluster_leaders("eu", led))["plan.yml"]
     assert planned.results() == PLANNED, planned.log
     repository.approve()
     repository.hub.approve = lambda environment: environment == "reconciler-elect-eu"

@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.cluster import SandboxCluster
-from tests.build import cluster_manifest, git
+from tests.build import cluster_manifest, commit, git
 from tests.command import command, run_process
 from tests.e2e.github.runner import run_script
 from tests.e2e.workspace import Workspace, create_journal, floor, removal
@@ -39,7 +39,7 @@ class Repository:
         self.git("init", "-q", "-b", "main")
         self.cluster = cluster
         self.journal = create_journal(cluster)
-        self.commit("first", cluster=self.declare_cluster(cluster.bootstrap_servers))
+        self.commit(cluster=self.declare_cluster(cluster.bootstrap_servers))
 
     def declare_cluster(self, servers: str, more: str = "") -> str:
         """Return the Cluster manifest."""
@@ -50,12 +50,11 @@ class Repository:
     def git(self, *arguments: str) -> None:
         git(self.origin, *arguments)
 
-    def commit(self, message: str, **manifests: str) -> None:
+    def commit(self, **manifests: str) -> None:
         (self.origin / "manifests").mkdir(exist_ok=True)
         for name, text in manifests.items():
             (self.origin / "manifests" / f"{name}.yaml").write_text(text)
-        self.git("add", "-A")
-        self.git("commit", "-q", "-m", message)
+        commit(self.origin)
 
     def clone(self, name: str) -> Path:
         """Clone the branch that the origin is on."""
@@ -113,7 +112,7 @@ def test_gitlab_plans_a_merge_request_and_applies_the_digest_that_a_person_types
     """Each job in a clone of its own; a digest of another plan applies nothing."""
     gitlab = GitLab(repository)
     repository.git("checkout", "-q", "-b", "change")
-    repository.commit("change", dead=dead(group))
+    repository.commit(dead=dead(group))
     _, text, code = gitlab.run("validate")
     assert code == 0, text
     clone, text, code = gitlab.run("plan")
@@ -140,12 +139,12 @@ def test_gitlab_applies_with_the_manifests_of_the_moment(
     repository: Repository, group: str, cluster: SandboxCluster
 ) -> None:
     """A job that a person starts hours later has the commit of its pipeline, which protects less than the branch."""
-    repository.commit("change", dead=dead(group))
+    repository.commit(dead=dead(group))
     gitlab = GitLab(repository)
     planned, text, _code = gitlab.run("plan-merged")
     [digest] = re.findall(r"Digest (sha256:[0-9a-f]{64})", text)
     protect = f"  protect: {{groups: [{group}]}}\n"
-    repository.commit("protect", cluster=repository.declare_cluster(cluster.bootstrap_servers, protect))
+    repository.commit(cluster=repository.declare_cluster(cluster.bootstrap_servers, protect))
     _, text, code = gitlab.run("apply", clone=planned, DIGEST=digest)
     assert (code, group in list_groups(cluster)) == (4, True), text
 
@@ -153,7 +152,7 @@ def test_gitlab_applies_with_the_manifests_of_the_moment(
 def test_gitlab_connects_where_the_default_branch_says(repository: Repository) -> None:
     """A merge request with other servers is refused, and its plan is still of the trusted cluster."""
     repository.git("checkout", "-q", "-b", "change")
-    repository.commit("change", cluster=repository.declare_cluster("127.0.0.1:9"))
+    repository.commit(cluster=repository.declare_cluster("127.0.0.1:9"))
     _, text, code = GitLab(repository).run("plan")
     assert code == 3, text
     assert "connects elsewhere after the merge" in text
@@ -218,7 +217,7 @@ def pod() -> Iterator[Path]:
 
 def test_the_drift_job_fails_while_something_drifts(repository: Repository, group: str, pod: Path) -> None:
     """The first run and the next, which has the report of the first."""
-    repository.commit("removal", dead=dead(group))
+    repository.commit(dead=dead(group))
     for _ in range(2):
         text, code = run_container("reconciler-drift", repository, pod)
         assert code == 2, text
@@ -233,7 +232,7 @@ def test_the_converge_job_acts_on_reviewed_manifests_only(
     servers = cluster.bootstrap_servers
     client.commit(servers, group, {(group, 0): 0})
     read = floor(group, f"keep: {{unreadBy: [{group}]}}", name="read, cluster: prod-eu", mode="continuous")
-    repository.commit("floor", read=read)
+    repository.commit(read=read)
     text, code = run_container("reconciler-converge", repository, pod)
     assert code == 4, text
     assert "not released" in text

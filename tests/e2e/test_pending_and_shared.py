@@ -1,13 +1,15 @@
-"""Consumers without a visible commit: commits in open transactions, rebalancing groups, share groups, and groups
-that no list of consumer groups shows.
+"""Consumers without a visible commit: commits in open transactions, members that have not committed, rebalancing
+groups, share groups, and groups that no list of consumer groups shows.
 
 A group whose first commit was in an open transaction was not a consumer, and a floor took 70 records that
 it still needed. One share group anywhere blocked every floor of the cluster.
 """
 
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
+from functools import partial
 from itertools import count
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupState
@@ -16,10 +18,10 @@ from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.tools import kafka_version
 from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC
-from tests.e2e import raw_groups
-from tests.e2e.workspace import Workspace, apply_during, blocks, floor, removal, targets
+from tests.e2e import raw_requests
+from tests.e2e.workspace import RECORDS, Workspace, blocks, floor, removal, targets
 from tests.kafka_client import committed_offsets, pending_commit, remove_group, share_member
-from tests.toolbox import group_types
+from tests.toolbox import group_types, log_start_offsets
 
 REMOVAL = "idleFor: 1s, expectAtMost: 1000"
 BLOCK, CLAMP, IGNORE = (f"keep: {{last: 10}}, consumers: {policy}" for policy in ("block", "clamp", "ignore"))
@@ -76,7 +78,7 @@ def test_a_commit_below_0_is_no_position(space: Workspace, topic: str) -> None:
     """
     for number in (-1, -5):
         group, read = f"below-{number}-{topic}", space.create_topic()
-        raw_groups.commit(space.servers, group, read, 0, number)
+        raw_requests.commit(space.servers, group, read, 0, number)
         assert target(space, read, BLOCK) == "B204"
         assert target(space, topic, BLOCK) == 90
         space.write(removal(group, "idleFor: 1s"))
@@ -121,14 +123,119 @@ def test_a_transaction_holds_back_no_other_topic_and_no_other_group(space: Works
         assert target(space, topic) == 60
 
 
-def test_a_commit_that_becomes_pending_after_the_recheck_stops_the_request(
-    space: Workspace, topic: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("is_pending", "idle_for", "words"),
+    [
+        (False, "1s", "__consumer_offsets holds a newer record"),
+        (True, "1s", "__consumer_offsets holds a newer record"),
+        (True, "0s", "has a commit in an open transaction"),
+    ],
+    ids=["committed", "in an open transaction", "in an open transaction, without evidence"],
+)
+def test_a_commit_of_the_same_offset_after_the_recheck_stops_a_removal(
+    space: Workspace, topic: str, is_pending: bool, idle_for: str, words: str
 ) -> None:
-    """The look before the request reads the end of `__consumer_offsets` once more."""
+    """The group is EMPTY, and its visible offsets are those of the plan.
+
+    With `idleFor: 0s` a removal took the commit away from its transaction, which succeeded. Up to Kafka 3.9
+    the group was back with its next coordinator.
+    """
+    group = space.commit(f"quiet-{topic}", topic, 7)
+    space.write(removal(group, f"idleFor: {idle_for}"))
+    assert len(space.plan_once_idle()["actions"]) == 1
+
+    def commit() -> AbstractContextManager[Any]:
+        if is_pending:
+            return pending_commit(space.servers, group, topic, 7)
+        return nullcontext(space.commit(group, topic, 7))
+
+    assert words in space.apply_during("read_groups", commit)
+    assert group in space.groups()
+
+
+# --- members without a commit, and commits that are no position
+
+
+def join(space: Workspace, group: str, topic: str) -> AbstractContextManager[Any]:
+    """A member of a group that commits nothing."""
+    return client.member(space.servers, group, [topic], properties={"enable.auto.commit": "false"})
+
+
+def test_a_member_without_a_commit_stands_at_the_log_start(space: Workspace, topic: str) -> None:
+    """It blocks a purge, is the lowest group of `clamp`, and is named by `ignore` with what it skips."""
+    group = f"new-{topic}"
+    with join(space, group, topic):
+        plan = space.plan(floor(topic, BLOCK))
+        assert plan["actions"] == []
+        assert group in blocks(plan)[f"RetentionFloor/floor/{topic}[0]"]["reason"]
+        assert space.plan(floor(topic, CLAMP))["actions"] == []
+        (action,) = space.plan(floor(topic, IGNORE))["actions"]
+        assert action["impact"]["skips"] == [{"group": group, "records_max": 90}]
+    assert target(space, topic, BLOCK) == 90
+
+
+def test_a_member_that_joins_after_the_plan_stops_the_purge(space: Workspace, topic: str) -> None:
+    assert target(space, topic, BLOCK) == 90
+    with join(space, f"late-{topic}", topic):
+        assert f"late-{topic}" in space.apply(code=4)
+    assert space.log_start(topic) == 0
+
+
+APPEARING = {
+    "a member": join,
+    "a pending commit": lambda space, group, topic: pending_commit(space.servers, group, topic, 20),
+}
+
+
+@pytest.mark.parametrize("appear", APPEARING.values(), ids=APPEARING)
+def test_a_consumer_that_appears_after_the_recheck_stops_the_request(
+    space: Workspace, topic: str, appear: Callable[[Workspace, str, str], AbstractContextManager[Any]]
+) -> None:
+    """The look before the request reads the groups, and the end of `__consumer_offsets`, once more."""
     group = f"late-{topic}"
     assert target(space, topic, BLOCK) == 90
-    change = (monkeypatch, space, "read_consumers", lambda: pending_commit(space.servers, group, topic, 20))
-    assert group in apply_during(*change)
+    assert group in space.apply_during("read_consumers", lambda: appear(space, group, topic))
+    assert space.log_start(topic) == 0
+
+
+def test_a_member_that_joins_during_the_run_stops_the_later_requests(space: Workspace) -> None:
+    """The consumers are read again every ten seconds; they could be half an hour old.
+
+    Two requests to one broker may be under way when the member joins, and two more follow.
+    """
+    topic = space.create_topic(partitions=4)
+    group = f"during-{topic}"
+    assert targets(space.plan(floor(topic, BLOCK))) == [90] * 4
+    words = ("--batch", "1")
+    assert group in space.apply_during("delete_records", lambda: join(space, group, topic), *words, code=5, pause_s=11)
+    assert sorted(log_start_offsets(space.cluster, topic).values()) in ([0, 0, 0, 90], [0, 0, 90, 90])
+
+
+def test_only_unread_by_keeps_the_records_of_a_group_whose_offsets_are_gone(space: Workspace, topic: str) -> None:
+    """Kafka removes the offsets of a group without members after some days: `block` then knows no such group."""
+    address, group = f"RetentionFloor/floor/{topic}[0]", space.commit(f"down-{topic}", topic, 50)
+    assert blocks(space.plan(floor(topic, BLOCK)))[address]["code"] == "B204"
+    remove_group(space.servers, group)
+    client.wait_until(lambda: group not in space.groups(), 30, f"{group} to leave the list")
+    (action,) = space.plan()["actions"]
+    assert action["before_offset"] == RECORDS - 10
+    assert "no consumer is known" in action["caveat"]
+    plan = space.plan(floor(topic, f"keep: {{last: 10, unreadBy: [{group}]}}"))
+    assert blocks(plan)[address]["code"] == "B205"
+
+
+def test_a_commit_above_the_end_is_no_position(space: Workspace, topic: str) -> None:
+    """Kafka resets such a consumer when it comes back: it stands at the log start, also after the plan."""
+    group = space.commit(f"ahead-{topic}", topic, 1_000_000)
+    plan = space.plan(floor(topic, "keep: {last: 1}"))
+    assert plan["actions"] == []
+    reason = blocks(plan)[f"RetentionFloor/floor/{topic}[0]"]["reason"]
+    assert group in reason
+    assert "1000000" in reason.replace(",", "")
+    space.commit(group, topic, RECORDS)
+    assert targets(space.plan()) == [RECORDS - 1]
+    space.commit(group, topic, 1_000_000)
+    space.apply(code=4)
     assert space.log_start(topic) == 0
 
 
@@ -204,9 +311,9 @@ def test_a_streams_group_has_a_position(space: Workspace, topic: str) -> None:
     Its type once left the scan with the rows that no policy needs, and it blocked every floor.
     """
     group = f"streams-{topic}"
-    raw_groups.join_streams_group(space.servers, group, topic)
-    raw_groups.leave_streams_group(space.servers, group)
-    raw_groups.commit(space.servers, group, topic, 0, 30)
+    raw_requests.join_streams_group(space.servers, group, topic)
+    raw_requests.leave_streams_group(space.servers, group)
+    raw_requests.commit(space.servers, group, topic, 0, 30)
     assert group_types(space.cluster)[group] == "streams"
     blocked = blocks(space.plan(floor(topic, BLOCK)))[f"RetentionFloor/floor/{topic}[0]"]
     assert blocked["code"] == "B204"
@@ -215,7 +322,7 @@ def test_a_streams_group_has_a_position(space: Workspace, topic: str) -> None:
     space.apply()
     assert space.log_start(topic) == 30
     assert_is_never_removed(space, group)
-    raw_groups.delete(space.servers, group)
+    raw_requests.delete(space.servers, group)
 
 
 def test_a_streams_group_reads_the_topics_of_its_topology(space: Workspace, topic: str) -> None:
@@ -227,18 +334,18 @@ def test_a_streams_group_reads_the_topics_of_its_topology(space: Workspace, topi
     group, address = f"app-{read}", f"RetentionFloor/floor/{read}[0]"
     if kafka_version(space.cluster) < (4, 2):
         pytest.skip("groups of the Streams protocol need Kafka 4.2")
-    raw_groups.join_streams_group(servers, group, read)
+    raw_requests.join_streams_group(servers, group, read)
     assert target(space, read, BLOCK, code=1) == "B211"
     assert f'"{group}" is a Streams group without a commit' in blocks(space.read("plan.json"))[address]["reason"]
     assert target(space, read, f"{BLOCK}, exceptGroups: [{group}]") == 90
     assert_is_never_removed(space, group)
     assert target(space, topic, BLOCK) == 90
-    raw_groups.leave_streams_group(servers, group)
+    raw_requests.leave_streams_group(servers, group)
     remove_group(servers, group)
     space.commit(group, other)
-    raw_groups.join_streams_group(servers, group, read)
+    raw_requests.join_streams_group(servers, group, read)
     assert [target(space, name, BLOCK) for name in (read, topic)] == ["B204", 90]
-    raw_groups.leave_streams_group(servers, group)
+    raw_requests.leave_streams_group(servers, group)
     assert target(space, read, BLOCK) == 90
     remove_group(servers, group)
 
@@ -246,17 +353,17 @@ def test_a_streams_group_reads_the_topics_of_its_topology(space: Workspace, topi
 def test_groups_that_never_commit_block_no_floor(space: Workspace, topic: str) -> None:
     """A Connect worker's group and a group without a name, which are never removed either."""
     connect, address = f"connect-{topic}", f"GroupRemoval/dead/connect-{topic}"
-    raw_groups.commit(space.servers, "", topic, 0, 5)
+    raw_requests.commit(space.servers, "", topic, 0, 5)
     try:
-        raw_groups.join_group(space.servers, connect, "connect")
+        raw_requests.join_group(space.servers, connect, "connect")
         assert group_types(space.cluster)[connect] == "classic", "its protocol is Connect's"
         plan = space.plan(floor(topic, BLOCK))
-        raw_groups.join_group(space.servers, connect, "connect")
+        raw_requests.join_group(space.servers, connect, "connect")
         space.apply()
-        raw_groups.join_group(space.servers, connect, "connect")
+        raw_requests.join_group(space.servers, connect, "connect")
         removals = space.plan(removal(f'"*", {connect}', REMOVAL))
     finally:
-        raw_groups.delete(space.servers, "")
+        raw_requests.delete(space.servers, "")
     assert targets(plan) == [90]
     assert space.log_start(topic) == 90
     assert not {"GroupRemoval/dead/", address} & {action["address"] for action in removals["actions"]}
@@ -307,12 +414,12 @@ def test_a_share_group_that_waits_for_its_topic_blocks_no_other(space: Workspace
 
 @pytest.mark.parametrize("knows_group", [False, True], ids=["a new group", "a group of another topic"])
 def test_a_share_group_that_subscribes_after_the_recheck_stops_the_request(
-    space: Workspace, topic: str, share_group: str, monkeypatch: pytest.MonkeyPatch, knows_group: bool
+    space: Workspace, topic: str, share_group: str, knows_group: bool
 ) -> None:
     """The records of share groups since the recheck are read before the request."""
     with share_member(space.servers, share_group, [space.create_topic()]) if knows_group else nullcontext():
         pass
     assert target(space, topic, BLOCK) == 90
-    change = (monkeypatch, space, "read_consumers", lambda: share_member(space.servers, share_group, [topic]))
-    assert share_group in apply_during(*change)
+    subscribe = partial(share_member, space.servers, share_group, [topic])
+    assert share_group in space.apply_during("read_consumers", subscribe)
     assert space.log_start(topic) == 0

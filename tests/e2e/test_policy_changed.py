@@ -14,7 +14,7 @@ import pytest
 from reconciler.operations import Operation
 from reconciler.plan import plan_file
 from tests.command import command, environment
-from tests.e2e import raw_groups
+from tests.e2e import raw_requests
 from tests.e2e.workspace import OPEN_LIMITS, Workspace, floor, leaders, removal, targets
 from tests.strategies.examples import sealed
 from tests.terminal import keyboard
@@ -243,12 +243,12 @@ def test_an_excepted_group_of_unknown_position_answers_for_nothing(space: Worksp
     space.write(floor(topic, f"keep: {{unreadBy: [{reader}]}}, exceptGroups: [{unknown}]"), limits=limits)
     (action,) = space.plan()["actions"]
     assert action["consumed_by_named"]
-    raw_groups.join_streams_group(space.servers, unknown, topic)
+    raw_requests.join_streams_group(space.servers, unknown, topic)
     try:
         outputs = space.run("plan", "--out", "refused.json", code=3), space.apply(code=3)
     finally:
-        raw_groups.leave_streams_group(space.servers, unknown)
-        raw_groups.delete(space.servers, unknown)
+        raw_requests.leave_streams_group(space.servers, unknown)
+        raw_requests.delete(space.servers, unknown)
     for output in outputs:
         assert f"recordsPercentPerTopic: share of one topic's records removed ({topic}): 100 %" in output
     assert space.log_start(topic) == 0

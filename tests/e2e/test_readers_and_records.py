@@ -9,7 +9,7 @@ from uuid import uuid4
 from confluent_kafka import Consumer, TopicPartition
 
 from reconciler.companions.sandbox import client
-from tests.e2e import raw_groups
+from tests.e2e import raw_requests
 from tests.e2e.workspace import Workspace, blocks, floor, removal, targets
 from tests.kafka_client import begin_transaction
 from tests.toolbox import group_types
@@ -26,19 +26,19 @@ def test_a_streams_group_is_removed_once_it_is_empty_and_comes_back(space: Works
     """
     servers = space.servers
     group, address = f"app-{topic}", f"GroupRemoval/dead/app-{topic}"
-    raw_groups.join_streams_group(servers, group, topic)
+    raw_requests.join_streams_group(servers, group, topic)
     in_use = space.plan(removal(group, "types: [streams], idleFor: 1s"))
-    raw_groups.leave_streams_group(servers, group)
-    raw_groups.commit(servers, group, topic, 0, 30)
+    raw_requests.leave_streams_group(servers, group)
+    raw_requests.commit(servers, group, topic, 0, 30)
     assert in_use["actions"] == []
     assert blocks(in_use)[address]["code"] == "B303"
 
     (action,) = space.plan_once_idle()["actions"]
     assert (action["address"], action["seen"]["type"], action["seen"]["commits"]) == (address, "streams", 1)
     assert "kafka-streams-application-reset.sh" in action["caveat"]
-    raw_groups.join_streams_group(servers, group, topic)
+    raw_requests.join_streams_group(servers, group, topic)
     space.apply(code=4)
-    raw_groups.leave_streams_group(servers, group)
+    raw_requests.leave_streams_group(servers, group)
     assert group_types(space.cluster)[group] == "streams"
 
     space.plan_once_idle()
@@ -46,13 +46,13 @@ def test_a_streams_group_is_removed_once_it_is_empty_and_comes_back(space: Works
     assert group not in group_types(space.cluster)
     assert space.plan()["actions"] == []
     space.restore(group)
-    raw_groups.join_streams_group(servers, group, topic)
-    raw_groups.leave_streams_group(servers, group)
+    raw_requests.join_streams_group(servers, group, topic)
+    raw_requests.leave_streams_group(servers, group)
     try:
         plan = space.plan(floor(topic, f"keep: {{unreadBy: [{group}]}}, consumers: clamp"))
         assert targets(plan) == [30], "the application continues where it was"
     finally:
-        raw_groups.delete(servers, group)
+        raw_requests.delete(servers, group)
 
 
 def test_a_running_consumer_of_a_quiet_topic_is_named(space: Workspace, topic: str) -> None:

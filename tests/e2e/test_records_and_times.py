@@ -14,8 +14,8 @@ from confluent_kafka import Consumer, Message
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, consumer_properties
-from tests.e2e import raw_records
-from tests.e2e.raw_records import NO_TIMESTAMP
+from tests.e2e import raw_requests
+from tests.e2e.raw_requests import NO_TIMESTAMP
 from tests.e2e.workspace import DAY_MS, Workspace, floor, observed, targets
 from tests.kafka_client import begin_transaction, open_transaction
 
@@ -72,7 +72,7 @@ def test_records_of_an_unknown_age_stay(
     """
     if older:
         space.produce(topic, older, age_ms=MONTH_MS)
-    raw_records.produce(space.servers, topic, stamps)
+    raw_requests.produce(space.servers, topic, stamps)
     space.produce(topic, 10)
     plan = space.plan(floor(topic, WEEK))
     (blocked,) = plan["blocked"]
@@ -218,7 +218,7 @@ def test_a_stamp_of_the_future_is_named(
 ) -> None:
     """One record in microseconds keeps what follows for 56,000 years. A producer with a wrong clock writes many."""
     for _ in range(stamps):
-        raw_records.produce(space.servers, topic, [now_ms() * 1_000])
+        raw_requests.produce(space.servers, topic, [now_ms() * 1_000])
     space.produce(topic, 500, age_ms=MONTH_MS)
     plan = space.plan(floor(topic, f"{WEEK}, driftAfter: {drift_after}"))
     (decision,) = plan["blocked"] if is_overdue else plan["waiting"]
@@ -248,7 +248,7 @@ def test_a_marker_that_keeps_a_backfill_is_named(space: Workspace, topic: str, r
 
 def test_another_rule_that_holds_the_floor_is_no_future(space: Workspace, topic: str) -> None:
     """`last` keeps everything, so the stamp decides nothing."""
-    raw_records.produce(space.servers, topic, [now_ms() + 3_600_000])
+    raw_requests.produce(space.servers, topic, [now_ms() + 3_600_000])
     plan = space.plan(floor(topic, "keep: {newerThan: 7d, last: 100}"))
     assert (plan["blocked"], plan["waiting"], plan["summary"]["satisfied"]) == ([], [], 1)
 
@@ -267,7 +267,7 @@ def test_a_segment_without_timestamps_hides_no_young_records(space: Workspace) -
     """
     topic = space.create_topic(10, age_ms=MONTH_MS, configs=ANY_TIME | {"segment.bytes": "1048576"})
     for stamp in (NO_TIMESTAMP, NO_TIMESTAMP, now_ms()):  # the second one in a segment of its own
-        raw_records.produce(space.servers, topic, [stamp], value=bytes(600_000))
+        raw_requests.produce(space.servers, topic, [stamp], value=bytes(600_000))
     space.produce(topic, 50)
     space.produce(topic, 1, age_ms=MONTH_MS)  # a late one ends what the plan sees
     with open_transaction(space.servers, topic):

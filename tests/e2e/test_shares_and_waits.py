@@ -49,19 +49,6 @@ def test_a_compacted_topic_is_no_part_of_the_whole(space: Workspace, topic: str)
     assert observed(plan(space, ALL_OF_A_TOPIC, floor(topic, LAST)), SHARE) < 1
 
 
-def test_a_pattern_skips_a_compacted_topic_and_an_exact_name_plans_it(space: Workspace) -> None:
-    space.create_topic()  # without a topic of another policy, the share of the cluster's records is unknown
-    topic = space.create_topic(configs={"cleanup.policy": "compact,delete"})
-    document = plan(space, ALL, floor(f'"{topic}*"', f"{LAST}, expectAtMost: 1"))
-    assert document["actions"] == []
-    (skipped,) = document["skipped"]
-    assert skipped["address"] == f"RetentionFloor/floor/{topic}"
-    assert skipped["reason"] == f"{topic} is compacted, and only a pattern selects it"
-    assert targets(plan(space, ALL, floor(topic, LAST))) == [90]
-    space.apply()
-    assert space.log_start(topic) == 90
-
-
 def test_a_waiver_caps_the_total(space: Workspace) -> None:
     """Limit 40 and waiver 45 let 85 % of a topic pass: 45 by one policy and 40 by the other."""
     topic = space.create_topic(50, partitions=2)

@@ -111,9 +111,9 @@ def test_a_forged_plan_workflow_bounds_nothing(attack: Attack, repository: Repos
     repository.approve()
     head = repository.head()
     before = repository.git("rev-parse", "main")
-    repository.checkout("evil", "main")
+    repository.checkout("evil")
     attack.forge(FORGED, head)
-    repository.save("forged")
+    repository.save()
 
     def pull_request_of_a_fork() -> list[WorkflowRun]:
         repository.open("evil", owner="mallory", number=9)
@@ -148,11 +148,11 @@ def test_a_changed_base_bounds_nothing(attack: Attack, repository: Repository) -
     """A pull request that was approved against another branch has no plan when its base becomes the
     default branch; the plan that follows is later than the approval, until a reviewer approves again.
     """
-    repository.commit("change", branch="change", start="main", groups=attack.change)
+    repository.commit(branch="change", groups=attack.change)
     head = repository.git("rev-parse", "change")
-    repository.checkout("evil", "main")
+    repository.checkout("evil")
     attack.forge(FORGED, head)
-    repository.save("forged")
+    repository.save()
     repository.open("change", base="evil")
     assert repository.hub.pull_request(PULL)[0].results() == {"Forged": "success"}
     assert repository.gate() == "expected"
@@ -175,9 +175,9 @@ def test_a_title_a_comment_and_a_check_name_prove_nothing(attack: Attack, reposi
     """The gate stays red beside a check run of its name, and a forged status applies nothing: the
     plan was refused, so none bounds the merge.
     """
-    repository.checkout("change", "main")
+    repository.checkout("change")
     repository.write(".github/workflows/green.yml", GREEN.replace("STEPS", "echo green"))
-    runs = repository.propose(groups=attack.change, cluster=cluster_manifest("eu", limits="{groups: 0}"))
+    runs = repository.propose(groups=attack.change, cluster=cluster_manifest("eu", limits="groups: 0"))
     assert runs["green.yml"].results() == {"reconciler": "success"}
     assert runs["plan.yml"].results()["Plan eu"] == "failure"
     assert repository.gate() == "failure", "a status and a check of one name must both pass"
@@ -198,7 +198,7 @@ def test_a_pull_request_does_not_choose_where_the_plan_connects(attack: Attack, 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         address = f"127.0.0.1:{listener.getsockname()[1]}"
-        elsewhere = cluster_manifest("eu").replace("${env:KAFKA_BOOTSTRAP_SERVERS}", address)
+        elsewhere = cluster_manifest("eu", servers=address)
         runs = repository.propose(groups=attack.change, cluster=elsewhere)
         assert "::error title=REFUSED (connection)::" in runs["plan.yml"].jobs["Plan eu"].log
         assert attack.reviewed in repository.comments()["eu"], "planned on the trusted cluster"
@@ -271,7 +271,7 @@ def test_a_bot_approves_no_digest(attack: Attack, repository: Repository) -> Non
     """It can start a run, but the digest of a plan is an approval: neither its runs nor its attempts
     of a person's run apply one.
     """
-    repository.commit("merged", groups=attack.change)
+    repository.commit(groups=attack.change)
     repository.hub.approve = lambda _environment: False
     repository.hub.dispatch("apply.yml", cluster="eu", digest="")
     repository.hub.approve = lambda _environment: True
@@ -291,14 +291,14 @@ def test_a_bot_approves_no_digest(attack: Attack, repository: Repository) -> Non
 
 def test_a_forged_plan_is_not_applied_by_its_digest(attack: Attack, repository: Repository) -> None:
     """A run by hand takes plans of runs of the default branch only, also if a tag has its name."""
-    repository.commit("merged", groups=attack.change)
+    repository.commit(groups=attack.change)
     before = repository.git("rev-parse", "main")
-    repository.checkout("evil", "main")
+    repository.checkout("evil")
     digest = "b" * 64
     forged = FORGED.replace("plan_eu_PULL_HEAD_1", f"apply_eu_{digest}")
     attack.forge(forged, "0" * 40)
     repository.git("mv", "-f", ".github/workflows/plan.yml", ".github/workflows/apply.yml")
-    repository.save("forged")
+    repository.save()
     repository.git("checkout", "-q", "main")
     repository.git("tag", "main", "evil")
     runs = [repository.hub.push(ref, before)[0] for ref in ("refs/heads/evil", "refs/tags/main")]

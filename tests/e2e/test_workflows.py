@@ -13,11 +13,11 @@ from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record
 from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
 from reconciler.plan import plan_file
-from tests.build import head, waiver
+from tests.build import waiver
 from tests.command import reconciler
 from tests.e2e.github.gh import REPOSITORY
 from tests.e2e.github.repository import Repository, cluster_manifest, leaders, removal
-from tests.e2e.workspace import create_journal
+from tests.e2e.workspace import create_journal, floor
 from tests.strategies.examples import election
 from tests.strategies.examples import plan as example_plan
 from tests.toolbox import list_groups
@@ -57,11 +57,8 @@ def test_a_pull_request_and_its_merge(
     repository = Repository(tmp_path, {"eu": cluster, "us": other_cluster})
     group = f"dead-{topic}"
     client.commit(cluster.bootstrap_servers, group, {(topic, 0): 100})
-    floor = f"""\
-{head("RetentionFloor", "floor, cluster: eu")}
-spec: {{topics: [{topic}], keep: {{last: 60}}}}
-"""
-    runs = repository.propose(floor=floor, groups=removal(group))
+    last = floor(topic, "keep: {last: 60}", name="floor, cluster: eu")
+    runs = repository.propose(floor=last, groups=removal(group))
     assert runs["validate.yml"].results() == {"Validate": "success", "queue": "skipped"}
     planned = runs["plan.yml"]
     assert planned.results() == PLANNED | {"Plan us": "success"}, planned.log
@@ -111,7 +108,7 @@ def test_a_pull_request_of_a_fork_is_only_validated(repository: Repository) -> N
 
     Broken manifests get annotations. Without manifests its gate is green.
     """
-    repository.commit("change", branch="change", start="main", groups=removal("some-group"))
+    repository.commit(branch="change", groups=removal("some-group"))
     runs = repository.update(owner="mallory")
     assert runs["validate.yml"].results()["Validate"] == "success"
     assert runs["plan.yml"].results() == {
@@ -130,12 +127,12 @@ def test_a_pull_request_of_a_fork_is_only_validated(repository: Repository) -> N
     assert "::error title=Not reviewed::The pull request has no plan for eu" in merged.log
 
     invalid = removal("some-group").replace("groups:", "gruops:")
-    repository.commit("broken", branch="broken", start="main", groups=invalid)
+    repository.commit(branch="broken", groups=invalid)
     refused = repository.update("broken", owner="mallory", number=8)
     assert refused["validate.yml"].results()["Validate"] == "failure"
     assert "file=manifests/eu/groups.yaml,line=4" in refused["validate.yml"].log
 
-    repository.change({"README.md": "A page."}, branch="docs")
+    repository.commit({"README.md": "A page."}, branch="docs")
     repository.update("docs", owner="mallory", number=9)
     assert repository.gate(9) == "success"
 
@@ -146,12 +143,12 @@ def test_the_gate_reports_for_every_pull_request(repository: Repository) -> None
 
     No case reads a cluster or waits for a check that never starts.
     """
-    repository.change({"README.md": "A page."}, branch="docs")
+    repository.commit({"README.md": "A page."}, branch="docs")
     assert repository.update("docs", number=8)["plan.yml"].results()["Gate"] == "success"
     assert repository.gate(8) == "success"
 
-    repository.commit("one", branch="left", start="main", groups=removal("a"))
-    repository.commit("two", groups=removal("b"))
+    repository.commit(branch="left", groups=removal("a"))
+    repository.commit(groups=removal("b"))
     repository.open("left", number=9)
     assert not repository.pull(9)["mergeable"]
     # GitHub runs no workflow of a pull request that conflicts; it may have begun before the conflict.
@@ -160,7 +157,7 @@ def test_the_gate_reports_for_every_pull_request(repository: Repository) -> None
     assert repository.gate(9) == "failure"
     assert repository.state.statuses[-1]["description"] == "it conflicts with main: merge main into it"
 
-    repository.commit("broken", branch="broken", start="main", groups=removal("a").replace("groups:", "gruops:"))
+    repository.commit(branch="broken", groups=removal("a").replace("groups:", "gruops:"))
     runs = repository.update("broken", number=10)
     assert runs["plan.yml"].results()["Validate"] == "failure"
     assert repository.gate(10) == "failure"
@@ -183,14 +180,13 @@ def test_a_new_cluster_needs_a_waiver_and_creates_no_environment(repository: Rep
 
     The gate is red until a waiver allows the new connection.
     """
-    repository.change({"manifests/new/cluster.yaml": cluster_manifest("new", "bmV3LWNsdXN0ZXItbmV3Mg")})
-    environments = set(repository.state.environments)
-    refused = repository.update()["plan.yml"]
+    environments, new = set(repository.state.environments), cluster_manifest("new", "bmV3LWNsdXN0ZXItbmV3Mg")
+    refused = repository.propose({"manifests/new/cluster.yaml": new})["plan.yml"]
     assert "error: new: connection: connects elsewhere after the merge" in refused.jobs["Validate"].log
     assert "::error title=New Cluster::The default branch has no Cluster new: " in refused.jobs["Validate"].log
     assert (repository.gate(), repository.hub.entered) == ("failure", [])
-    repository.change({"manifests/new/waiver.yaml": _connection_waiver("new")})
-    assert repository.update()["plan.yml"].results() == PLANNED
+    waived = repository.propose({"manifests/new/waiver.yaml": _connection_waiver("new")})
+    assert waived["plan.yml"].results() == PLANNED
     assert set(repository.state.environments) == environments
     assert repository.hub.entered == ["reconciler-plan-eu"]
     assert repository.gate() == "success"
@@ -201,19 +197,16 @@ def test_a_renamed_cluster_needs_a_waiver(repository: Repository) -> None:
 
     Its policies have no plan before the default branch has the Cluster, so they come later.
     """
-    cluster_file, leaders_file, waiver_file = (f"manifests/eu/{name}.yaml" for name in ("cluster", "leaders", "waiver"))
-    waiver = {waiver_file: _connection_waiver("europe")}
-    repository.change({cluster_file: cluster_manifest("europe"), leaders_file: leaders("europe"), **waiver})
-    with_policies = repository.update()["plan.yml"]
+    waived = {"waiver": _connection_waiver("europe")}
+    files = {"cluster": cluster_manifest("europe"), "leaders": leaders("europe"), **waived}
+    with_policies = repository.propose(**files)["plan.yml"]
     assert "its 1 policies have no plan: merge the Cluster without them first" in with_policies.jobs["Validate"].log
     assert repository.gate() == "failure"
-    repository.change({leaders_file: "", waiver_file: ""})
-    without_waiver = repository.update()["plan.yml"]
+    without_waiver = repository.propose(leaders="", waiver="")["plan.yml"]
     assert "error: europe: connection: connects elsewhere" in without_waiver.jobs["Validate"].log
     assert without_waiver.results()["plan"] == "skipped"
     assert repository.gate() == "failure"
-    repository.change(waiver)
-    renamed = repository.update()["plan.yml"]
+    renamed = repository.propose(**waived)["plan.yml"]
     assert "::warning title=Cluster eu is removed::" in renamed.jobs["Validate"].log
     assert repository.gate() == "success"
     description = repository.state.statuses[-1]["description"]
@@ -223,9 +216,8 @@ def test_a_renamed_cluster_needs_a_waiver(repository: Repository) -> None:
 
 def test_a_cluster_that_vanishes_is_shown(repository: Repository) -> None:
     """The log and the check name it, and the other clusters are planned."""
-    repository.change({"manifests/us/cluster.yaml": cluster_manifest("us", "bmV3LWNsdXN0ZXItbmV3Mg")}, branch="main")
-    repository.change({"manifests/us/cluster.yaml": ""})
-    planned = repository.update()["plan.yml"]
+    repository.commit({"manifests/us/cluster.yaml": cluster_manifest("us", "bmV3LWNsdXN0ZXItbmV3Mg")})
+    planned = repository.propose({"manifests/us/cluster.yaml": ""})["plan.yml"]
     assert planned.results() == PLANNED, planned.log
     assert "::warning title=Cluster us is removed::" in planned.jobs["Validate"].log
     assert repository.gate() == "success"
@@ -239,7 +231,7 @@ def test_a_refused_limit_fails_the_check_and_bounds_nothing(
     asks for no approval.
     """
     group = _create_group(cluster, f"limited-{topic}", topic)
-    run = repository.propose(groups=removal(group), cluster=cluster_manifest("eu", limits="{groups: 0}"))["plan.yml"]
+    run = repository.propose(groups=removal(group), cluster=cluster_manifest("eu", limits="groups: 0"))["plan.yml"]
     assert run.results() == PLANNED | {"Plan eu": "failure"}
     assert "(exit 3)" in run.jobs["Plan eu"].log
     assert "::error title=REFUSED (groups)::" in run.jobs["Plan eu"].log
@@ -309,7 +301,7 @@ def test_drift_opens_keeps_and_closes_one_issue(repository: Repository, cluster:
     again has the manifests of the moment.
     """
     group = f"drifting-{topic}"
-    repository.commit("merged long ago", groups=removal(group))
+    repository.commit(groups=removal(group))
     assert set(repository.hub.schedule("drift.yml").results().values()) == {"success"}
     assert repository.state.issues == []
     _create_group(cluster, group, topic)
@@ -324,7 +316,7 @@ def test_drift_opens_keeps_and_closes_one_issue(repository: Repository, cluster:
     assert set(repository.hub.schedule("drift.yml").results().values()) == {"success"}
     assert repository.state.issues == [opened], "an unchanged drift leaves the issue unchanged, with its *since*"
     drifting = repository.hub.schedule("drift.yml")
-    repository.commit("the group may stay", groups=removal(f"not-{group}"))
+    repository.commit(groups=removal(f"not-{group}"))
     assert set(repository.hub.rerun(drifting).results().values()) == {"success"}
     [closed] = repository.state.issues
     assert (closed["number"], closed["state"]) == (opened["number"], "closed")
@@ -336,7 +328,7 @@ def test_a_push_without_a_pull_request_applies_nothing(
 ) -> None:
     """Without a reviewed plan nothing is applied."""
     group = _create_group(cluster, f"pushed-{topic}", topic)
-    repository.commit("pushed", branch="change", start="main", groups=removal(group))
+    repository.commit(branch="change", groups=removal(group))
     repository.open()
     repository.hub.machine = {"RECONCILER_TIMEOUT": "1"}
     run = repository.merge(associated=False)
@@ -352,7 +344,7 @@ def test_a_run_by_hand_brings_drift_back(repository: Repository, cluster: Sandbo
     It has no pull request that bounds it: the approval of its digest does.
     """
     group = _create_group(cluster, f"drifted-{topic}", topic)
-    repository.commit("merged long ago", groups=removal(group))
+    repository.commit(groups=removal(group))
     unknown = repository.hub.dispatch("apply.yml", cluster="us", digest="")
     assert "::error title=Not reviewed::There is no Cluster us" in unknown.log
     repository.hub.approve = lambda _environment: False
@@ -445,7 +437,7 @@ def test_only_the_approved_plan_is_applied_and_only_while_its_manifests_hold(
 
     def protect(_environment: str) -> bool:
         manifest = cluster_manifest("eu") + f"  protect: {{groups: [{protected}]}}\n"
-        repository.commit("protect", cluster=manifest)
+        repository.commit(cluster=manifest)
         return True
 
     repository.hub.approve = protect
@@ -473,8 +465,8 @@ def test_a_continuous_policy_is_approved_once_and_then_converges(
     assert idle.results() == {"List the clusters": "success", "converge": "skipped", "Report / Issue": "success"}
     # A file would be lost with the runner, so the release is in a topic.
     journal = create_journal(cluster)
-    repository.commit("journal", cluster=cluster_manifest("eu") + f"  journal: {{topic: {journal}}}\n")
-    continuous = removal(f"dead-{topic}", idle_for="1s").replace("spec:", "mode: continuous\nspec:")
+    repository.commit(cluster=cluster_manifest("eu") + f"  journal: {{topic: {journal}}}\n")
+    continuous = removal(f"dead-{topic}", idle_for="1s", mode="continuous")
     repository.propose(groups=continuous)
     repository.approve()
     repository.hub.entered.clear()
@@ -496,7 +488,7 @@ def test_a_continuous_policy_is_approved_once_and_then_converges(
     # Run again, or after the job waited for its turn: the merged protection has no release yet.
     _create_group(cluster, f"dead-{topic}", topic)
     protected = cluster_manifest("eu") + f"  protect: {{groups: [dead-{topic}]}}\n  journal: {{topic: {journal}}}\n"
-    repository.commit("protect", cluster=protected)
+    repository.commit(cluster=protected)
     time.sleep(1.5)  # idleFor: 1s
     again = repository.hub.rerun(run)
     assert again.results()["Converge eu"] == "failure", again.log
@@ -512,11 +504,11 @@ def test_a_target_may_belong_to_one_of_two_clusters(
 
     The first case was once reported as a bug.
     """
-    texts = []
-    for name, sandbox in (("eu", cluster), ("us", other_cluster)):
-        servers = json.dumps(sandbox.bootstrap_servers.split(","))
-        texts.append(cluster_manifest(name, sandbox.cluster_id).replace('["${env:KAFKA_BOOTSTRAP_SERVERS}"]', servers))
-    texts += [leaders("eu").replace("no-such-topic-*", topic), leaders("us")]
+    texts = [
+        cluster_manifest(name, sandbox.cluster_id, servers=sandbox.bootstrap_servers)
+        for name, sandbox in (("eu", cluster), ("us", other_cluster))
+    ]
+    texts += [leaders("eu", topic), leaders("us")]
     (tmp_path / "all.yaml").write_text("---\n".join(texts))
     target = f"LeaderPolicy/leaders/{topic}"
     result = reconciler(tmp_path, "plan", "all.yaml", "--target", target)

@@ -111,6 +111,31 @@ class Workspace:
         """Apply plan.json, and return the output."""
         return self.run("apply", "plan.json", *words, code=code, **variables)
 
+    def apply_during(
+        self,
+        method: str,
+        change: Callable[[], AbstractContextManager[Any]],
+        *words: str,
+        code: int = 4,
+        pause_s: float = 0,
+    ) -> str:
+        """Apply the plan, with a change of the cluster before the first call of a method, and return the output."""
+        original, once, done = getattr(KafkaGateway, method), Lock(), []
+        with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+
+            def change_first(gateway: KafkaGateway, *arguments: Any, **more: Any) -> Any:
+                with once:
+                    if not done:
+                        stack.enter_context(change())
+                        done.append(method)
+                        time.sleep(pause_s)
+                return original(gateway, *arguments, **more)
+
+            patch.setattr(KafkaGateway, method, change_first)
+            answer = self.apply(*words, code=code)
+        assert done
+        return answer
+
     @property
     def journal_file(self) -> Path:
         """The journal of a Cluster without a topic for it."""
@@ -165,30 +190,3 @@ def observed(plan: dict[str, Any], limit: str) -> float:
 def targets(plan: dict[str, Any]) -> list[int]:
     """Return the first offset that each deletion keeps."""
     return [row["request"]["before_offset"] for row in plan["actions"] if row["operation"] == "delete_records"]
-
-
-def apply_during(
-    monkeypatch: pytest.MonkeyPatch,
-    space: Workspace,
-    method: str,
-    change: Callable[[], AbstractContextManager[Any]],
-    *words: str,
-    code: int = 4,
-    pause_s: float = 0,
-) -> str:
-    """Apply the plan, with a change of the cluster before the first call of a method, and return the output."""
-    original, once, done = getattr(KafkaGateway, method), Lock(), []
-    with ExitStack() as stack:
-
-        def change_first(self: KafkaGateway, *arguments: Any, **more: Any) -> Any:
-            with once:
-                if not done:
-                    stack.enter_context(change())
-                    done.append(method)
-                    time.sleep(pause_s)
-            return original(self, *arguments, **more)
-
-        monkeypatch.setattr(KafkaGateway, method, change_first)
-        answer = space.apply(*words, code=code)
-    assert done
-    return answer

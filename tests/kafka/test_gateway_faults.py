@@ -32,7 +32,7 @@ from reconciler.model.names import TopicPartition
 from reconciler.model.ports import Election
 from reconciler.model.snapshot import REBALANCING, Cause, GroupState, Unknown
 from reconciler.operations.error_meanings import Response, ResponseAction
-from tests.e2e.raw_groups import join_group
+from tests.e2e.raw_requests import join_group
 from tests.fakes.error_table import InterpretingGateway
 
 pytestmark = pytest.mark.brokers

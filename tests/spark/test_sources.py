@@ -41,7 +41,7 @@ from reconciler.scan.engine_choice import Engine, EngineName
 from reconciler.scan.java import find_java, spark_home, start_java
 from reconciler.scan.scan import describe_log
 from reconciler.spark import register
-from tests.e2e import raw_groups
+from tests.e2e import raw_requests
 from tests.spark.conftest import scan_now
 from tests.spark.servers import QUICK_START
 
@@ -162,16 +162,16 @@ def test_sparks_own_options_select_topics(cluster: SandboxCluster, session: Spar
 def test_commits_of_a_streams_group_are_rows(cluster: SandboxCluster, half_read: str) -> None:
     """Only the old list call shows a group of Kafka Streams: its lag was once missing, without an error."""
     group = f"{half_read}-streams"
-    raw_groups.join_streams_group(cluster.bootstrap_servers, group, half_read)
-    raw_groups.leave_streams_group(cluster.bootstrap_servers, group)
-    raw_groups.commit(cluster.bootstrap_servers, group, half_read, 0, 3)
+    raw_requests.join_streams_group(cluster.bootstrap_servers, group, half_read)
+    raw_requests.leave_streams_group(cluster.bootstrap_servers, group)
+    raw_requests.commit(cluster.bootstrap_servers, group, half_read, 0, 3)
     source = data_sources.KafkaGroupCommits(
         {"bootstrap.servers": cluster.bootstrap_servers, "groups": f"{half_read}-*"}
     )
     try:
         batches = [batch for part in source.partitions() for batch in source.read(part)]
     finally:
-        raw_groups.delete(cluster.bootstrap_servers, group)
+        raw_requests.delete(cluster.bootstrap_servers, group)
     rows = [row for batch in batches for row in batch.to_pylist() if row["topic"]]
     assert sorted((row["group"], row["partition"], row["committed"]) for row in rows) == [
         (f"{half_read}-g", 0, 4),

@@ -9,7 +9,7 @@ from typing import Any
 
 from reconciler.companions.github import workflows
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
-from tests.build import git, head
+from tests import build
 from tests.command import run_process
 from tests.e2e.github import gh
 from tests.e2e.github.gh import Environment
@@ -48,44 +48,38 @@ class Repository:
         for name, cluster in clusters.items():
             self.write(f"manifests/{name}/cluster.yaml", cluster_manifest(name, cluster.cluster_id))
             self.write(f"manifests/{name}/leaders.yaml", leaders(name))
-        self.save("init")
+        self.save()
 
     def git(self, *arguments: str) -> str:
-        return git(self.folder, *arguments)
+        return build.git(self.folder, *arguments)
 
     def write(self, path: str, text: str) -> None:
         (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
         (self.folder / path).write_text(text)
 
-    def commit(self, message: str, *, branch: str = "main", start: str | None = None, **files: str) -> str:
-        """Commit manifests of the cluster eu to a branch, which begins at `start`."""
-        self.checkout(branch, start)
-        for name, text in files.items():
-            self.write(f"manifests/eu/{name}.yaml", text)
-        return self.save(message)
-
-    def change(self, files: Mapping[str, str], *, branch: str = "change", start: str | None = "main") -> str:
-        """Commit files to a branch, which begins at `start` if it is new. An empty text removes its file."""
-        self.checkout(branch, start)
-        for path, text in files.items():
+    def commit(self, files: Mapping[str, str] | None = None, *, branch: str = "main", **of_eu: str) -> str:
+        """Commit files to a branch. An empty text removes its file. `of_eu`: manifests of the cluster eu by name."""
+        self.checkout(branch)
+        named = {f"manifests/eu/{name}.yaml": text for name, text in of_eu.items()}
+        for path, text in {**(files or {}), **named}.items():
             self.write(path, text) if text else self.git("rm", "-q", path)
-        return self.save("change")
+        return self.save()
 
-    def checkout(self, branch: str, start: str | None = None) -> None:
-        """Check out a branch, and create it if it is new."""
-        exists = bool(self.git("branch", "--list", branch)) or branch == "main"
-        self.git("checkout", "-q", *([] if exists else ["-b"]), branch, *([] if exists or start is None else [start]))
+    def checkout(self, branch: str) -> None:
+        """Check out a branch, which begins at main if it is new."""
+        exists = branch == "main" or self.git("branch", "--list", branch)
+        self.git("checkout", "-q", *([branch] if exists else ["-b", branch, "main"]))
 
-    def save(self, message: str) -> str:
+    def save(self) -> str:
         """Commit the files of the checkout."""
         self.git("add", "-A")
-        self.git("commit", "-q", "--allow-empty", "-m", message)
+        self.git("commit", "-q", "--allow-empty", "-m", "change")
         return self.git("rev-parse", "HEAD")
 
-    def propose(self, branch: str = "change", *, start: str = "main", **files: str) -> dict[str, WorkflowRun]:
-        """Commit to a branch and push it to its pull request. Returns the runs by file name."""
-        self.commit("change", branch=branch, start=start, **files)
-        return self.update(branch)
+    def propose(self, files: Mapping[str, str] | None = None, **of_eu: str) -> dict[str, WorkflowRun]:
+        """Commit to the branch `change` and push it to its pull request. Returns the runs by file name."""
+        self.commit(files, branch="change", **of_eu)
+        return self.update()
 
     def update(
         self, branch: str = "change", *, base: str = "main", owner: str = "acme", number: int = PULL
@@ -187,27 +181,20 @@ def by_file(runs: list[WorkflowRun]) -> dict[str, WorkflowRun]:
 
 
 def cluster_manifest(
-    name: str, cluster_id: str = CLUSTER_ID, limits: str = "{groupsPercent: 100, recordsPercent: 100}"
+    name: str,
+    cluster_id: str = CLUSTER_ID,
+    *,
+    servers: str = "${env:KAFKA_BOOTSTRAP_SERVERS}",
+    limits: str = "groupsPercent: 100, recordsPercent: 100",
 ) -> str:
-    return f"""\
-{head("Cluster", name)}
-spec:
-  clusterId: {cluster_id}
-  bootstrapServers: ["${{env:KAFKA_BOOTSTRAP_SERVERS}}"]
-  limits: {limits}
-"""
+    return build.cluster_manifest(servers, limits=limits, cluster_id=cluster_id, name=name)
 
 
-def leaders(name: str) -> str:
-    return f"""\
-{head("LeaderPolicy", f"leaders, cluster: {name}")}
-spec: {{topics: [no-such-topic-*]}}
-"""
+def leaders(name: str, topics: str = "no-such-topic-*") -> str:
+    return build.policy("LeaderPolicy", f"leaders, cluster: {name}", f"topics: [{topics}]")
 
 
-def removal(*groups: str, idle_for: str = "0s") -> str:
+def removal(*groups: str, idle_for: str = "0s", mode: str = "") -> str:
     """`idleFor: 0s` needs no evidence, so planning takes two seconds instead of eight."""
-    return f"""\
-{head("GroupRemoval", "dead, cluster: eu")}
-spec: {{groups: {json.dumps(groups)}, idleFor: {idle_for}}}
-"""
+    spec = f"groups: {json.dumps(groups)}, idleFor: {idle_for}"
+    return build.policy("GroupRemoval", "dead, cluster: eu", spec, mode=mode)
