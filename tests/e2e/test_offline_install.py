@@ -35,6 +35,7 @@ from reconciler.companions.suggest.starter import starter_manifests
 from tests.build import git, policy, write_manifests
 from tests.command import run_process
 from tests.e2e.github import expressions
+from tests.e2e.github.runner import read_outputs
 from tests.e2e.workspace import Workspace
 from tests.repeats import LONG
 
@@ -82,16 +83,16 @@ def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name in {match[1] for match in ENTRY.finditer(lock.read_text(encoding="utf-8"))}.difference(LARGE):
             pack_installed(name, folder)
     leave_mark = f"import pathlib\npathlib.Path({str(folder / 'mark')!r}).touch()\n"
+    files = {
+        "setuptools/__init__.py": leave_mark,
+        "setuptools/build_meta.py": leave_mark,
+        "setuptools-999.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: setuptools\nVersion: 999.0\n",
+        "setuptools-999.0.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        "setuptools-999.0.dist-info/RECORD": "",
+    }
     with zipfile.ZipFile(folder / "setuptools-999.0-py3-none-any.whl", "w") as wheel:
-        wheel.writestr("setuptools/__init__.py", leave_mark)
-        wheel.writestr("setuptools/build_meta.py", leave_mark)
-        wheel.writestr(
-            "setuptools-999.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: setuptools\nVersion: 999.0\n"
-        )
-        wheel.writestr(
-            "setuptools-999.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        wheel.writestr("setuptools-999.0.dist-info/RECORD", "")
+        for name, text in files.items():
+            wheel.writestr(name, text)
     return folder
 
 
@@ -287,11 +288,8 @@ def run_step(
     variables = {**variables, **values, **files, "RUNNER_TEMP": temporary}
     script = with_environment(step["run"], temporary / environment)
     stdout = run(["bash", *options, script], folder, **variables)
-    pairs = (line.partition("=") for line in files["GITHUB_OUTPUT"].read_text().splitlines())
-    return {key: value for key, _, value in pairs} | {
-        "stdout": stdout,
-        "path": files["GITHUB_PATH"].read_text().strip(),
-    }
+    path = files["GITHUB_PATH"].read_text().strip()
+    return {**read_outputs(files["GITHUB_OUTPUT"]), "stdout": stdout, "path": path}
 
 
 @pytest.fixture(scope="module")
@@ -322,11 +320,8 @@ def released(release: Path, image: Path, offline: Mapping[str, str], tmp_path_fa
     """`bin/` of an environment with the release's wheel and the packages of the run lock."""
     binaries = environment_of(image, tmp_path_factory.mktemp("released"))
     [wheel] = release.glob("*.whl")
-    run(
-        [binaries / "python", "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", wheel],
-        release,
-        **offline,
-    )
+    options = ["--quiet", "--no-deps", "--force-reinstall"]
+    run([binaries / "python", "-m", "pip", "install", *options, wheel], release, **offline)
     return binaries
 
 
@@ -401,10 +396,8 @@ def test_the_action_installs_its_own_source(
     }
 
     def install(scan: str) -> Path:
-        inputs = {"scan": scan, "cache": "false"}
-        outputs = run_step(
-            clone / "action.yml", "Install", tmp_path, tmp_path, "reconciler", inputs=inputs, **variables
-        )
+        at, inputs = (tmp_path, tmp_path, "reconciler"), {"scan": scan, "cache": "false"}
+        outputs = run_step(clone / "action.yml", "Install", *at, inputs=inputs, **variables)
         assert outputs["stdout"] == f"reconciler {__version__}\n"
         [record] = tmp_path.glob("reconciler/lib/python*/site-packages/kafka_reconciler-*/direct_url.json")
         assert json.loads(record.read_text())["url"] == clone.as_uri()
@@ -420,11 +413,8 @@ def test_the_action_installs_its_own_source(
     plan = run_process(tmp_path, program, "plan")
     assert (plan.returncode, plan.stdout) == (1, "")
     assert "a scan needs pyarrow" in plan.stderr
-    has_connect = [
-        binaries / "python",
-        "-c",
-        "import importlib.util; print(importlib.util.find_spec('grpc') is not None)",
-    ]
+    find = "import importlib.util; print(importlib.util.find_spec('grpc') is not None)"
+    has_connect = [binaries / "python", "-c", find]
     assert run(has_connect, tmp_path) == "False\n"
     if LONG:  # the packages of the image, so that Spark is installed once
         environment_of(image, tmp_path / "reconciler")

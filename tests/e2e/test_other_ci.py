@@ -36,7 +36,7 @@ class Repository:
         self.folder = folder
         self.origin = folder / "origin"
         self.origin.mkdir()
-        self.git("init", "-q", "-b", "main")
+        git(self.origin, "init", "-q", "-b", "main")
         self.cluster = cluster
         self.journal = create_journal(cluster)
         self.commit(cluster=self.declare_cluster(cluster.bootstrap_servers))
@@ -46,9 +46,6 @@ class Repository:
         limits, name = "groupsPercent: 100, recordsPercentPerTopic: 100", "prod-eu"
         text = cluster_manifest(servers, limits=limits, cluster_id=self.cluster.cluster_id, name=name)
         return f"{text}  journal: {{topic: {self.journal}}}\n{more}"
-
-    def git(self, *arguments: str) -> None:
-        git(self.origin, *arguments)
 
     def commit(self, **manifests: str) -> None:
         (self.origin / "manifests").mkdir(exist_ok=True)
@@ -111,7 +108,7 @@ def test_gitlab_plans_a_merge_request_and_applies_the_digest_that_a_person_types
 ) -> None:
     """Each job in a clone of its own; a digest of another plan applies nothing."""
     gitlab = GitLab(repository)
-    repository.git("checkout", "-q", "-b", "change")
+    git(repository.origin, "checkout", "-q", "-b", "change")
     repository.commit(dead=dead(group))
     _, text, code = gitlab.run("validate")
     assert code == 0, text
@@ -122,8 +119,8 @@ def test_gitlab_plans_a_merge_request_and_applies_the_digest_that_a_person_types
     shutil.rmtree(clone / "trusted")
     _, text, code = gitlab.run("plan", clone=clone)
     assert code == 0, text
-    repository.git("checkout", "-q", "main")
-    repository.git("merge", "-q", "change")
+    git(repository.origin, "checkout", "-q", "main")
+    git(repository.origin, "merge", "-q", "change")
     planned, text, code = gitlab.run("plan-merged")
     assert code == 0, text
     [digest] = re.findall(r"Digest (sha256:[0-9a-f]{64})", text)
@@ -151,7 +148,7 @@ def test_gitlab_applies_with_the_manifests_of_the_moment(
 
 def test_gitlab_connects_where_the_default_branch_says(repository: Repository) -> None:
     """A merge request with other servers is refused, and its plan is still of the trusted cluster."""
-    repository.git("checkout", "-q", "-b", "change")
+    git(repository.origin, "checkout", "-q", "-b", "change")
     repository.commit(cluster=repository.declare_cluster("127.0.0.1:9"))
     _, text, code = GitLab(repository).run("plan")
     assert code == 3, text

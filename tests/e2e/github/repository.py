@@ -41,7 +41,7 @@ class Repository:
         }
         writers = dict.fromkeys(("reviewer", "second-reviewer", "mallory"), "write")
         self.state = gh.State(folder / "state", self.folder, environments, writers)
-        self.hub = GitHub(self.state)
+        self.hub, self.git = GitHub(self.state), self.state.git
         self.git("init", "-q", "-b", "main")
         for path, text in workflows.workflows(HOME).items():
             self.write(path, text)
@@ -49,9 +49,6 @@ class Repository:
             self.write(f"manifests/{name}/cluster.yaml", cluster_manifest(name, cluster.cluster_id))
             self.write(f"manifests/{name}/leaders.yaml", leaders(name))
         self.save()
-
-    def git(self, *arguments: str) -> str:
-        return build.git(self.folder, *arguments)
 
     def write(self, path: str, text: str) -> None:
         (self.folder / path).parent.mkdir(parents=True, exist_ok=True)

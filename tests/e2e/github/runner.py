@@ -400,9 +400,8 @@ class _Job:
             step_output, code = run_script(command, self._workspace, environment, self._hub.commands)
         self.result.log += f"$ {step.get('name')}\n{step_output}(exit {code})\n"
         self.result.summary += files["sum"].read_text()
-        pairs = (line.partition("=") for line in files["out"].read_text().splitlines())
         if "id" in step:
-            self._contexts["steps"][step["id"]] = {"outputs": {name: value for name, _, value in pairs}}
+            self._contexts["steps"][step["id"]] = {"outputs": read_outputs(files["out"])}
         self._failed = self._failed or code != 0
 
     def _action(self, step: Any) -> None:
@@ -503,6 +502,12 @@ class _Job:
         for row in matches:
             source = self._hub.state.folder / "artifacts" / str(row["id"])
             shutil.copytree(source, target if flat else target / row["name"], dirs_exist_ok=True)
+
+
+def read_outputs(file: Path) -> dict[str, str]:
+    """Return what a step wrote to GITHUB_OUTPUT."""
+    pairs = (line.partition("=") for line in file.read_text().splitlines())
+    return {name: value for name, _, value in pairs}
 
 
 @lru_cache
