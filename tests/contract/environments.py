@@ -15,7 +15,7 @@ from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.gateway import KafkaGateway
 from reconciler.kafka.session import KafkaSession
-from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC, list_topics
+from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ExternalReaderRequest
 from reconciler.model.snapshot import ExternalPosition, GroupState, GroupType, Unknown
@@ -125,10 +125,7 @@ class RealEnvironment:
         client.wait_until(lambda: self.gateway.read_groups([group])[group].listed is True, 30, f"{group} to be listed")
 
     def log_partitions(self) -> int:
-        topics = list_topics(self.gateway.session).topics
-        count = topics[CONSUMER_OFFSETS_TOPIC].partitions
-        assert isinstance(count, int)
-        return count
+        return len(client.partition_states(self.servers, CONSUMER_OFFSETS_TOPIC))
 
     @contextmanager
     def member(self, group: str, topic: str) -> Iterator[None]:

@@ -1,11 +1,11 @@
 """Properties of brokers and client that can cost data, on real brokers, and how the program avoids
 the loss.
 
-This file has the race of lookups by timestamp with producers (trap 12), and system topics without a
-reserved name (13). Silent brokers and -1001 (1) and absence (4) are in tests/spark/test_incomplete.py
-and tests/kafka/test_gateway_faults.py, -1 (2) and share groups (3) in the contract suite, EMPTY and
-quiet groups (5, 18), open transactions (8), commits that outlive topics (15) and reads that create
-(16) in tests/spark/test_scan.py.
+This file has the race of lookups by timestamp with producers (trap 12). Silent brokers and -1001 (1) and
+absence (4) are in tests/spark/test_incomplete.py and tests/kafka/test_gateway_faults.py, -1 (2) and
+share groups (3) in the contract suite, EMPTY and quiet groups (5, 18), open transactions (8), commits
+that outlive topics (15) and reads that create (16) in tests/spark/test_scan.py, and system topics
+without a reserved name (13) in tests/unit/model/test_selector.py.
 """
 
 import struct
@@ -26,7 +26,6 @@ from reconciler.kafka.offsets import OffsetsRequest, Watermarks, find_by_time, r
 from reconciler.kafka.records import read_records
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import list_topics
-from reconciler.model.selector import Selector, select
 from reconciler.model.snapshot import ConsumerPosition, LookupKind, RecordLookup, RecordStamp, Unknown
 from reconciler.scan.scan import refresh_watermarks
 from tests.strategies.facts import partition
@@ -69,23 +68,6 @@ def test_trap_12_no_record_at_or_after_never_means_a_later_end(cluster: SandboxC
                 break
         producer.join(60)
     assert len(results) >= partitions
-
-
-def test_trap_13_no_pattern_selects_a_system_topic_without_a_reserved_name(
-    cluster: SandboxCluster, connection: Connection
-) -> None:
-    """A broker does not call `_schemas-…` internal; only its name shows it.
-
-    A floor's pattern does not select it, its exact name does.
-    """
-    system, ordinary = f"_schemas-{uuid4().hex[:8]}", f"schemas-{uuid4().hex[:8]}"
-    client.create_topics(cluster.bootstrap_servers, [Topic(system), Topic(ordinary)])
-    topics = list_topics(KafkaSession(connection)).topics
-    assert topics[system].internal is False
-    selected = select(topics, [Selector("*")], patterns_skip_underscore=True)
-    assert system not in selected
-    assert ordinary in selected
-    assert select(topics, [Selector(system)], patterns_skip_underscore=True) == {system: True}
 
 
 def test_brokers_before_kafka_3_tell_no_newest_timestamp(cluster: SandboxCluster, connection: Connection) -> None:

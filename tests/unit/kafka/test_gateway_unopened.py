@@ -15,7 +15,7 @@ from confluent_kafka.admin import AclOperation, AdminClient
 from reconciler.apply.results import exit_code
 from reconciler.errors import ClusterUnreachable, JournalUnavailable, ProgramFailed
 from reconciler.journal.journal import ActionJournal
-from reconciler.kafka import child, connect, topics
+from reconciler.kafka import connect, topics
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.futures import Deadline
 from reconciler.kafka.gateway import KafkaGateway, _delete_in_worker
@@ -94,18 +94,6 @@ def test_a_limit_of_threads_is_an_unreachable_cluster(monkeypatch: pytest.Monkey
     monkeypatch.setattr(threading.Thread, "start", _refuse_to_start)
     with pytest.raises(ClusterUnreachable, match="can't start new thread"):
         connect.create(AdminClient, Connection(("127.0.0.1:9",), timeout_s=1.0))
-
-
-def test_a_worker_that_cannot_be_started_is_a_missing_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At a limit of processes."""
-
-    def refuse(*_arguments: object, **_options: object) -> Any:
-        raise BlockingIOError(11, "Resource temporarily unavailable")
-
-    monkeypatch.setattr(child.subprocess, "Popen", refuse)
-    gateway = InterpretingGateway(KafkaGateway(KafkaSession(NOWHERE)))
-    assert gateway.delete_groups(["billing"])["billing"].answer in (ResponseAction.READ_BACK, ResponseAction.RETRY)
-    assert isinstance(gateway.read_positions({"billing": [AT]})["billing", AT], Unknown)
 
 
 def test_without_a_thread_no_request_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,7 @@ from reconciler.kafka.coordinators import REMOVING_CLIENTS, SETTINGS, Fetched, M
 from reconciler.kafka.futures import Deadline
 from reconciler.kafka.gateway import KafkaGateway, _delete_in_worker
 from reconciler.kafka.session import KafkaSession
+from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import Cause, GroupState, Unknown
 
 GROUPS = [f"group-{number}" for number in range(1_000)]
@@ -279,6 +280,8 @@ def test_a_process_that_cannot_be_started_is_an_error(
         session.call_worker(divide, 1, timeout_s=30, tries=2)
     [result] = KafkaGateway(session).delete_groups(["billing"]).values()
     assert (result.code, result.sent) == ("_TRANSPORT", False)
+    [position] = KafkaGateway(session).read_positions({"billing": [TopicPartition("orders", 0)]}).values()
+    assert isinstance(position, Unknown)
 
 
 def test_each_new_client_connects_before_its_requests(monkeypatch: pytest.MonkeyPatch) -> None:
