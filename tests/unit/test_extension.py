@@ -1,7 +1,6 @@
 """A new kind of policy and a new operation need one file and one name each."""
 
 import io
-import subprocess
 import sys
 import tokenize
 from pathlib import Path
@@ -12,20 +11,14 @@ from reconciler.model.names import Address
 from reconciler.operations import OPERATIONS
 from reconciler.operations.base import Operation
 from reconciler.policies import POLICIES, Policy
+from tests.command import run_process
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_a_registered_policy_and_operation_go_from_yaml_to_the_journal(tmp_path: Path) -> None:
     """Both classes are in tests/extension only, and registered in the two tuples."""
-    answer = subprocess.run(
-        [sys.executable, "-m", "tests.extension.walk", str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    answer = run_process(ROOT, sys.executable, "-m", "tests.extension.walk", tmp_path)
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout == "done\n"
 

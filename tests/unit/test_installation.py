@@ -1,6 +1,5 @@
 """The installation, the archive of its code for executors, and the clock."""
 
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -11,6 +10,7 @@ import reconciler
 from reconciler import pipeline
 from reconciler.installation import find_foreign_code
 from reconciler.scan import code_archive
+from tests.command import run_process
 
 OURS = {"reconciler/__init__.py": "ours", "reconciler/cli/__init__.py": "", "reconciler/cli/plan.py": "plan"}
 THEIRS = {"reconciler/__init__.py": "theirs, longer", "reconciler/main.py": "reconcile"}
@@ -76,14 +76,8 @@ def test_the_program_ends_before_it_imports_foreign_code(tmp_path: Path) -> None
     start = {f"reconciler/{file}": (package / file).read_text() for file in ("__main__.py", "installation.py")}
     install(tmp_path, "kafka_reconciler-0.1.0", {"reconciler/__init__.py": "# ours", **start})
     install(tmp_path, "reconciler-0.2.2", {"reconciler/__init__.py": '__version__ = "0.2.2"\n'})
-    answer = subprocess.run(
-        [sys.executable, "-P", "-m", "reconciler", "--version"],
-        env={"PYTHONPATH": str(tmp_path), "PATH": ""},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    words = (sys.executable, "-P", "-m", "reconciler", "--version")
+    answer = run_process(tmp_path, *words, env={"PYTHONPATH": str(tmp_path), "PATH": ""})
     assert (answer.returncode, answer.stdout) == (1, "")
     assert answer.stderr.startswith(
         f"error: the code in {tmp_path / 'reconciler'} is not what this program installed: "
@@ -117,8 +111,6 @@ import reconciler.companions.sources.data_sources
 import reconciler.scan.task_rows as module
 print(module.__file__)
 """
-    answer = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
-    )
+    answer = run_process(tmp_path, sys.executable, "-c", program)
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.startswith(str(path))
