@@ -160,22 +160,18 @@ def test_files_of_comments_are_no_manifests(tmp_path: Path) -> None:
     assert all(str(tmp_path / "m" / name) in only.message for name in ("a.yaml", "b.yaml"))
 
 
-def test_only_regular_files_are_read(tmp_path: Path) -> None:
-    """A pipe without a writer, a device or a socket is an error; the reader does not wait for it."""
-    os.mkfifo(tmp_path / "pipe.yaml")
-    assert refused_codes(tmp_path) == ["M002"]
-    assert refused_codes(Path("/dev/null")) == ["M002"]
+def test_what_is_no_file_is_an_error(tmp_path: Path) -> None:
+    """A pipe without a writer, for which the reader does not wait, a device or a socket, a path that no system
+    accepts, and a file used as a folder.
+    """
+    write(tmp_path, {"c.yaml": CLUSTER})
+    (tmp_path / "m").mkdir()
+    os.mkfifo(tmp_path / "m" / "pipe.yaml")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "s.yaml"))
-        assert refused_codes(tmp_path / "s.yaml") == ["M002"]
-
-
-def test_an_impossible_path(tmp_path: Path) -> None:
-    """A path that no system accepts, and a file used as a folder, are errors like any other."""
-    write(tmp_path, {"c.yaml": CLUSTER})
-    assert refused_codes(Path("a\0b")) == ["M002"]
-    assert refused_codes(Path("x" * 5000)) == ["M002"]
-    assert refused_codes(tmp_path / "c.yaml" / "d") == ["M002"]
+        below = (tmp_path / name for name in ("m", "s.yaml", "c.yaml/d"))
+        for path in (*below, Path("/dev/null"), Path("a\0b"), Path("x" * 5000)):
+            assert refused_codes(path) == ["M002"], path
 
 
 def test_not_utf_8(tmp_path: Path) -> None:

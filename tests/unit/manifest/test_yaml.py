@@ -129,8 +129,10 @@ def test_documents_before_a_syntax_error_are_read() -> None:
     assert [document.complete for document in (first, second, third)] == [True, True, False]
 
 
-def test_a_syntax_error_has_a_path() -> None:
-    """The path to the last position is known, through lists and mappings."""
+def test_an_error_has_the_path_of_its_collection() -> None:
+    """The path leads to the innermost list or mapping around the error, and to the last position before a break."""
+    document = only("a: *x\nspec:\n  topics: [x, {deep: [y\u200b]}]\n")
+    assert [error.path for error in document.errors] == [(), ("spec", "topics", 1, "deep")]
     assert only("a:\n  - b: [1, {c: [}\n").errors[0].path == ("a", 0, "b", 1, "c")
     assert only("%YAML 3\n---\n").errors[0].path == ()
     assert only("%YAML 3\n---\n").root is None
@@ -183,12 +185,6 @@ def test_duplicate_keys_cite_both_places() -> None:
     (error,) = only("topics: [a]\nkeep: 1\ntopics: [b]\n").errors
     assert error.span == TextRange(3, 1, 3, 7)
     assert [span for span, _ in error.related] == [TextRange(1, 1, 1, 7)]
-
-
-def test_an_error_has_the_path_of_its_collection() -> None:
-    """The path leads to the innermost list or mapping around the error."""
-    document = only("a: *x\nspec:\n  topics: [x, {deep: [y\u200b]}]\n")
-    assert [error.path for error in document.errors] == [(), ("spec", "topics", 1, "deep")]
 
 
 def test_hints_for_breaks() -> None:
