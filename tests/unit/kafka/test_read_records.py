@@ -69,7 +69,7 @@ def test_an_early_end_of_a_partition_is_not_its_end(monkeypatch: pytest.MonkeyPa
     records, errors = read(monkeypatch, client, {0: Watermarks(0, 5)})
     assert records == [(0, 3)]
     assert list(errors) == [0]
-    assert mentions(errors[0].reason, "no data")
+    assert (mentions(errors[0].reason, "no data"), errors[0].unanswered) == (True, True)
 
 
 def test_an_error_without_a_partition_is_of_no_partition(monkeypatch: pytest.MonkeyPatch) -> None:
