@@ -81,7 +81,7 @@ class ManifestsInForce:
             return ""
         if self.reviewed:
             return "" if self._is_released(present, signals) else _describe_unreleased(present.cluster)
-        if reason := git.reason_to_wait(self.paths, (Path(file.path) for file in present.files)):
+        if reason := git.find_reason_to_wait(self.paths, (Path(file.path) for file in present.files)):
             self.seen = None  # what is read now is not a reading of what somebody wrote
             return reason
         is_first, now_s = self.in_force is None, time.monotonic()

@@ -107,7 +107,7 @@ def git_source(manifests: tuple[ManifestFile, ...], roots: Iterable[Path] = ()) 
     )
 
 
-def reason_to_wait(roots: Iterable[Path], files: Iterable[Path]) -> str:
+def find_reason_to_wait(roots: Iterable[Path], files: Iterable[Path]) -> str:
     """Return what shows that git has not finished to write these files; empty: nothing does.
 
     Where git cannot be asked, nothing shows it, and time decides, as about a folder without git.
