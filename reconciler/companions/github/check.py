@@ -23,42 +23,36 @@ def check_github(settings: Settings, paths: Sequence[Path] | None, repository: s
     api = GitHub.of(repository, timeout_s=settings.timeout)
     console.prepare(settings, DOCTOR)
     unreviewed = unreviewed_clusters()
+    failing = {State.GAP}
     if environment is None:
         clusters = loading.load_clusters(paths, settings)
         folder = (paths or [DEFAULT_FOLDER])[0]
         name = "manifests" if folder.is_absolute() or not folder.name else folder.as_posix()
         findings = protection.check_repository(api, clusters, unreviewed=unreviewed, folder=name)
-        _show_findings(settings, repository, findings)
-        return ExitCode.ERROR if any(finding.state is State.GAP for finding in findings) else ExitCode.DONE
-    try:
-        findings = protection.check_environment(api, environment, unreviewed=unreviewed)
-    except CodeHostUnavailable as error:
-        findings = [ProtectionFinding(State.UNKNOWN, f"environment {environment}", str(error))]
-    failed = [finding for finding in findings if finding.state in (State.GAP, State.UNKNOWN)]
-    if failed and settings.output is Format.TEXT:
+    else:
+        failing.add(State.UNKNOWN)  # an approval that cannot be shown is none
+        try:
+            findings = protection.check_environment(api, environment, unreviewed=unreviewed)
+        except CodeHostUnavailable as error:
+            findings = [ProtectionFinding(State.UNKNOWN, f"environment {environment}", str(error))]
+    failed = [finding for finding in findings if finding.state in failing]
+    if failed and environment is not None and settings.output is Format.TEXT:
         reasons = "; ".join(dict.fromkeys(f"{finding.subject}: {finding.text}" for finding in failed))
         console.write(f"not protected: {escape_text(reasons)}\n")
-    _show_findings(settings, repository, findings)
-    return ExitCode.ERROR if failed else ExitCode.DONE
 
-
-def unreviewed_clusters() -> set[str]:
-    """Return the clusters whose merges are their approval, which an operator's variable names."""
-    return {name.strip() for name in os.environ.get(protection.UNREVIEWED, "").split(",")} - {""}
-
-
-def _show_findings(settings: Settings, repository: str, findings: Sequence[ProtectionFinding]) -> None:
     def text() -> Iterator[str]:
         for finding in findings:
             yield f"{finding.state:<8} {escape_text(f'{finding.subject}: {finding.text}')}\n"
             if finding.command:
                 yield f"{'':<8} $ {escape_text(finding.command)}\n"
 
-    document = {
-        "format_version": "1.0",
-        "kind": "Protection",
-        "repository": repository,
-        "findings": list(map(asdict, findings)),
-    }
+    rows = list(map(asdict, findings))
+    document = {"format_version": "1.0", "kind": "Protection", "repository": repository, "findings": rows}
     writers = {"text": text, "json": lambda: harmless_json(json.dumps(document, indent=1)) + "\n"}
     console.emit(settings, Document(kind=DOCTOR, writers=writers))
+    return ExitCode.ERROR if failed else ExitCode.DONE
+
+
+def unreviewed_clusters() -> set[str]:
+    """Return the clusters whose merges are their approval, which an operator's variable names."""
+    return {name.strip() for name in os.environ.get(protection.UNREVIEWED, "").split(",")} - {""}
