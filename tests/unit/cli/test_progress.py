@@ -71,9 +71,12 @@ def test_a_status_is_printed_once_and_ends_the_step() -> None:
     assert lines == ["[   0.0 s] planning", "next round in 30 s", "[   0.0 s] planning"]
 
 
-INTERRUPTED = """
+IMPORTS = """
+import os, time
 from reconciler.cli import console
 from reconciler.cli.settings import Settings
+"""
+INTERRUPTED = f"""{IMPORTS}
 with console.progress(Settings(), lambda: True) as progress:
     progress("record deletions", "1 of 2")
 """
@@ -93,10 +96,7 @@ def test_a_bar_says_that_a_signal_ended_it() -> None:
     assert re.match("interrupted after [0-9]+ s", screen(run_on_terminal("-c", INTERRUPTED))[0])
 
 
-SHOWING = """
-import sys, time
-from reconciler.cli import console
-from reconciler.cli.settings import Settings
+SHOWING = f"""{IMPORTS}
 with console.progress(Settings()) as progress:
     progress("listing topics")
     time.sleep(0.3)
@@ -123,15 +123,15 @@ def test_a_bar_never_stays_on_a_line() -> None:
     assert written.rindex("\x1b[?25h") > written.rindex("\x1b[?25l"), "the cursor is back"
 
 
-LONG_STATUS = """
-import time
-from reconciler.cli import console
-from reconciler.cli.settings import Settings
+LONG_STATUS = (
+    IMPORTS
+    + """
 with console.progress(Settings()) as progress:
     progress.idle("prod: " + ", ".join(f"part {number}" for number in range(30)) + ", the end")
     time.sleep(0.4)
     console.print_error("one error")
 """
+)
 
 
 def test_a_status_is_never_cut_off() -> None:
@@ -143,7 +143,7 @@ def test_a_status_is_never_cut_off() -> None:
 
 
 def test_a_terminal_without_bars_gets_lines() -> None:
-    written = run_on_terminal("-c", SHOWING.replace("import sys, time", "import os, time; os.environ['TERM'] = 'dumb'"))
+    written = run_on_terminal("-c", SHOWING.replace("import os, time", "import os, time; os.environ['TERM'] = 'dumb'"))
     assert "\x1b" not in written
     assert "s] listing topics\r\nthe plan\r\n" in written
 

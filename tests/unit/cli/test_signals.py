@@ -16,11 +16,12 @@ from reconciler.errors import ExitCode
 from tests.command import python, reconciler_process
 from tests.golden.wording import mentions
 
-ELSEWHERE = """
-import contextlib, signal, sys, threading, time
+IMPORTS = """
+import contextlib, os, signal, sys, threading, time
 from reconciler.cli.log_lines import json_lines
 from reconciler.cli.signals import handle_signals
-
+"""
+ELSEWHERE = f"""{IMPORTS}
 def press():
     for _ in range(2):
         signal.pthread_kill(threading.get_ident(), signal.SIGINT)
@@ -58,10 +59,7 @@ def test_the_last_line_of_json_is_an_error() -> None:
     assert [json.loads(line)["level"] for line in lines] == ["WARNING", "ERROR"]
 
 
-HANG_UP = """
-import os, signal, sys, time
-from reconciler.cli.signals import handle_signals
-
+HANG_UP = f"""{IMPORTS}
 signal.signal(signal.SIGHUP, getattr(signal, sys.argv[1]))
 with handle_signals() as interrupts:
     for _ in range(2):
@@ -86,10 +84,7 @@ def test_ctrl_c_during_the_imports_prints_no_traceback(tmp_path: Path) -> None:
     assert (result.returncode, result.stderr) == (130, "error: interrupted before anything was written\n")
 
 
-STALLED = """
-import os, signal, sys, time
-from reconciler.cli.signals import handle_signals
-
+STALLED = f"""{IMPORTS}
 with handle_signals() as interrupts:
     for _ in range(int(sys.argv[1])):
         os.kill(os.getpid(), signal.SIGINT)
@@ -118,10 +113,7 @@ def test_a_stalled_reader_of_stderr_delays_nothing(signals: int) -> None:
     assert result.returncode == {1: 7, 2: ExitCode.INTERRUPTED}[signals]
 
 
-RESTORED = """
-import os, signal, threading, time
-from reconciler.cli.signals import handle_signals
-
+RESTORED = f"""{IMPORTS}
 def left():
     return len(os.listdir("/proc/self/fd")), threading.active_count()
 
