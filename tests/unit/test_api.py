@@ -4,14 +4,13 @@ import dataclasses
 import inspect
 import json
 import re
-import subprocess
-import sys
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from reconciler import api
+from tests.command import python
 from tests.strategies.examples import blocked, plan, purge, removal
 from tests.unit.cli.loops import CLUSTER
 
@@ -71,7 +70,7 @@ def test_an_import_starts_nothing_and_leaves_signals_and_streams_alone() -> None
         "assert threading.active_count() == 1; assert 'reconciler.cli' not in sys.modules; "
         "import logging; logging.getLogger('reconciler.x').warning('not shown')"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    done = python(program)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

@@ -1,7 +1,5 @@
 """From policies to a plan: selection, protections, conflicts, expectations, targets, and the header."""
 
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.elect_leader import ElectLeader
 from reconciler.plan import planner
 from reconciler.policies import Policy, RetentionFloor
+from tests.command import python
 from tests.golden.wording import mentions
 from tests.strategies.facts import (
     CLUSTER_ID,
@@ -492,14 +491,7 @@ def test_neither_hash_seed_nor_time_zone_changes_a_plan() -> None:
     """The hash seed changes the order of sets, but not the plan."""
     root = Path(__file__).parents[3]
     outputs = {
-        subprocess.run(
-            [sys.executable, "-c", SCRIPT],
-            cwd=root,
-            env={"PYTHONHASHSEED": seed, "TZ": zone, "PYTHONPATH": str(root)},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
+        python(SCRIPT, cwd=root, env={"PYTHONHASHSEED": seed, "TZ": zone, "PYTHONPATH": str(root)}).stdout
         for seed, zone in (("0", "UTC"), ("1", "Pacific/Apia"), ("42", "America/Lima"))
     }
     assert len(outputs) == 1
