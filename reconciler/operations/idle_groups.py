@@ -141,19 +141,13 @@ def state_elsewhere(group: str, facts: GroupFacts | None, topic: str | None) -> 
     A reset or a deletion is for what has stopped: one with members has to catch up. `topic`: its entry of
     `topics_of_streams`. None: no such system is known.
     """
-    has_stopped = facts is not None and facts.state is GroupState.EMPTY
     if topic is not None or (facts is not None and facts.type is GroupType.STREAMS):
         owns = f", which has the topic {topic}" if topic is not None else ""
-        return (
-            f"it is the group of a Kafka Streams application{owns}",
-            f"reset the application with kafka-streams-application-reset.sh --application-id {quoted(group)}"
-            if has_stopped
-            else _CATCH_UP,
-        )
-    if group.startswith(_CONNECTOR) and group != _CONNECTOR:
-        connector = group.removeprefix(_CONNECTOR)
-        return (
-            "it has the name of a Kafka Connect sink connector's group, and a stopped connector keeps its offsets on purpose",
-            f"resume or delete the connector {quoted(connector)} with Connect's REST API" if has_stopped else _CATCH_UP,
-        )
-    return None
+        why = f"it is the group of a Kafka Streams application{owns}"
+        step = f"reset the application with kafka-streams-application-reset.sh --application-id {quoted(group)}"
+    elif group.startswith(_CONNECTOR) and group != _CONNECTOR:
+        why = "it has the name of a Kafka Connect sink connector's group, and a stopped connector keeps its offsets on purpose"
+        step = f"resume or delete the connector {quoted(group.removeprefix(_CONNECTOR))} with Connect's REST API"
+    else:
+        return None
+    return why, step if facts is not None and facts.state is GroupState.EMPTY else _CATCH_UP

@@ -75,34 +75,31 @@ class RestoreOffset(Sendable):
 
     def check(self, observation: Observation) -> None:
         """Test that no group of this name exists, and that the log still holds the offset."""
-        self._check_group(observation)
-        if self.commit.topic_id is None:
-            raise RecheckFailure(Status.BLOCKED, "the topic's id at the removal is not known")
-        facts, offset = observation.partition(self.subject, self.commit.topic_id), self.commit.offset
-        if (log_start := known(facts.log_start, "the log start")) > offset:
-            raise RecheckFailure(Status.STALE, f"the log starts at {log_start}, above the offset")
-        if (high_watermark := known(facts.high_watermark, "the end")) < offset:
-            raise RecheckFailure(Status.STALE, f"the log ends at {high_watermark}, below the offset")
-
-    def _check_group(self, observation: Observation) -> None:
-        name = f"group {quoted(self.group)}"
-        facts = observation.groups.get(self.group)
-        unread = observation.groups_incomplete if facts is None else facts.listed
+        name, offset = f"group {quoted(self.group)}", self.commit.offset
+        group = observation.groups.get(self.group)
+        unread = observation.groups_incomplete if group is None else group.listed
         if isinstance(unread, Unknown):
             raise RecheckFailure(Status.FAILED, f"whether {name} exists is not known: {unread.reason}")
-        if facts is not None:
-            state = "" if isinstance(facts.state, Unknown) else f", {facts.state}"
-            detail = f"{name} exists ({facts.type}{state}): its offsets are never overwritten"
+        if group is not None:
+            state = "" if isinstance(group.state, Unknown) else f", {group.state}"
+            detail = f"{name} exists ({group.type}{state}): its offsets are never overwritten"
             raise RecheckFailure(Status.BLOCKED, detail)
         position = observation.positions.get((self.group, self.subject))
         if isinstance(position, Unknown):
             detail = f"whether the group has committed since is not known: {position.reason}"
             raise RecheckFailure(Status.FAILED, detail)
-        if position == self.commit.offset:
+        if position == offset:
             raise RecheckFailure(Status.SATISFIED, self.SATISFIED)
         if position is not None:
             detail = f"the group has committed offset {position} since: it is never overwritten"
             raise RecheckFailure(Status.BLOCKED, detail)
+        if self.commit.topic_id is None:
+            raise RecheckFailure(Status.BLOCKED, "the topic's id at the removal is not known")
+        facts = observation.partition(self.subject, self.commit.topic_id)
+        if (log_start := known(facts.log_start, "the log start")) > offset:
+            raise RecheckFailure(Status.STALE, f"the log starts at {log_start}, above the offset")
+        if (high_watermark := known(facts.high_watermark, "the end")) < offset:
+            raise RecheckFailure(Status.STALE, f"the log ends at {high_watermark}, below the offset")
 
     @property
     def weight(self) -> int:
