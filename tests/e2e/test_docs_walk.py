@@ -23,11 +23,11 @@ from tests.build import git, write_manifests
 from tests.command import reconciler, run_process
 from tests.e2e.samples import PageText, check_page, wait_until_idle
 from tests.e2e.workspace import DAY_MS, Workspace, floor
+from tests.unit.docs.pages import DOCS, code_blocks, fenced
 from tools.generate_docs import fill_sections
 
 pytestmark = pytest.mark.spark
 
-DOCS = Path(__file__).parents[2] / "docs"
 ACTION = f"OWNER/NAME@{'0123456789' * 4}"
 
 
@@ -67,15 +67,9 @@ class NewUser:
         return run_process(self.folder, "bash", "-c", self.page_text.for_this_machine(line), env=variables)
 
 
-def blocks(page: str, language: str) -> list[str]:
-    return re.findall(
-        rf"^```{language}\n(.*?)^```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
-    )
-
-
 def commands(page: str) -> list[str]:
     """Each command of a page's console blocks, with its continued lines joined."""
-    text = "".join(blocks(page, "console")).replace("\\\n", " ")
+    text = "".join(code_blocks(DOCS / page, "console")).replace("\\\n", " ")
     return [line.removeprefix("$ ") for line in text.splitlines() if line.startswith("$ ")]
 
 
@@ -88,7 +82,7 @@ def samples_of_github(new_user: NewUser) -> dict[str, str]:
     issue = reconciler(new_user.folder, "drift", "-o", "md", "--previous", "drift.json")
     assert (comment.returncode, issue.returncode) == (0, 2), comment.stderr + issue.stderr
     texts = {"comment": comment, "issue": issue}
-    return {name: f"```markdown\n{new_user.page_text.output(result)}```\n" for name, result in texts.items()}
+    return {name: fenced(new_user.page_text.output(result), "markdown") for name, result in texts.items()}
 
 
 def test_five_minutes_to_the_first_plan(cluster: SandboxCluster, tmp_path: Path) -> None:
@@ -120,7 +114,7 @@ def test_five_minutes_to_the_first_plan(cluster: SandboxCluster, tmp_path: Path)
         if arguments[1] == "plan":
             wait_until_idle(committed_s)
             (new_user.folder / "manifests/prod-eu/clicks.yaml").write_text(
-                new_user.page_text.manifest_for_this_machine("".join(blocks(page.name, "yaml")))
+                new_user.page_text.manifest_for_this_machine("".join(code_blocks(page, "yaml")))
             )
         if arguments[1] == "apply":
             github_samples = samples_of_github(new_user)
@@ -138,7 +132,7 @@ def test_five_minutes_to_the_first_plan(cluster: SandboxCluster, tmp_path: Path)
     second_apply = new_user.type("reconciler apply plan.json")
     assert second_apply.returncode == 0
     assert client.watermarks(servers, "clicks", 0) == (40, 100)
-    samples = {command: f"```text\n{output}```\n" for command, output in outputs.items()}
+    samples = {command: fenced(output) for command, output in outputs.items()}
     for path, sections in ((page, samples), (DOCS / "github.md", github_samples)):
         check_page(path, fill_sections(path.read_text(encoding="utf-8"), sections), test=__file__)
 
@@ -158,7 +152,7 @@ def test_the_crontab_prints_nothing_without_drift(cluster: SandboxCluster, tmp_p
     write_manifests(
         folder, "${env:KAFKA_BOOTSTRAP_SERVERS}", floor(topic, "keep: {last: 10}, driftAfter: 1s", mode="continuous")
     )
-    [crontab] = blocks("cron.md", "cron")
+    [crontab] = code_blocks(DOCS / "cron.md", "cron")
     variables = dict(re.findall(r"^(\w+)=(.*)$", crontab, re.MULTILINE))
     jobs = re.findall(r"^(?:[-*/\d]+ ){5}(.*)$", crontab, re.MULTILINE)
     converge, drift = (next(job for job in jobs if f"reconciler {verb}" in job) for verb in ("converge", "drift"))

@@ -22,8 +22,6 @@ def test_its_commands_work_in_a_clone() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = re.findall(r"^    make ([a-z-]+)", README, re.MULTILINE)
     assert targets[0] == "setup"
-    for target in targets:
-        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
     (venv,) = re.findall(r"^VENV +:= (\S+)$", makefile, re.MULTILINE)
     assert README.index(f'export PATH="$PWD/{venv}/bin:$PATH"') < README.index("    reconciler init")
     (program,) = re.findall(

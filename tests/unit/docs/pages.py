@@ -1,6 +1,7 @@
 """Reads files of this repository, and compares the generated parts of a page with what the program writes now."""
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +14,15 @@ DOCS = ROOT / "docs"
 def read(path: str | Path) -> str:
     """Return the text of a file, relative to the root of the repository."""
     return (ROOT / path).read_text(encoding="utf-8")
+
+
+def code_blocks(page: str | Path, language: str) -> list[str]:
+    """Return the text of each fenced block of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", read(page), re.DOTALL | re.MULTILINE)
+
+
+def fenced(text: str, language: str = "text") -> str:
+    return f"```{language}\n{text.strip()}\n```\n"
 
 
 def assert_fresh(page: Path, sections: Mapping[str, str]) -> None:

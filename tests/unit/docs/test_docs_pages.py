@@ -29,7 +29,7 @@ from reconciler.model.selector import Selector
 from reconciler.model.snapshot import GroupState
 from reconciler.report.terminal import write_lines
 from tests.strategies import facts
-from tests.unit.docs.pages import DOCS, ROOT, assert_fresh, read
+from tests.unit.docs.pages import DOCS, ROOT, assert_fresh, code_blocks, fenced, read
 from tests.unit.test_doctor import HEALTHY
 from tools.generate_docs import code_tables, wrap
 
@@ -99,10 +99,6 @@ def suggested() -> str:
     )
     lines = shown(write_lines(suggest_report(suggest(snapshot, cluster=facts.cluster())), width=100))
     return "\n\n".join(lines.split("\n\n")[:2])
-
-
-def fenced(text: str, language: str = "text") -> str:
-    return f"```{language}\n{text.strip()}\n```\n"
 
 
 def shown(lines: Iterable[Text]) -> str:
@@ -217,7 +213,7 @@ def test_every_command_of_the_docs_can_be_typed() -> None:
 @pytest.mark.parametrize("name", ["getting-started.md", "migration.md", "rights.md"])
 def test_every_manifest_of_the_docs_is_valid(name: str, tmp_path: Path) -> None:
     """The YAML blocks of a page load together, beside a Cluster."""
-    blocks = re.findall(r"```yaml\n(.*?)```", read(DOCS / name), re.DOTALL)
+    blocks = code_blocks(DOCS / name, "yaml")
     assert blocks
     if not any("kind: Cluster" in block for block in blocks):
         blocks.append(starter_manifests(CLUSTER_ID, ["broker-1:9093"], "prod-eu")["manifests/prod-eu/cluster.yaml"])

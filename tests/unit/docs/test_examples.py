@@ -1,7 +1,7 @@
 """The files for other CI systems: valid for their schemas, pinned, and without rights to spare."""
 
-import json
 import re
+import textwrap
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,8 @@ from click.testing import CliRunner
 from ruamel.yaml import YAML
 
 from reconciler.manifest.files import load
-from tests.unit.docs.pages import ROOT, read
+from tests.build import cluster_manifest
+from tests.unit.docs.pages import ROOT, code_blocks, read
 
 GITLAB = ROOT / "examples" / "gitlab" / ".gitlab-ci.yml"
 KUBERNETES = ROOT / "examples" / "kubernetes" / "reconciler.yaml"
@@ -113,14 +114,10 @@ def test_only_the_manual_job_of_gitlab_enters_the_environment_that_deletes() -> 
 @pytest.mark.parametrize(("page", "connections"), [("other-ci.md", 3), ("login.md", 5)])
 def test_the_connections_of_the_page_are_valid(page: str, connections: int, tmp_path: Path) -> None:
     """Each block with `client:` is one of a Cluster that the program accepts without a lower floor."""
-    blocks = re.findall(r"^```yaml\n(client:\n.*?)^```", read(f"docs/{page}"), re.DOTALL | re.MULTILINE)
+    blocks = [block for block in code_blocks(f"docs/{page}", "yaml") if block.startswith("client:\n")]
     assert len(blocks) == connections
     for number, block in enumerate(blocks):
-        spec = {
-            "clusterId": f"id-of-cluster-{number}-000000",
-            "bootstrapServers": ["b:1"],
-            **YAML(typ="safe").load(block),
-        }
-        manifest = {"apiVersion": "reconciler/v1", "kind": "Cluster", "metadata": {"name": f"c{number}"}, "spec": spec}
-        (tmp_path / f"{number}.yaml").write_text(json.dumps(manifest), encoding="utf-8")
+        cluster_id, client = f"id-of-cluster-{number}-000000", textwrap.indent(block, "  ")
+        cluster = cluster_manifest("b:1", limits="", cluster_id=cluster_id, name=f"c{number}")
+        (tmp_path / f"{number}.yaml").write_text(cluster + client, encoding="utf-8")
     assert len(load([tmp_path], now_ms=0).clusters) == len(blocks)

@@ -24,7 +24,7 @@ from reconciler.companions.sources.target import Folder
 from reconciler.errors import UsageError
 from reconciler.model.snapshot import Unknown
 from tests.strategies.facts import partition, reader, snapshot
-from tests.unit.docs.pages import ROOT, assert_fresh, read
+from tests.unit.docs.pages import ROOT, assert_fresh, code_blocks, fenced, read
 
 PAGE = ROOT / "docs" / "tables.md"
 EXAMPLE = ROOT / "examples" / "lag.py"
@@ -103,7 +103,7 @@ def test_a_wrong_option_is_named(options: Mapping[str, str], reason: str) -> Non
 
 def test_the_example_of_the_page_is_the_tested_one() -> None:
     """tests/spark runs examples/lag.py on real brokers (UPDATE_DOCS=1 copies it to the page)."""
-    assert_fresh(PAGE, {"example": f"```python\n{read(EXAMPLE).strip()}\n```\n"})
+    assert_fresh(PAGE, {"example": fenced(read(EXAMPLE), "python")})
 
 
 def test_estimates_follow_the_measured_figures() -> None:
@@ -118,9 +118,7 @@ def test_code_that_reads_the_files_runs(
 
     Of a group without a commit it was once all records, and without a log start all after the commit.
     """
-    (code,) = [
-        block for block in re.findall(r"```python\n(.*?)```", read(PAGE), re.DOTALL) if "facts/partitions" in block
-    ]
+    (code,) = (block for block in code_blocks(PAGE, "python") if "facts/partitions" in block)
     new = reader("new", 0, without_commit=True)
     facts = snapshot(
         partition(end=20, readers=(reader("billing", 7), new)),

@@ -14,7 +14,7 @@ from reconciler.manifest.files import load
 from reconciler.manifest.secrets import resolve
 from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.report.diagnostics import write_diagnostics
-from tests.unit.docs.pages import assert_fresh
+from tests.unit.docs.pages import assert_fresh, code_blocks
 from tests.unit.manifest.blocked import blocked_examples
 from tests.unit.manifest.broken import BROKEN, CLUSTER, NOW_MS
 from tools import generate_docs
@@ -120,7 +120,7 @@ def test_the_fields_of_a_kind_are_up_to_date(page: Path) -> None:
 @pytest.mark.parametrize("page", [DOCS / "manifests.md", *KIND_PAGES], ids=lambda page: page.stem)
 def test_examples_of_the_docs_are_valid(page: Path, tmp_path: Path) -> None:
     """Every manifest that a page shows is valid, beside the Cluster and the policy that it needs."""
-    blocks = re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    blocks = code_blocks(page, "yaml")
     assert blocks
     for index, block in enumerate(blocks):
         folder = tmp_path / str(index)
