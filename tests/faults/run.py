@@ -21,7 +21,7 @@ from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
 from reconciler.scan import spark_process
 from reconciler.scan.engine_choice import Engine
 from tests.faults.fault_types import FaultType
-from tests.faults.trial import TrialReport, cell, choose_faults, run_trial
+from tests.faults.trial import TrialReport, choose_faults, run_trial
 from tests.toolbox import close_toolboxes
 
 OPERATIONS = ("elect_leader", "delete_group", "delete_records")
@@ -36,17 +36,16 @@ def create_consumer_offsets(cluster: SandboxCluster) -> None:
 
 def render_summary(reports: list[TrialReport], seed: int, seconds: float) -> str:
     """Render the numbers of trials, actions and outcomes, and all violations."""
-    cells, statuses, trials = Counter[str](), Counter[str](), Counter[FaultType]()
+    statuses = Counter[str]()
     for report in reports:
-        cells.update(report.cells)
         statuses.update(report.statuses)
-        trials.update(report.faults)
     failed = [report for report in reports if report.violations]
     lines = [f"{len(reports)} trials, seed {seed}, {seconds:.0f} s: {len(failed)} with violations", ""]
     lines.append(f"{'fault':34}{'trials':>8}" + "".join(f"{operation:>16}" for operation in OPERATIONS))
     for fault in FaultType:
-        row = "".join(f"{cells[cell(fault, operation)]:>16}" for operation in OPERATIONS)
-        lines.append(f"{fault.value:34}{trials[fault]:>8}{row}")
+        of_fault = [report for report in reports if fault in report.faults]
+        counts = [sum(report.actions(operation) for report in of_fault) for operation in OPERATIONS]
+        lines.append(f"{fault.value:34}{len(of_fault):>8}" + "".join(f"{count:>16}" for count in counts))
     lines += ["", *(f"{status:34}{count:>8}" for status, count in sorted(statuses.items()))]
     for report in failed:
         lines.append(f"\ntrial {report.number} ({', '.join(report.faults)})")
@@ -127,8 +126,7 @@ def read_reports(out: Path, lane: int) -> list[TrialReport]:
 def _parse(line: str) -> TrialReport:
     values = json.loads(line)
     faults = tuple(map(FaultType, values.pop("faults")))
-    statuses, cells = (Counter(values.pop(name)) for name in ("statuses", "cells"))
-    return TrialReport(faults=faults, statuses=statuses, cells=cells, **values)
+    return TrialReport(faults=faults, statuses=Counter(values.pop("statuses")), **values)
 
 
 def main() -> int:

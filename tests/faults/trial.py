@@ -26,18 +26,16 @@ from reconciler.errors import ReconcilerError
 from reconciler.journal.entry import create, dump_batch
 from reconciler.journal.journal import ActionJournal
 from reconciler.manifest import files
-from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan
 from reconciler.run import Run
 from reconciler.scan.engine_choice import Engine
 from tests import kafka_client
 from tests.command import full_disk
-from tests.fakes.cluster import FakeCluster
-from tests.fakes.runs import purge
 from tests.faults import verification
 from tests.faults.fault_types import CLIENT_FAULTS, INJECTIONS, FaultType
 from tests.faults.trial_setup import TrialSetup
+from tests.strategies import examples
 
 TIMEOUT_S = 6.0
 DISK_BYTES = 128 * 1024
@@ -46,23 +44,20 @@ INJECTION_TIMES = ("before", "recheck", "sending")
 
 @dataclass
 class TrialReport:
-    """The result of one trial.
+    """The result of one trial: without violations, a good one.
 
-    `cells` counts the actions of each operation during each fault. `violations` is empty for a good
-    trial.
+    `statuses` counts the outcomes of each operation by their status, and what the witnesses met.
     """
 
     number: int
     faults: tuple[FaultType, ...]
     violations: list[str] = field(default_factory=list)
     statuses: Counter[str] = field(default_factory=Counter)
-    cells: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
 
-
-def cell(fault: FaultType, operation: str) -> str:
-    """Return the key of a number of actions: a report is stored as JSON."""
-    return f"{operation} during {fault}"
+    def actions(self, operation: str) -> int:
+        """Return how many actions of an operation have ended."""
+        return sum(count for status, count in self.statuses.items() if status.startswith(f"{operation} "))
 
 
 def choose_faults(number: int, seed: int) -> tuple[FaultType, ...]:
@@ -172,8 +167,6 @@ def _plan_and_apply(setup: TrialSetup, report: TrialReport, engine: Engine) -> v
         thread.join(300)
     report.violations += errors
     report.statuses.update(f"{o.action.OPERATION} {o.status}" for o in outcomes)
-    for fault in report.faults:
-        report.cells.update(cell(fault, outcome.action.OPERATION) for outcome in outcomes)
     return verification.TrialRun(plan, outcomes, start, was_killed)
 
 
@@ -313,10 +306,7 @@ def _fill(journal: ActionJournal) -> None:
     So a limit of the file size can stop the journal, while child processes can still write their
     own files.
     """
-    cluster = FakeCluster()
-    cluster.create_topic("other-topic", 1)
-    cluster.produce("other-topic", {0: 10})
-    action = purge(cluster, TopicPartition("other-topic", 0), 5)
+    action = examples.purge("other-topic")
     intent = create(action, run_id="r", plan_digest="other", at_ms=1)
     [line] = dump_batch([intent] * 100)
     for _ in range(DISK_BYTES // len(line)):
