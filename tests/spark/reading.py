@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -86,6 +86,14 @@ def start(
             process.kill()
 
 
+@contextmanager
+def ends_within(limit_s: float) -> Iterator[None]:
+    """The block takes less than these seconds: a bound, no measurement."""
+    started_s = time.monotonic()
+    yield
+    assert time.monotonic() - started_s < limit_s
+
+
 def next_lines(process: "subprocess.Popen[str]", *, is_first: bool = False) -> list[str]:
     """Ask a process for a reading, unless it is the first; return its lines until an empty one."""
     assert process.stdin is not None
@@ -116,6 +124,13 @@ def parse_engine(name: str, conf: Sequence[str] = ()) -> Engine:
     return Engine(remote=name, conf=properties) if name.startswith("sc://") else Engine(master=name, conf=properties)
 
 
+def repeat(step: Callable[[], None]) -> None:
+    """Do a step, and then once more for each line of standard input."""
+    step()
+    for _line in sys.stdin:
+        step()
+
+
 def main(name: str, servers: str = "", *conf: str) -> None:
     engine = parse_engine(name, conf)
     chunks = GROUP if servers else NOTHING
@@ -126,9 +141,7 @@ def main(name: str, servers: str = "", *conf: str) -> None:
         pid = 0 if is_inline else spark_process.start_spark(engine).child.process.pid
         print(len(answers), pid, end="\n\n", flush=True)
 
-    read_once()
-    for _line in sys.stdin:
-        read_once()
+    repeat(read_once)
 
 
 if __name__ == "__main__":

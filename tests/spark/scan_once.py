@@ -16,7 +16,7 @@ from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicReques
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, Unknown
 from reconciler.scan.scan import scan
-from tests.spark.reading import parse_engine, print_step
+from tests.spark.reading import parse_engine, print_step, repeat
 
 OBSERVED_AT_MS = 1_000_000
 
@@ -64,9 +64,7 @@ def main(bootstrap: str, topic: str, group: str, engine: str, *conf: str) -> Non
             )
             print(as_text(snapshot, topic, group), end="\n\n", flush=True)
 
-        scan_once()
-        for _line in sys.stdin:
-            scan_once()
+        repeat(scan_once)
 
 
 if __name__ == "__main__":

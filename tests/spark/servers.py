@@ -30,8 +30,7 @@ HOME = Path(_SPEC.origin).parent
 START_LIMIT_S = 300
 CONNECT_LOG = "connect.log"
 QUICK_START = " ".join(("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *use_flags("spark", find_java(), HOME / "jars")))
-"""JVM flags for servers that run for minutes and spend most of that time on start and compilation.
-"""
+"""JVM flags for servers that run for minutes and spend most of that time on start and compilation."""
 
 
 GUARD = """\
@@ -49,9 +48,7 @@ server = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
 threading.Thread(target=end_with_parent, daemon=True).start()
 os._exit(server.wait() & 0xFF)
 """
-"""Runs a server until it ends, or until standard input closes, which also happens if its parent is
-killed.
-"""
+"""Runs a server until it ends, or until standard input closes, which also happens if its parent is killed."""
 
 
 TRACE = """\
@@ -76,19 +73,26 @@ class WorkerImport:
     code: str
 
 
+def make_interpreter(venv: Path, lines: str) -> tuple[Path, Path]:
+    """Make a virtual environment with the packages of this one, but without this program. `lines`: more of its .pth file.
+
+    Returns the interpreter and the folder of its packages.
+    """
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+    (packages,) = venv.glob("lib/python*/site-packages")
+    # A path of a .pth file is not a folder of .pth files itself: that of this program does not count.
+    (packages / "others.pth").write_text(f"{HOME.parent}\n{lines}")
+    return venv / "bin" / "python3", packages
+
+
 class OtherPython:
-    """Another Python interpreter: a virtual environment with the same packages, but without this program."""
+    """Another Python interpreter, of server's workers."""
 
     def __init__(self, folder: Path) -> None:
-        venv = folder / "other-python"
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
-        self.executable = venv / "bin" / "python3"
+        self.executable, packages = make_interpreter(folder / "other-python", "import trace_tasks\n")
         self._trace = folder / "worker-imports"
         self._trace.touch()
-        (packages,) = venv.glob("lib/python*/site-packages")
         (packages / "trace_tasks.py").write_text(TRACE.format(file=str(self._trace)))
-        # A path of a .pth file is not a folder of .pth files itself: that of this program does not count.
-        (packages / "others.pth").write_text(f"{HOME.parent}\nimport trace_tasks\n")
 
     @property
     def environment(self) -> dict[str, str]:
@@ -103,9 +107,7 @@ class OtherPython:
 
 
 def free_port() -> int:
-    """A port outside the range of outgoing connections, so that it stays free until the server
-    listens.
-    """
+    """A port outside the range of outgoing connections, so that it stays free until the server listens."""
     return free_addresses(1)[0].port
 
 
@@ -235,14 +237,9 @@ def connect_server(
         "spark.sql.adaptive.enabled": "false",
     }
     pairs = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
-    command = [str(HOME / "bin" / "spark-submit"), *pairs]
-    command += [
-        "--class",
-        "org.apache.spark.sql.connect.service.SparkConnectServer",
-        "--name",
-        "connect",
-        "spark-internal",
-    ]
+    server_class = "org.apache.spark.sql.connect.service.SparkConnectServer"
+    end = ("--class", server_class, "--name", "connect", "spark-internal")
+    command = [str(HOME / "bin" / "spark-submit"), *pairs, *end]
     log = folder / CONNECT_LOG
     with process(log, *command, environment={"SPARK_SUBMIT_OPTS": java_options, **(environment or {})}) as server:
         wait_for(server, log, lambda: listens(port), "the Spark Connect server")

@@ -1,6 +1,4 @@
-"""The decoded `__consumer_offsets` agrees with Kafka's own tool, for every way of committing, on real
-brokers.
-"""
+"""The decoded `__consumer_offsets` agrees with Kafka's own tool, for every way of committing, on real brokers."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -46,8 +44,7 @@ def offsets_from_kafka(cluster: SandboxCluster, groups: list[str]) -> dict[tuple
 
 
 def test_decoder_agrees_with_kafkas_own_tool(cluster: SandboxCluster, connection: Connection, unique: str) -> None:
-    """Classic and consumer-protocol members, standalone and transactional commits give equal
-    offsets.
+    """Classic and consumer-protocol members, standalone and transactional commits give equal offsets.
 
     With and without metadata, each commit has the topic's id and an activity time after the start
     of the test.
@@ -144,8 +141,7 @@ def test_an_open_transaction_hides_no_group(cluster: SandboxCluster, connection:
 def test_records_that_a_new_leader_gets_late_are_read(
     cluster: SandboxCluster, connection: Connection, unique: str
 ) -> None:
-    """Records that a new leader gets late are read, too: three exist at first, seven are expected,
-    four come later.
+    """Records that a new leader gets late are read, too: three exist at first, seven are expected, four come later.
 
     A new leader may know fewer records than the one before it. Three records once counted as a
     complete read.

@@ -26,15 +26,23 @@ from reconciler.scan import code_archive
 from reconciler.scan.engine_choice import Engine
 from reconciler.scan.spark_process import SparkProcess, with_session_id
 from tests.spark.processes import descendants
-from tests.spark.reading import NOTHING, next_answers, next_lines, scan_task, start, without_spark_variables
+from tests.spark.reading import (
+    NOTHING,
+    ends_within,
+    next_answers,
+    next_lines,
+    scan_task,
+    start,
+    without_spark_variables,
+)
 from tests.spark.servers import (
-    HOME,
     QUICK_START,
     OtherPython,
     StandaloneCluster,
     WorkerImport,
     connect_server,
     free_port,
+    make_interpreter,
     standalone,
 )
 
@@ -124,19 +132,16 @@ def expected(cluster: SandboxCluster, topic: str) -> list[str]:
 def light_client(tmp_path_factory: pytest.TempPathFactory) -> str:
     """An interpreter whose `pyspark` is the light client of its lock file; other packages are those of this one."""
     folder = tmp_path_factory.mktemp("light")
-    venv = folder / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
-    (packages,) = venv.glob("lib/python*/site-packages")
-    (packages / "others.pth").write_text(f"{HOME.parent}\n{ROOT}\n")
+    python, packages = make_interpreter(folder / "venv", f"{ROOT}\n")
     lock = (ROOT / "requirements-connect.lock").read_text(encoding="utf-8")
     (entry,) = re.findall(r"^pyspark-client==.*(?:\n .*)+", lock, re.MULTILINE)
     (folder / "client.lock").write_text(entry)
-    pip = [sys.executable, "-m", "pip", "--python", str(venv / "bin" / "python"), "install", "--quiet", "--no-compile"]
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-compile"]
     options = ["--require-hashes", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
     subprocess.run([*pip, *options, "-r", str(folder / "client.lock")], check=True, timeout=LIMIT_S)
     assert (packages / "pyspark").is_dir()
     assert not (packages / "pyspark" / "core").exists()
-    return str(venv / "bin" / "python")
+    return str(python)
 
 
 def run(*command: str) -> "subprocess.CompletedProcess[str]":
@@ -322,13 +327,6 @@ def test_data_sources_work_over_connect(
     assert_code_was_sent(connect.python.imports()[before:], connect.python)
 
 
-def test_a_connect_session_of_its_own_has_workers_of_its_own(connect: ConnectServer) -> None:
-    """So that the workers that commands share are those of the session that they share."""
-    before = len(connect.python.imports())
-    read_in_a_command(f"{connect.address}/;session_id={uuid4()}")
-    assert len(connect.python.imports()) == before + 1
-
-
 RELEASE = """
 import sys
 from pyspark.sql import SparkSession
@@ -372,10 +370,8 @@ def test_a_connect_server_that_hangs_is_abandoned(connect: ConnectServer) -> Non
     try:
         read_nothing(process, limit_s=LIMIT_S)
         os.kill(server, signal.SIGSTOP)
-        started_s = time.monotonic()
-        with pytest.raises(ScanFailed, match="had not read nothing after 1 s"):
+        with ends_within(END_LIMIT_S), pytest.raises(ScanFailed, match="had not read nothing after 1 s"):
             read_nothing(process, limit_s=1.0)
-        assert time.monotonic() - started_s < END_LIMIT_S
         assert process.child.has_ended
     finally:
         os.kill(server, signal.SIGCONT)

@@ -6,11 +6,11 @@ import platformdirs
 import pytest
 
 from reconciler.scan import prepare
+from tests.build import program
 
 pytestmark = [pytest.mark.spark]
 
 HALF = """\
-#!/bin/sh
 for option; do
     case $option in -XX:ArchiveClassesAtExit=*) echo half > "${option#*=}" ;; esac
 done
@@ -22,10 +22,7 @@ def test_half_an_archive_is_not_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A JVM that took too long was killed while it wrote, and each scan began with what there was."""
-    java = tmp_path / "bin" / "java"
-    java.parent.mkdir()
-    java.write_text(HALF)
-    java.chmod(0o755)
+    program(tmp_path / "bin" / "java", HALF)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setattr(platformdirs, "user_cache_path", lambda *_names, **_options: tmp_path / "cache")
     monkeypatch.setattr(prepare, "_LIMIT_S", 4.0)

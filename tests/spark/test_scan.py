@@ -24,8 +24,7 @@ def topics(*names: str) -> tuple[Selector, ...]:
 
 
 def test_scan_offsets_and_instants(cluster: SandboxCluster, scanned: Scan, unique: str) -> None:
-    """Log start, ends and the first offset at or after an instant; a missing record is None, never
-    -1.
+    """Log start, ends and the first offset at or after an instant; a missing record is None, never -1.
 
     (trap 2)
     """
@@ -50,9 +49,7 @@ def test_scan_offsets_and_instants(cluster: SandboxCluster, scanned: Scan, uniqu
 def test_scan_last_stable_offset_stays_below_an_open_transaction(
     cluster: SandboxCluster, scanned: Scan, unique: str
 ) -> None:
-    """The last stable offset is the read-committed one: records of an open transaction are above it (trap
-    8).
-    """
+    """The last stable offset is the read-committed one: records of an open transaction are above it (trap 8)."""
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique)])
     client.produce(servers, unique, {0: [Record(b"x")] * 4})
@@ -95,9 +92,7 @@ def test_scan_readers(cluster: SandboxCluster, scanned: Scan, unique: str) -> No
 def test_scan_recognizes_a_commit_for_an_earlier_topic_of_that_name(
     cluster: SandboxCluster, scanned: Scan, unique: str
 ) -> None:
-    """A commit outlives its topic: then the topic id of the commit differs from the topic's (trap
-    15).
-    """
+    """A commit outlives its topic: then the topic id of the commit differs from the topic's (trap 15)."""
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique)])
     client.produce(servers, unique, {0: [Record(b"x")] * 5})
@@ -154,8 +149,7 @@ def test_scan_group_evidence(cluster: SandboxCluster, scanned: Scan, unique: str
 def test_scan_same_offset_committed_again_moves_the_evidence(
     cluster: SandboxCluster, scanned: Scan, unique: str
 ) -> None:
-    """A quiet consumer that assigns its own partitions looks EMPTY and unchanged; only the commit
-    log shows it.
+    """A quiet consumer that assigns its own partitions looks EMPTY and unchanged; only the commit log shows it.
 
     (traps 5 and 18)
     """
@@ -172,9 +166,7 @@ def test_scan_same_offset_committed_again_moves_the_evidence(
 
 
 def test_scan_reads_only_requested_facts(cluster: SandboxCluster, scanned: Scan, unique: str) -> None:
-    """Leaders need no offsets, groups or Spark; all topics are listed, and the last deletion comes
-    from the journal.
-    """
+    """Leaders need no offsets, groups or Spark; all topics are listed, and the last deletion comes from the journal."""
     servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique, assignment=[[1, 2], [2, 3]]), Topic(f"{unique}-other")])
     messages: list[str] = []
@@ -220,9 +212,7 @@ def test_scan_partitions_of_one_topic_may_have_different_requests(
 
 
 def test_scan_of_names_that_do_not_exist_creates_nothing(cluster: SandboxCluster, scanned: Scan, unique: str) -> None:
-    """A topic that does not exist is absent from a complete listing, and the scan does not create
-    it (trap 16).
-    """
+    """A topic that does not exist is absent from a complete listing, and the scan does not create it (trap 16)."""
     needs = ScanRequest(
         topics=(
             TopicRequest(topics=topics(unique), offsets=True, readers=True, named_groups=frozenset({f"{unique}-g"})),

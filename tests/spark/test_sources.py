@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record, Topic
@@ -95,6 +95,14 @@ def session(jvm: None) -> Iterator[SparkSession]:
 
 
 @pytest.fixture
+def load(session: SparkSession, cluster: SandboxCluster) -> Callable[..., DataFrame]:
+    """`load(name, **options)` returns the rows of a source about the shared cluster."""
+    register(session)
+    servers = {"kafka.bootstrap.servers": cluster.bootstrap_servers}
+    return lambda name, **options: session.read.format(name).options(**servers, **options).load()
+
+
+@pytest.fixture
 def half_read(cluster: SandboxCluster, unique: str) -> str:
     """A topic of two partitions with ten records, and a group at 4 and 10."""
     client.create_topics(cluster.bootstrap_servers, [Topic(unique, partitions=2)])
@@ -103,13 +111,11 @@ def half_read(cluster: SandboxCluster, unique: str) -> str:
     return unique
 
 
-def test_sources_work_in_any_session(cluster: SandboxCluster, session: SparkSession, half_read: str) -> None:
+def test_sources_work_in_any_session(cluster: SandboxCluster, load: Callable[..., DataFrame], half_read: str) -> None:
     """Each format has the documented columns and options, and the cluster's facts."""
-    register(session)
 
     def rows(name: str, **options: str) -> list[dict[str, object]]:
-        frame = session.read.format(name).option("bootstrap.servers", cluster.bootstrap_servers).options(**options)
-        return frame.load().toArrow().to_pylist()
+        return load(name, **options).toArrow().to_pylist()
 
     partitions = rows("kafka_partitions", topics=half_read, instants_ms="0")
     # The rows are grouped by leader.
@@ -137,16 +143,14 @@ def test_sources_work_in_any_session(cluster: SandboxCluster, session: SparkSess
     assert topic_ids == {partitions[0]["topic_id"]}
 
 
-def test_sparks_own_options_select_topics(cluster: SandboxCluster, session: SparkSession, half_read: str) -> None:
+def test_sparks_own_options_select_topics(load: Callable[..., DataFrame], half_read: str) -> None:
     """`subscribe` is exact names, `subscribePattern` one expression, whatever commas it has; no topic is no row.
 
     A source without partitions once failed in its task. An unknown option was once ignored.
     """
-    register(session)
 
     def topics(name: str, **options: str) -> list[str]:
-        frame = session.read.format(name).option("kafka.bootstrap.servers", cluster.bootstrap_servers)
-        return sorted({row["topic"] for row in frame.options(**options).load().where("topic is not null").collect()})
+        return sorted({row["topic"] for row in load(name, **options).where("topic is not null").collect()})
 
     for name in ("kafka_partitions", "kafka_group_commits"):
         assert topics(name, subscribe=f"{half_read}, gone") == [half_read], name
@@ -181,27 +185,24 @@ def test_commits_of_a_streams_group_are_rows(cluster: SandboxCluster, half_read:
 
 
 def test_options_make_the_reading_smaller(cluster: SandboxCluster, half_read: str) -> None:
-    """Of one topic or group the driver makes fewer and smaller chunks."""
+    """Of one topic or group the driver makes fewer and smaller chunks.
+
+    Of one group it reads one partition of `__consumer_offsets`, whose row says so, and no row of another group.
+    """
+    servers = {"bootstrap.servers": cluster.bootstrap_servers}
     client.commit(cluster.bootstrap_servers, f"{half_read}-h", {(half_read, 1): 2})
 
     def chunks(source: type[data_sources.KafkaSource], **options: str) -> list[Any]:
-        reader = source({"bootstrap.servers": cluster.bootstrap_servers, **options})
-        return [part.value.chunk for part in reader.partitions()]
+        return [part.value.chunk for part in source({**servers, **options}).partitions()]
 
     ((chunk, _metadata),) = chunks(data_sources.KafkaPartitions, subscribe=half_read)
     assert chunk.partitions == 2
     (of_group,) = chunks(data_sources.KafkaGroupCommits, groups=f"{half_read}-g")
     assert of_group.groups == (f"{half_read}-g",)
-    ((of_log, _groups),) = chunks(data_sources.KafkaConsumerOffsets, groups=f"{half_read}-g")
-    assert len(of_log.log) == 1
     assert sum(len(chunk.log) for chunk, _groups in chunks(data_sources.KafkaConsumerOffsets)) > 1
-
-
-def test_groups_make_the_reading_of_consumer_offsets_smaller(cluster: SandboxCluster, half_read: str) -> None:
-    """Of one group it reads one partition, whose row says so, and no row of another group."""
-    servers = {"bootstrap.servers": cluster.bootstrap_servers}
     source = data_sources.KafkaConsumerOffsets({**servers, "groups": f"{half_read}-g"})
     (part,) = source.partitions()
+    assert len(part.value.chunk[0].log) == 1
     rows = [row for batch in source.read(part) for row in batch.to_pylist()]
     assert [(row["group"], row["partition"]) for row in rows if row["topic"]] == [(f"{half_read}-g", n) for n in (0, 1)]
     (run,) = [row for row in rows if row["group"] is None]
@@ -210,7 +211,9 @@ def test_groups_make_the_reading_of_consumer_offsets_smaller(cluster: SandboxClu
         data_sources.KafkaConsumerOffsets({**servers, "groups": "billing-*"}).partitions()
 
 
-def test_frames_of_one_load_have_their_own_rows(cluster: SandboxCluster, session: SparkSession, half_read: str) -> None:
+def test_frames_of_one_load_have_their_own_rows(
+    cluster: SandboxCluster, session: SparkSession, load: Callable[..., DataFrame], half_read: str
+) -> None:
     """A union of two groups, and one with a frame without a filter.
 
     Spark 4.3 gives a source that takes filters the newest one of any frame of a `load`, for all of them: one
@@ -218,9 +221,7 @@ def test_frames_of_one_load_have_their_own_rows(cluster: SandboxCluster, session
     """
     client.commit(cluster.bootstrap_servers, f"{half_read}-h", {(half_read, 1): 2})
     session.conf.set(PUSHDOWN, "true")
-    register(session)
-    frame = session.read.format("kafka_group_commits").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
-    commits = frame.load().where("topic is not null")
+    commits = load("kafka_group_commits").where("topic is not null")
     first, second = (commits.where(f"group = '{half_read}-{name}'").select("group") for name in "gh")
     assert sorted(first.union(second).collect()) == [(f"{half_read}-{name}",) for name in "ggh"]
     assert second.union(commits.select("group")).where(f"group = '{half_read}-g'").count() == 2
@@ -228,7 +229,7 @@ def test_frames_of_one_load_have_their_own_rows(cluster: SandboxCluster, session
 
 @pytest.mark.parametrize("is_pushed", [True, False])
 def test_filters_are_left_to_spark(
-    is_pushed: bool, cluster: SandboxCluster, session: SparkSession, half_read: str
+    is_pushed: bool, cluster: SandboxCluster, session: SparkSession, load: Callable[..., DataFrame], half_read: str
 ) -> None:
     """A filter on topic, partition or group means the same in a session that pushes filters to sources.
 
@@ -236,28 +237,19 @@ def test_filters_are_left_to_spark(
     """
     client.commit(cluster.bootstrap_servers, f"{half_read}-h", {(half_read, 1): 2})
     session.conf.set(PUSHDOWN, str(is_pushed).lower())
-    register(session)
-
-    def rows(name: str, condition: str) -> list[tuple[object, ...]]:
-        frame = session.read.format(name).option("kafka.bootstrap.servers", cluster.bootstrap_servers).load()
-        found = frame.where(condition)
-        columns = ("group", "topic", "partition") if "group" in frame.columns else ("topic", "partition")
-        return sorted(tuple(row) for row in found.select(*columns).collect())
-
     group, other, topic = f"{half_read}-g", f"{half_read}-h", half_read
-    assert rows("kafka_partitions", f"topic in ('{topic}', 'gone') and partition = 1") == [(topic, 1)]
-    assert rows("kafka_partitions", f"topic = '{topic}' and topic = 'gone'") == []
-    assert rows("kafka_group_commits", f"topic = '{topic}' and group = '{group}'") == [
-        (group, topic, 0),
-        (group, topic, 1),
-    ]
-    assert rows("kafka_group_commits", f"group in ('{group}', '{other}', null) and partition = 1") == [
-        (group, topic, 1),
-        (other, topic, 1),
-    ]
-    of_log = rows("kafka_consumer_offsets", f"group = '{group}' and topic is not null")
-    assert of_log == [(group, topic, 0), (group, topic, 1)]
-    assert rows("kafka_group_commits", f"topic not in ('{topic}') and group = '{group}'") == []
+    of_group, of_both = [(group, topic, 0), (group, topic, 1)], [(group, topic, 1), (other, topic, 1)]
+    for name, condition, expected in (
+        ("partitions", f"topic in ('{topic}', 'gone') and partition = 1", [(topic, 1)]),
+        ("partitions", f"topic = '{topic}' and topic = 'gone'", []),
+        ("group_commits", f"topic = '{topic}' and group = '{group}'", of_group),
+        ("group_commits", f"group in ('{group}', '{other}', null) and partition = 1", of_both),
+        ("consumer_offsets", f"group = '{group}' and topic is not null", of_group),
+        ("group_commits", f"topic not in ('{topic}') and group = '{group}'", []),
+    ):
+        found = load(f"kafka_{name}").where(condition)
+        columns = ("topic", "partition") if name == "partitions" else ("group", "topic", "partition")
+        assert sorted(map(tuple, found.select(*columns).collect())) == expected
 
 
 def test_a_stream_has_a_reading_for_each_trigger(
