@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
@@ -32,6 +33,12 @@ def scan_now(session: KafkaSession, needs: ScanRequest, engine: Engine, **option
         "progress": lambda *_step: None,
     }
     return scan(needs, session, engine=engine, **(defaults | options))
+
+
+@pytest.fixture
+def servers(cluster: SandboxCluster) -> str:
+    """The bootstrap servers of the shared brokers."""
+    return cluster.bootstrap_servers
 
 
 @pytest.fixture

@@ -1,33 +1,39 @@
 """Reads with an engine as a scan does, without a cluster: for tests of the engines themselves.
 
-`python -m tests.spark.reading ENGINE SERVERS [CONF=VALUE …]` reads once, and then once more for each
-line of standard input. It prints the number of answers and the id of the process of Spark, if any, and
-an empty line.
-ENGINE: `inline`, a Spark master or an sc:// address. SERVERS: brokers that the task waits for; "": it
-reads nothing.
+`python -m tests.spark.reading ENGINE SERVERS [TOPIC GROUP] [CONF=VALUE …]` reads once, and then once more
+for each line of standard input. It prints the number of answers and the id of the process of Spark, if any,
+or with a topic and a group the snapshot of a scan, which engines in one process could not share. An empty
+line follows. ENGINE: `inline`, a Spark master or an sc:// address. SERVERS: brokers that the task waits for;
+"": it reads nothing. OBSERVED_AT_MS is fixed, so that equal clusters give equal snapshots.
 """
 
 import os
+import pprint
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.progress import Progress
-from reconciler.model.scan_request import ScanRequest, TopicRequest
+from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
+from reconciler.model.snapshot import NOT_ASKED, Unknown
 from reconciler.scan import read_chunks, spark_process
 from reconciler.scan.chunks import Chunk
 from reconciler.scan.engine_choice import Engine, EngineName
+from reconciler.scan.scan import scan
 from reconciler.scan.task_rows import Answer, ScanTask
 from tests.spark.processes import MARK, temporary_folder
 
 REQUEST = ScanRequest(topics=(TopicRequest(topics=(Selector("t"),), offsets=True),))
 """A request that needs Spark."""
+OBSERVED_AT_MS = 1_000_000
 TIMEOUT_S = 60.0
 NOTHING = (Chunk(),)
 GROUP = (Chunk(groups=("g",)),)
@@ -65,15 +71,13 @@ def without_spark_variables() -> dict[str, str]:
 
 
 @contextmanager
-def start(
-    *words: str, module: str = __name__, mark: str = "", temporary: Path | None = None
-) -> Iterator["subprocess.Popen[str]"]:
-    """Run a module, by default this one, with a mark.
+def start(*words: str, mark: str = "", temporary: Path | None = None) -> Iterator["subprocess.Popen[str]"]:
+    """Run this module, with a mark.
 
     `temporary`: the temporary folder, also of Java, which does not read TMPDIR.
     """
     with subprocess.Popen(
-        [sys.executable, "-m", module, *words],
+        [sys.executable, "-m", __name__, *words],
         env=without_spark_variables() | {MARK: mark} | (temporary_folder(temporary) if temporary else {}),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -124,24 +128,40 @@ def parse_engine(name: str, conf: Sequence[str] = ()) -> Engine:
     return Engine(remote=name, conf=properties) if name.startswith("sc://") else Engine(master=name, conf=properties)
 
 
-def repeat(step: Callable[[], None]) -> None:
-    """Do a step, and then once more for each line of standard input."""
-    step()
-    for _line in sys.stdin:
-        step()
+def scan_text(engine: Engine, servers: str, topic: str, group: str) -> str:
+    """Scan a topic and groups, and return their facts only, a line each; other tests change the shared cluster."""
+    of_topic = TopicRequest(
+        topics=(Selector(topic),), offsets=True, instants_ms=(0, 5_000), readers=True, named_groups=frozenset({group})
+    )
+    of_groups = GroupRequest(groups=(Selector(f"{group}*"),), activity=True)
+    needs = ScanRequest(topics=(of_topic,), groups=(of_groups,), topic_records=True)
+    with closing(KafkaSession(Connection(tuple(servers.split(","))))) as session:
+        snapshot = scan(
+            needs, session, observed_at_ms=OBSERVED_AT_MS, last_purges={}, engine=engine, progress=print_step
+        )
+    consumers = snapshot.topics[topic].consumers
+    facts = [
+        # The order of a set differs between processes.
+        replace(snapshot.topics[topic], consumers=NOT_ASKED),
+        consumers if isinstance(consumers, Unknown) else sorted(consumers),
+        *snapshot.partitions.items(),
+        *sorted((name, facts) for name, facts in snapshot.groups.items() if name.startswith(group)),
+        (snapshot.topics_incomplete, snapshot.groups_incomplete, snapshot.readers_incomplete),
+    ]
+    return "\n".join(pprint.pformat(fact, width=sys.maxsize) for fact in facts)
 
 
-def main(name: str, servers: str = "", *conf: str) -> None:
-    engine = parse_engine(name, conf)
-    chunks = GROUP if servers else NOTHING
-
-    def read_once() -> None:
-        answers = read(engine, chunks, servers=servers, progress=print_step)
-        is_inline = engine.name is EngineName.INLINE
-        pid = 0 if is_inline else spark_process.start_spark(engine).child.process.pid
-        print(len(answers), pid, end="\n\n", flush=True)
-
-    repeat(read_once)
+def main(name: str, servers: str = "", *words: str) -> None:
+    engine = parse_engine(name, [word for word in words if "=" in word])
+    subjects = [word for word in words if "=" not in word]
+    for _turn in chain([""], sys.stdin):
+        if subjects:
+            line = scan_text(engine, servers, *subjects)
+        else:
+            answers = read(engine, GROUP if servers else NOTHING, servers=servers, progress=print_step)
+            is_inline = engine.name is EngineName.INLINE
+            line = f"{len(answers)} {0 if is_inline else spark_process.start_spark(engine).child.process.pid}"
+        print(line, end="\n\n", flush=True)
 
 
 if __name__ == "__main__":

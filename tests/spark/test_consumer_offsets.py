@@ -43,13 +43,14 @@ def offsets_from_kafka(cluster: SandboxCluster, groups: list[str]) -> dict[tuple
     return offsets
 
 
-def test_decoder_agrees_with_kafkas_own_tool(cluster: SandboxCluster, connection: Connection, unique: str) -> None:
+def test_decoder_agrees_with_kafkas_own_tool(
+    cluster: SandboxCluster, servers: str, connection: Connection, unique: str
+) -> None:
     """Classic and consumer-protocol members, standalone and transactional commits give equal offsets.
 
     With and without metadata, each commit has the topic's id and an activity time after the start
     of the test.
     """
-    servers = cluster.bootstrap_servers
     start_ms = time.time_ns() // 1_000_000
     client.create_topics(servers, [Topic(unique, partitions=PARTITIONS)])
     client.produce(servers, unique, {number: [Record(b"x")] * RECORDS for number in range(PARTITIONS)})
@@ -104,9 +105,10 @@ def activities(connection: Connection, servers: str) -> dict[str, int]:
     return {row["group"]: row["last_activity_ms"] for row in tables["activity"]}
 
 
-def test_an_aborted_commit_counts_as_activity(cluster: SandboxCluster, connection: Connection, unique: str) -> None:
+def test_an_aborted_commit_counts_as_activity(
+    cluster: SandboxCluster, servers: str, connection: Connection, unique: str
+) -> None:
     """An aborted transaction moves no offset, and Kafka shows none; it still counts as activity."""
-    servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique, partitions=PARTITIONS)])
     group = f"{unique}-aborted"
     start_ms = time.time_ns() // 1_000_000
@@ -116,13 +118,12 @@ def test_an_aborted_commit_counts_as_activity(cluster: SandboxCluster, connectio
     assert activities(connection, servers)[group] >= start_ms - 1
 
 
-def test_an_open_transaction_hides_no_group(cluster: SandboxCluster, connection: Connection, unique: str) -> None:
+def test_an_open_transaction_hides_no_group(servers: str, connection: Connection, unique: str) -> None:
     """Commits after an open transaction are read.
 
     The log was once read only up to the last stable offset and called complete, so that active
     groups looked idle.
     """
-    servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique, partitions=PARTITIONS)])
     count = len(client.partition_states(servers, CONSUMER_OFFSETS_TOPIC))
     transactional_group = f"{unique}-waiting"
@@ -138,15 +139,12 @@ def test_an_open_transaction_hides_no_group(cluster: SandboxCluster, connection:
     assert by_group[transactional_group] >= start_ms - 1
 
 
-def test_records_that_a_new_leader_gets_late_are_read(
-    cluster: SandboxCluster, connection: Connection, unique: str
-) -> None:
+def test_records_that_a_new_leader_gets_late_are_read(servers: str, connection: Connection, unique: str) -> None:
     """Records that a new leader gets late are read, too: three exist at first, seven are expected, four come later.
 
     A new leader may know fewer records than the one before it. Three records once counted as a
     complete read.
     """
-    servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique)])
     group = f"{unique}-late"
     place = log_partition(group, len(client.partition_states(servers, CONSUMER_OFFSETS_TOPIC)))
@@ -173,11 +171,8 @@ def test_records_that_a_new_leader_gets_late_are_read(
     assert len(records) == 7
 
 
-def test_a_log_partition_without_its_last_records_is_unread(
-    cluster: SandboxCluster, connection: Connection, unique: str
-) -> None:
+def test_a_log_partition_without_its_last_records_is_unread(servers: str, connection: Connection, unique: str) -> None:
     """If expected records never come, the partition is unread after the connection's timeout."""
-    servers = cluster.bootstrap_servers
     client.create_topics(servers, [Topic(unique)])
     place = log_partition(unique, len(client.partition_states(servers, CONSUMER_OFFSETS_TOPIC)))
     client.commit(servers, unique, {(unique, 0): 1})

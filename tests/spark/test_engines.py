@@ -25,6 +25,7 @@ from reconciler.errors import ScanFailed
 from reconciler.scan import code_archive
 from reconciler.scan.engine_choice import Engine
 from reconciler.scan.spark_process import SparkProcess, with_session_id
+from tests.spark import reading
 from tests.spark.processes import descendants
 from tests.spark.reading import (
     NOTHING,
@@ -49,7 +50,6 @@ from tests.spark.servers import (
 pytestmark = [pytest.mark.brokers, pytest.mark.spark]
 
 ROOT = Path(__file__).parents[2]
-SCAN_ONCE = "tests.spark.scan_once"
 LIMIT_S = 300
 END_LIMIT_S = 30.0
 """Within this time a reading that hangs is ended: a bound, no measurement."""
@@ -157,12 +157,12 @@ def run(*command: str) -> "subprocess.CompletedProcess[str]":
 
 
 def scan_words(cluster: SandboxCluster, topic: str, engine: str, *conf: str) -> list[str]:
-    return [cluster.bootstrap_servers, topic, f"{topic}-g", engine, *conf]
+    return [engine, cluster.bootstrap_servers, topic, f"{topic}-g", *conf]
 
 
 def scan_with(cluster: SandboxCluster, topic: str, engine: str, *conf: str, python: str = sys.executable) -> list[str]:
     """Scan in a new process, which shows progress only, and return the snapshot, a line per subject."""
-    result = run(python, "-m", SCAN_ONCE, *scan_words(cluster, topic, engine, *conf))
+    result = run(python, "-m", reading.__name__, *scan_words(cluster, topic, engine, *conf))
     assert result.returncode == 0, result.stderr
     assert_only_progress(result.stderr)
     assert ("Spark" in result.stderr) == (engine != "inline")
@@ -223,7 +223,7 @@ def test_a_cluster_with_other_interpreters_agrees(
     before = len(python.imports())
     secret = "spark.hadoop.test.password=planted-77d0"
     words = scan_words(cluster, topic, spark_cluster.address, *EXECUTORS, secret)
-    with start(*words, module=SCAN_ONCE) as process:
+    with start(*words) as process:
         assert next_lines(process, is_first=True) == expected
         imports = python.imports()[before:]
         assert_code_was_sent(imports, python)
