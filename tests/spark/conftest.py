@@ -6,7 +6,7 @@ Scans run on the shared brokers, on topics and groups with unique names.
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
@@ -15,10 +15,8 @@ import pytest
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.session import KafkaSession
-from reconciler.model.names import TopicPartition
-from reconciler.model.progress import Progress
 from reconciler.model.scan_request import ScanRequest
-from reconciler.model.snapshot import ClusterSnapshot, Unknown
+from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.scan.engine_choice import Engine
 from reconciler.scan.scan import scan
 
@@ -43,16 +41,11 @@ def servers(cluster: SandboxCluster) -> str:
 
 @pytest.fixture
 def scanned(connection: Connection, engine: Engine) -> Scan:
-    """`scanned(needs)` returns a snapshot of the shared cluster with the warm Spark."""
+    """`scanned(needs)` returns a snapshot of the shared cluster with the warm Spark. Options: as of `scan_now`."""
 
-    def run(
-        needs: ScanRequest,
-        *,
-        last_purges: Mapping[TopicPartition, int] | Unknown | None = None,
-        progress: Progress = lambda *_step: None,
-    ) -> ClusterSnapshot:
+    def run(needs: ScanRequest, **options: Any) -> ClusterSnapshot:
         with closing(KafkaSession(connection)) as session:
-            return scan_now(session, needs, engine, last_purges=last_purges or {}, progress=progress)
+            return scan_now(session, needs, engine, **options)
 
     return run
 
