@@ -6,6 +6,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 from rich.text import Text
@@ -19,7 +20,7 @@ from reconciler.plan.diff import Comparison
 from reconciler.plan.drift import DriftReport
 from reconciler.plan.plan_file import digest
 from reconciler.report.annotations import write_annotations
-from reconciler.report.diff import diff_json, diff_report
+from reconciler.report.diff import diff_report
 from reconciler.report.drift import drift_report
 from reconciler.report.markdown import LIMIT_CHARS, write_markdown
 from reconciler.report.metrics import Metrics
@@ -27,25 +28,15 @@ from reconciler.report.plan import explain_report, plan_report
 from reconciler.report.results import journal_report, results_report
 from reconciler.report.terminal import write_lines
 
-__all__ = ["diff_json"]
-
 
 def plain(lines: Iterable[Text]) -> list[str]:
     """Return the lines of a report without their styles."""
     return [line.plain for line in lines]
 
 
-def text(
-    plan: Plan,
-    *,
-    full: bool = False,
-    width: int | None = None,
-    saved_to: str | None = None,
-    with_next_step: bool = False,
-    paths: Sequence[str] = (),
-) -> Iterator[Text]:
-    tree = plan_report(plan, full=full, saved_to=saved_to, with_next_step=with_next_step, paths=paths)
-    return write_lines(tree, width=width)
+def text(plan: Plan, *, width: int | None = None, **options: Any) -> Iterator[Text]:
+    """Return the lines of a plan. `options`: of `plan_report`."""
+    return write_lines(plan_report(plan, **options), width=width)
 
 
 def markdown(plan: Plan, *, limit_chars: int = LIMIT_CHARS) -> str:
@@ -60,8 +51,8 @@ def diff_text(comparison: Comparison, *, width: int | None = None, full: bool = 
     return write_lines(diff_report(comparison, full=full), width=width)
 
 
-def diff_markdown(comparison: Comparison, *, limit_chars: int = LIMIT_CHARS) -> str:
-    return write_markdown(diff_report(comparison), limit_chars=limit_chars)
+def diff_markdown(comparison: Comparison) -> str:
+    return write_markdown(diff_report(comparison))
 
 
 def drift_text(report: DriftReport, *, width: int | None = None) -> Iterator[Text]:

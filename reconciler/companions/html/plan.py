@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from reconciler.companions.html import figures
 from reconciler.companions.html.figures import Bar, Chart, Figures, Move, Row, Tile
@@ -39,9 +40,9 @@ _OF_SECTION = {"skipped": "waiting", "unread": "blocked", "satisfied": "in sync"
 """List of the plan file → state, where it has another name."""
 
 
-@dataclass(slots=True)
+@dataclass
 class _Topic:
-    """What a plan decides about one topic.
+    """What a plan decides about one topic. Its sums are taken once it is complete.
 
     `states`: of each partition, as bits, because there may be a million; -1: the topic as a whole.
     """
@@ -49,7 +50,7 @@ class _Topic:
     states: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     moves: list[Move] = field(default_factory=list)
 
-    @property
+    @cached_property
     def removed(self) -> int:
         return sum(move.removed for _action, move in self.moves)
 
@@ -57,7 +58,7 @@ class _Topic:
     def records(self) -> int:
         return sum(move.records for _action, move in self.moves)
 
-    @property
+    @cached_property
     def tally(self) -> Counter[str]:
         """Count its partitions in each of their states, and the records that are removed.
 
@@ -107,14 +108,13 @@ def plan_figures(plan: Plan, *, pages: Mapping[str, str] = NO_PAGES) -> Figures:
                     idle.append(figure)
         elif state in ("blocked", "waiting"):
             by_cause[section_of(decision), getattr(decision, "code", "") or decision.reason].append(decision)
-    tallies = {topic: entry.tally for topic, entry in topics.items()}
-    ordered = sorted(topics.items(), key=lambda pair: (-pair[1].removed, -tallies[pair[0]]["blocked"], pair[0]))
+    ordered = sorted(topics.items(), key=lambda pair: (-pair[1].removed, -pair[1].tally["blocked"], pair[0]))
     ids = formatting.first_few([display_name(verdict.id) for verdict in plan.refused])
     refused = Tile(label="exceeded", counts={"limit": len(plan.refused)}, severity=Severity.ERROR, detail=ids)
     return Figures(
         tiles=(refused,) if plan.refused else (),
         charts=figures.drawn(
-            _topics_chart(plan, ordered, tallies),
+            _topics_chart(plan.limits, ordered),
             _leaders_chart(leaders),
             _groups_chart(idle, plan.observed_at_ms),
             _limits_chart(plan.limits),
@@ -161,8 +161,8 @@ def _limits_chart(verdicts: Sequence[LimitVerdict]) -> Chart:
     )
 
 
-def _topics_chart(plan: Plan, topics: Sequence[tuple[str, _Topic]], tallies: Mapping[str, Counter[str]]) -> Chart:
-    limits = {verdict.id: verdict.limit for verdict in plan.limits}
+def _topics_chart(verdicts: Sequence[LimitVerdict], topics: Sequence[tuple[str, _Topic]]) -> Chart:
+    limits = {verdict.id: verdict.limit for verdict in verdicts}
 
     def row(pair: tuple[str, _Topic]) -> Row:
         topic, entry = pair
@@ -184,18 +184,16 @@ def _topics_chart(plan: Plan, topics: Sequence[tuple[str, _Topic]], tallies: Map
         return Row(
             cells=((name(topic),), (removed,), (_partition_counts(entry.states),)),
             bars=tuple(bars),
-            severities=_severities(tallies[topic]),
+            severities=_severities(entry.tally),
             anchor=f"topic-{figures.slug(topic)}",
             link=f"offsets-{figures.slug(topic)}" if entry.moves else "",
         )
 
     def sums(rest: Sequence[tuple[str, _Topic]]) -> Mapping[str, int]:
-        total = _total(tallies[topic] for topic, _entry in rest)
-        return {"records removed at most": total["records"]} | {
-            f"partitions {state}": total[state] for state in _STATES
-        }
+        total = _total(entry.tally for _topic, entry in rest)
+        return {"records removed at most": total["records"]} | {f"partitions {of}": total[of] for of in _STATES}
 
-    shown = [pair for pair in topics if tallies[pair[0]].keys() - {"records", "in sync"}]
+    shown = [(topic, entry) for topic, entry in topics if entry.tally.keys() - {"records", "in sync"}]
     in_sync = len(topics) - len(shown)
     return figures.cut_chart(
         shown,

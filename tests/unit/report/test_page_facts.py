@@ -14,7 +14,6 @@ from tests.golden.wording import items, mentions, numbers
 from tests.rendering import plain
 from tests.strategies.examples import plan
 from tests.unit.report.sample_plans import (
-    CHANGED,
     CLICKS,
     COMPARISONS,
     CROWDED,
@@ -43,16 +42,6 @@ def test_an_address_of_several_decisions_explains_five_and_counts_the_others(nam
     assert [head.partition(":")[0] for head in heads] == covered[: min(decisions, 5)]
     head, *_ = plain(render.explain(plan(*CLICKS[:9]), Address.parse("RetentionFloor/clicks-gdpr/clicks")))
     assert mentions(head, "9", "874,917 records")
-
-
-def test_a_comparison_is_truncated_at_its_limit() -> None:
-    """Markdown of 900 characters has the totals, complete rows, and the note that it is truncated."""
-    comparison = compare(WHOLE, CHANGED)
-    full_text, short = render.diff_markdown(comparison), render.diff_markdown(comparison, limit_chars=900)
-    assert 500 < len(short) <= 900 < len(full_text)
-    rows = [row for row in short.splitlines() if row]
-    (cut,) = set(rows) - set(full_text.splitlines())
-    assert cut.startswith("**")
 
 
 def test_an_outcome_without_a_status_names_its_subject() -> None:

@@ -16,6 +16,7 @@ from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome
 from reconciler.model.plan import Plan
 from reconciler.plan.diff import compare
+from reconciler.report.diff import diff_json
 from tests import rendering as report
 from tests.strategies import outcomes as ended
 from tests.strategies import plans as made
@@ -85,7 +86,7 @@ def test_a_comparison(old: Plan, new: Plan, width: int | None) -> None:
     comparison = compare(old, new)
     assert_harmless_lines(report.diff_text(comparison, width=width))
     assert_harmless_markdown(report.diff_markdown(comparison))
-    text = "".join(report.diff_json(comparison))
+    text = "".join(diff_json(comparison))
     assert all(character == "\n" or " " <= character <= "~" for character in text)
     assert len(json.loads(text)["entries"]) == sum(comparison.tally.values())
 

@@ -15,6 +15,7 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan, Source
 from reconciler.plan import plan_file
 from reconciler.plan.diff import DecisionChange, compare
+from reconciler.report.diff import diff_json
 from reconciler.report.document import View
 from reconciler.report.results import results_document, results_report
 from reconciler.report.terminal import write_lines
@@ -96,7 +97,7 @@ def test_the_json_of_a_comparison_has_both_actions_of_each_change() -> None:
         removal("other"),
         election(),
     )
-    rows = json.loads("".join(report.diff_json(compare(old, new))))
+    rows = json.loads("".join(diff_json(compare(old, new))))
     assert [row["change"] for row in rows["entries"]] == ["gone", "new", "larger", "smaller", "changed"]
     assert rows["entries"][0]["new"] is None
     assert rows["entries"][2]["new"]["request"]["before_offset"] == 99_000
@@ -115,7 +116,7 @@ def test_saved_plans_compare_like_the_plans_themselves(tmp_path: Path) -> None:
     comparison = compare(old, new)
     assert report.plain(report.diff_text(saved)) == report.plain(report.diff_text(comparison))
     assert report.diff_markdown(saved) == report.diff_markdown(comparison)
-    assert list(report.diff_json(saved)) == list(report.diff_json(comparison))
+    assert list(diff_json(saved)) == list(diff_json(comparison))
     (moved,) = [entry for entry in saved.entries() if entry.change is DecisionChange.LARGER]
     assert moved.details == ("request.before_offset: 98213 → 98214",)
 

@@ -20,25 +20,18 @@ def written(folder: Path, *, name: str = "prod-eu", servers: tuple[str, ...] = (
 
 
 def test_validate_passes_on_it(tmp_path: Path) -> None:
-    """Without a warning; the set has an example of each policy."""
+    """Without a warning; the set has an example of each policy, and the limits that it shows are the defaults.
+
+    The example of a LeaderPolicy once made each plan say that it selects nothing.
+    """
     loaded = load([written(tmp_path, servers=("a:1", "[::1]:2"))], now_ms=NOW_MS)
     assert loaded.warnings == ()
     part = loaded.for_cluster("prod-eu")
     assert part.cluster.spec.cluster_id == "5L6g3nShT-eMCtK--X86sw"
     assert part.cluster.spec.bootstrap_servers == ("a:1", "[::1]:2")
+    assert part.cluster.spec.limits == type(part.cluster.spec.limits)()
     assert [policy.address.kind for policy in part.policies] == sorted(kind.__name__ for kind in POLICIES)
-
-
-def test_the_first_plan_has_no_warning_about_the_examples(tmp_path: Path) -> None:
-    """The example of a LeaderPolicy once made each plan say that it selects nothing."""
-    part = load([written(tmp_path)], now_ms=NOW_MS).for_cluster("prod-eu")
     assert [policy.expect_at_most for policy in part.policies] == [0, 0, 0]
-
-
-def test_limits_that_it_shows_are_the_defaults(tmp_path: Path) -> None:
-    """The limits in the first Cluster are the defaults."""
-    limits = load([written(tmp_path)], now_ms=NOW_MS).for_cluster().cluster.spec.limits
-    assert limits == type(limits)()
 
 
 def test_modelines_lead_to_the_schemas(tmp_path: Path) -> None:
