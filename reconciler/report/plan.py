@@ -62,7 +62,7 @@ _COMMAND_MAX = 500
 _BEHIND_MAX = 3
 """Consumers that skip most and that the top of a plan names."""
 OPEN_ITEMS = 25
-"""Items of one section that a page shows before the reader opens the rest."""
+"""Items of one section, or rows of one chart, that a page shows before the reader opens the rest."""
 
 _RULES_CHARS = 12_000
 """Characters of a page for each list of rules: a long one must not displace what is removed now."""

@@ -101,7 +101,6 @@ class TopicRulers:
     subject: Phrase
     rulers: tuple[Sequence[Move], ...]
     amounts: tuple[int, ...]
-    severities: frozenset[Severity]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Hashable, Sequence
 
 from reconciler.companions.html.figures import Move, TopicRulers, slug
-from reconciler.report.tree import Severity, cause_of
+from reconciler.report.tree import cause_of
 from reconciler.text import formatting
 from reconciler.text.phrase import name, strong
 
@@ -24,7 +24,6 @@ def topic_rulers(topic: str, moves: Sequence[Move]) -> TopicRulers:
         subject=(name(topic), ": ", strong(formatting.count(removed, noun_of(moves))), " removed at most"),
         rulers=tuple(_alike(drawn)),
         amounts=tuple(move.removed for _action, move in moves),
-        severities=frozenset({Severity.LOSS}),
     )
 
 

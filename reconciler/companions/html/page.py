@@ -23,7 +23,7 @@ from reconciler.companions.html.plan import plan_figures
 from reconciler.companions.html.results import results_figures
 from reconciler.model.names import format_address, format_location, format_subject
 from reconciler.report.document import DRIFT, PLAN, RESULTS, SUGGESTIONS, Document, Kind, View
-from reconciler.report.plan import format_counts
+from reconciler.report.plan import OPEN_ITEMS, format_counts
 from reconciler.report.tree import Items, Report, Section, Severity
 from reconciler.text.escape import escape_sentence, escape_text, quoted
 from reconciler.text.phrase import Phrase, Span, escaped_name, plain
@@ -44,8 +44,6 @@ _OPEN_RULERS = 20
 """Rulers of a page before topics are folded."""
 _REPORTS_MAX = 100
 """Reports of one page, such as one for each cluster."""
-_OPEN_ITEMS = 25
-"""Items of a section, and rows of a chart, before the reader opens the rest."""
 _LOADER = PackageLoader("reconciler.companions.html")
 _TILES = {
     Severity.ERROR: ("error", ""),
@@ -97,7 +95,7 @@ def write_html(document: Document, view: View = View()) -> str:  # noqa: B008  i
         stylesheet=Markup(stylesheet),  # noqa: S704  a file of this package
         documents=documents,
         tiles=_tiles(shown),
-        open_rows=_OPEN_ITEMS,
+        open_rows=OPEN_ITEMS,
         omitted_reports=len(shown) - len(documents),
     )
     return text
@@ -196,7 +194,7 @@ def _part(section: Section, anchor: str, room: int, remainder: Phrase) -> _Part:
         severities |= {item.severity, *(c.severity for c in item.children if c.severity is not Severity.PLAIN)}
     number = len(section.items) - len(shown)
     most = "at most " if isinstance(section.items, Items) and not section.items.exact else ""
-    open_items = _OPEN_ITEMS if section.open_items is None else section.open_items
+    open_items = OPEN_ITEMS if section.open_items is None else section.open_items
     text = macros.section(
         section,
         anchor,

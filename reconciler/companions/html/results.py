@@ -60,36 +60,33 @@ def _outcomes_chart(
     label: Callable[[Address], str],
 ) -> Chart:
     """Draw the policies or topics of which something was not done; the text has the others as totals."""
-    groups = {key(same[0]): same for same in group_equal(outcomes, key)}
-    undone = {
-        address: number
-        for address, same in groups.items()
-        if (number := sum(outcome.status not in _DONE for outcome in same))
-    }
 
-    def row(address: Address) -> Row:
-        same = groups[address]
-        severities = Counter(sorted((severity_of(outcome.status) for outcome in same), key=list(Severity).index))
+    def undone(same: Sequence[ResultRow]) -> int:
+        return sum(outcome.status not in _DONE for outcome in same)
+
+    groups = list(group_equal(outcomes, key))
+    shown = sorted(filter(undone, groups), key=lambda same: (-undone(same), key(same[0])))
+
+    def row(same: Sequence[ResultRow]) -> Row:
+        address = key(same[0])
+        severities = sorted((severity_of(outcome.status) for outcome in same), key=list(Severity).index)
         removed = sum(outcome.removed_max for outcome in same)
         records = f"; at most {formatting.count(removed, 'record')} removed" if removed else ""
-        segments = Counter[str]()
-        for severity, number in severities.items():
-            segments[_STYLES.get(severity, "waiting")] += number
         return Row(
             cells=((escaped_name(label(address)),), (f"{format_tally(_tally(same))}{records}",)),
-            bars=(Bar(segments, len(same)),),
+            bars=(Bar(Counter(_STYLES.get(severity, "waiting") for severity in severities), len(same)),),
             severities=frozenset(severities),
             anchor=f"{anchor}-{slug(address.name or str(address))}",
         )
 
     return cut_chart(
-        sorted(undone, key=lambda address: (-undone[address], address)),
+        shown,
         row,
         anchor,
-        lambda rest: _tally([outcome for address in rest for outcome in groups[address]]),
+        lambda rest: _tally([outcome for same in rest for outcome in same]),
         anchor=anchor,
         heading=heading,
-        intro=f"Where something was not done: {len(undone):,} of {len(groups):,}.",
+        intro=f"Where something was not done: {len(shown):,} of {len(groups):,}.",
         legend=(
             ("exceeded", "failed or not attempted"),
             ("blocked", "not done"),

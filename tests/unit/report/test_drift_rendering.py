@@ -76,12 +76,3 @@ def test_the_text_of_an_unchanged_drift_has_no_offsets_and_no_times() -> None:
     later = replace(first, subjects=moved, observed_at_ms=first.observed_at_ms + 3_600_000)
     assert drift_markdown(first) == drift_markdown(later)
     assert list(drift_text(first)) == list(drift_text(later))
-
-
-def test_hostile_group_ids_are_escaped_in_drift_reports() -> None:
-    """Markup, mentions, ends of comments and workflow commands stay text."""
-    hostile = subject(Address("GroupRemoval", "dead", "-->`|<img src=x>@team\n::error::\u202e"), "group")
-    markdown = drift_markdown(report_of([hostile], incomplete=("@team <b>",)))
-    assert '`"-->\\u0060\\u007c<img src=x>@team\\n:\\u003aerror:\\u003a\\u202e"`' in markdown
-    assert "`@team <b>`" in markdown
-    assert all(not line.startswith("::") for line in [*markdown.splitlines(), *plain(drift_text(report_of([hostile])))])

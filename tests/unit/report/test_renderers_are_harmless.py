@@ -15,6 +15,7 @@ from reconciler.journal.entry import JournalEntry
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome
 from reconciler.model.plan import Plan
+from reconciler.plan import drift
 from reconciler.plan.diff import compare
 from reconciler.report.diff import diff_json
 from tests import rendering as report
@@ -89,6 +90,14 @@ def test_a_comparison(old: Plan, new: Plan, width: int | None) -> None:
     text = "".join(diff_json(comparison))
     assert all(character == "\n" or " " <= character <= "~" for character in text)
     assert len(json.loads(text)["entries"]) == sum(comparison.tally.values())
+
+
+@made.FEW
+@given(made.plans(max_size=4), widths)
+def test_drift(plan: Plan, width: int | None) -> None:
+    """Groups, reasons and what could not be read, in text and Markdown."""
+    assert_harmless_lines(report.drift_text(drift.report(plan), width=width))
+    assert_harmless_markdown(report.drift_markdown(drift.report(plan)))
 
 
 @made.FEW
