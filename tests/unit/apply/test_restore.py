@@ -436,28 +436,27 @@ def test_a_file_that_an_editor_of_windows_saved_is_read(
     assert 'marked.json holds no offsets of group "another"' in capsys.readouterr().err
 
 
-def test_a_group_that_is_not_in_the_file_is_named(cluster: FakeCluster) -> None:
-    """With the nearest name; a group without commits has nothing to restore."""
-    document, _ = applied(cluster)
-    with pytest.raises(PlanUnusable, match=r'no offsets of group "elt".*did you mean "etl".*journal -o json'):
-        find_removal(document, "elt", name="results.json")
-    rows = json.loads(document)
-    rows["outcomes"][0]["removed_offsets"] = []
-    with pytest.raises(PlanUnusable, match="nothing to restore"):
-        find_removal(json.dumps(rows), GROUP, name="results.json")
-    rows["outcomes"][0]["unknown"] = 1
-    with pytest.raises(PlanUnusable, match="unknown"):
-        find_removal(json.dumps(rows), GROUP, name="results.json")
+TWICE = r'more than one offset of group "etl" for orders\[0\].*nothing was done'
 
 
-def test_a_file_with_two_offsets_of_a_partition_is_refused(cluster: FakeCluster) -> None:
-    """The plan promised both of them, and the client refused the request as a whole after the confirmation."""
-    document, _ = applied(cluster)
-    rows = json.loads(document)
-    offsets = rows["outcomes"][0]["removed_offsets"]
-    offsets.append({**offsets[0], "offset": 60})
-    with pytest.raises(PlanUnusable, match=r'more than one offset of group "etl" for orders\[0\].*nothing was done'):
-        find_removal(json.dumps(rows), GROUP, name="results.json")
+@pytest.mark.parametrize(
+    ("group", "change", "words"),
+    [
+        ("elt", lambda _row: None, r'no offsets of group "elt".*did you mean "etl".*journal -o json'),
+        (GROUP, lambda row: row.update(removed_offsets=[]), "nothing to restore"),
+        (GROUP, lambda row: row.update(unknown=1), "unknown"),
+        # The plan promised both of them, and the client refused the request as a whole after the confirmation.
+        (GROUP, lambda row: row["removed_offsets"].append({**row["removed_offsets"][0], "offset": 60}), TWICE),
+    ],
+    ids=["another group", "without commits", "an unknown field", "two offsets of a partition"],
+)
+def test_results_without_the_offsets_of_the_group_are_refused(
+    cluster: FakeCluster, group: str, change: Callable[[dict[str, Any]], None], words: str
+) -> None:
+    results_of_removal = json.loads(applied(cluster)[0])
+    change(results_of_removal["outcomes"][0])
+    with pytest.raises(PlanUnusable, match=words):
+        find_removal(json.dumps(results_of_removal), group, name="results.json")
 
 
 def test_the_partitions_of_a_topic_are_one_line(cluster: FakeCluster) -> None:

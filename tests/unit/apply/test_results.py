@@ -180,14 +180,9 @@ def test_a_removal_that_an_exhausted_machine_interrupts_keeps_its_offsets() -> N
 def removal_of(status: Status, *offsets: int, sends: int = 1, possible: bool = True) -> Outcome:
     """The removal of a group, with these committed offsets right before its request."""
     commits = tuple(CommittedOffset(topic="orders", partition=at, offset=offset) for at, offset in enumerate(offsets))
-    return Outcome(
-        action=removal(create_cluster(), "\u202e<b>"),
-        status=status,
-        detail="",
-        sends=sends,
-        possible=possible,
-        read_back="absent",
-        removed_offsets=commits or None,
+    action, removed = removal(create_cluster(), "\u202e<b>"), commits or None
+    return outcome_of(
+        status, action=action, sends=sends, possible=possible, read_back="absent", removed_offsets=removed
     )
 
 
@@ -241,7 +236,7 @@ def test_runs_of_one_plan_keep_what_it_did(tmp_path: Path, runs: list[Outcome], 
 def test_runs_that_did_different_parts_of_an_action_both_stay(tmp_path: Path) -> None:
     """A group held the first run back at 30. The row of the second run, from 30 to 60, once replaced it."""
     path = tmp_path / "results.json"
-    part = Outcome(action=purge(create_cluster(), AT, 30), status=Status.APPLIED, detail="", sends=1, removed_max=30)
+    part = replace(APPLIED, action=purge(create_cluster(), AT, 30), removed_max=30)
     rest = replace(APPLIED, removed_max=30)
     for outcome in (STALE, part, STALE, rest, rest, SATISFIED):
         results.write(path, [outcome], HEADER)
@@ -283,10 +278,7 @@ def test_no_file_and_an_empty_one_are_written(tmp_path: Path) -> None:
 def test_runs_that_end_at_the_same_time_lose_no_row(tmp_path: Path) -> None:
     """Each reads the file again when it writes, and the other one waits for it."""
     path, cluster = tmp_path / "results.json", create_cluster()
-    outcomes = [
-        Outcome(action=purge(cluster, TopicPartition("orders", number), 60), status=Status.APPLIED, detail="", sends=1)
-        for number in range(12)
-    ]
+    outcomes = [replace(APPLIED, action=purge(cluster, TopicPartition("orders", n), 60)) for n in range(12)]
     with ThreadPoolExecutor(max_workers=12) as pool:
         assert set(pool.map(lambda outcome: results.write(path, [outcome], HEADER), outcomes)) == {path}
     assert len(results.parse(path.read_text())[1]) == 12

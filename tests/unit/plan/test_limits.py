@@ -10,7 +10,7 @@ from reconciler.kafka.silence import silence_of
 from reconciler.manifest.files import load
 from reconciler.model.action import Action
 from reconciler.model.names import Address, SourceLocation
-from reconciler.model.plan import NEXT, LimitVerdict
+from reconciler.model.plan import NEXT, Decision, LimitVerdict
 from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.plan import limits
 from reconciler.plan.rules import RuleSet
@@ -236,20 +236,20 @@ def test_the_waiver_that_is_used(
         assert result.message == f"topics: topics that lose records: {len(actions)}, the limit is {limit}"
 
 
-def test_an_empty_plan_passes_every_limit() -> None:
+NO_ACTIONS = [
+    examples.blocked(),
+    examples.waiting("RetentionFloor/a/x[0]"),
+    examples.satisfied("RetentionFloor/a/x[1]"),
+]
+
+
+@pytest.mark.parametrize("decisions", [[], NO_ACTIONS], ids=["empty", "no actions"])
+def test_a_plan_without_actions_passes_every_limit(decisions: list[Decision]) -> None:
     """Unread facts do not matter then."""
-    facts = snapshot(cluster_records=LOST)
-    for result in limits.verdicts((), RuleSet(cluster()), facts):
+    rules = RuleSet(cluster(limits={"topics": 0}))
+    for result in limits.verdicts(decisions, rules, snapshot(cluster_records=LOST)):
         assert (result.passed, result.observed, result.worst, result.waivers) == (True, 0.0, None, ())
         assert "nothing counts towards it" in result.message
-
-
-def test_decisions_that_are_no_actions_do_not_count() -> None:
-    waiting, satisfied = examples.waiting("RetentionFloor/a/x[0]"), examples.satisfied("RetentionFloor/a/x[1]")
-    decisions = [examples.blocked(), waiting, satisfied]
-    assert all(
-        v.observed == 0.0 for v in limits.verdicts(decisions, RuleSet(cluster(limits={"topics": 0})), snapshot())
-    )
 
 
 # --- what could not be counted

@@ -180,15 +180,10 @@ def test_the_intersection_holds_one_decision_of_each_side() -> None:
     assert len(list(intersection)) == 1
 
 
-def test_decisions_without_an_action_stay() -> None:
-    """They need no review."""
-    decisions = (blocked(), waiting("RetentionFloor/a/x[0]"), satisfied("RetentionFloor/a/x[1]"))
-    assert restrict_to(plan(*decisions), plan()) == plan(*decisions)
-
-
-def test_the_header_of_the_plan_stays() -> None:
-    """Instant, expiry and source are those of the plan, not of the reviewed plan."""
-    planned = plan(purge(), expires_at_ms=5, incomplete=("x",))
+def test_the_header_and_decisions_without_an_action_stay() -> None:
+    """They need no review. Instant, expiry and source are those of the plan, not of the reviewed plan."""
+    others = (blocked(), waiting("RetentionFloor/a/x[0]"), satisfied("RetentionFloor/a/x[1]"))
+    planned = plan(purge(), *others, expires_at_ms=5, incomplete=("x",))
     assert restrict_to(planned, plan(purge(), expires_at_ms=1, observed_at_ms=0)) == planned
 
 
