@@ -24,6 +24,7 @@ from tests.build import cluster_manifest, policy
 from tests.rendering import samples
 from tests.strategies.examples import plan_text
 from tests.strategies.facts import NOW_MS, cluster, floor, group, leaders, planned, removal, snapshot, topic
+from tests.unit.cli.loops import loop
 
 TOPICS = [topic(name) for name in ("orders-eu", "orders-us", "payments", "billing.v1")]
 GROUPS = [group(name) for name in ("old-etl", "console-consumer-18", "billing")]
@@ -252,28 +253,23 @@ def test_hostile_names_are_quoted() -> None:
     assert warning.reason.count("\\u001b") == 2
 
 
-@pytest.mark.parametrize(
-    ("policies", "notes"),
-    [
-        # The plan of a Cluster alone said "no changes" only.
-        ("", "no policies in {folder}, so nothing is compared; write one there\n"),
-        # A converge printed "Changes: none" although the policies in mode merge had drift.
-        (
-            "---\n" + policy("LeaderPolicy", "all", 'topics: ["*"]', mode="merge"),
-            "no policy has `mode: continuous`, so nothing is done; `reconciler plan` plans the others\n",
-        ),
-        ("---\n" + policy("LeaderPolicy", "all", 'topics: ["*"]', mode="continuous"), None),
-    ],
-    ids=["no policy", "merge", "continuous"],
-)
-def test_manifests_that_do_nothing_say_so(
-    policies: str, notes: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Unless the caller wants quiet. Manifests without policies name the folder."""
-    (tmp_path / "all.yaml").write_text(cluster_manifest("b:1", name="prod-eu") + policies)
+def test_a_cluster_without_policies_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Unless the caller wants quiet. Its plan said "no changes" only."""
+    (tmp_path / "all.yaml").write_text(cluster_manifest("b:1", name="prod-eu"))
     manifests = files.load([tmp_path], now_ms=NOW_MS).for_cluster()
     for settings in (Settings(), Settings(quiet=True)):
         common.note_missing_policies(manifests, settings)
-        if policies:
-            common.note_missing_continuous(manifests, settings)
-    assert capsys.readouterr().err == ("" if notes is None else f"prod-eu: {notes.format(folder=tmp_path)}")
+    note = f"prod-eu: no policies in {tmp_path}, so nothing is compared; write one there\n"
+    assert capsys.readouterr().err == note
+
+
+@pytest.mark.parametrize(("mode", "notes"), [("merge", 1), ("continuous", 0)])
+def test_a_converge_without_continuous_policies_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, notes: int
+) -> None:
+    """Unless the caller wants quiet. It printed "Changes: none" although the policies in mode merge had drift."""
+    leaders_of_all = policy("LeaderPolicy", "all", 'topics: ["*"]', mode=mode)
+    (tmp_path / "all.yaml").write_text(f"{cluster_manifest('127.0.0.1:1', name='prod-eu')}---\n{leaders_of_all}")
+    said = [loop(["converge", str(tmp_path), *words], monkeypatch)[0].stderr for words in ([], ["-q"])]
+    note = "prod-eu: no policy has `mode: continuous`, so nothing is done; `reconciler plan` plans the others\n"
+    assert [text.count(note) for text in said] == [notes, 0]
