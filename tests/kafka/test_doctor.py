@@ -9,14 +9,13 @@ import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from reconciler.cli.app import run as command_line
 from reconciler.companions.sandbox import client as workload
 from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster
@@ -286,7 +285,7 @@ def printed_grants(folder: Path, cluster: SandboxCluster, principal: str) -> lis
 
 
 def test_each_printed_grant_is_needed_and_a_missing_one_is_reported(
-    secure_cluster: SandboxCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    secure_cluster: SandboxCluster, tmp_path: Path
 ) -> None:
     """Every printed grant is necessary: without it the doctor of that role fails or sees fewer
     topics.
@@ -299,72 +298,51 @@ def test_each_printed_grant_is_needed_and_a_missing_one_is_reported(
     workload.commit(secure_cluster.bootstrap_servers, "old-etl", {("payments", 0): 50})
     write_manifests(tmp_path, secure_cluster)
     commands = grant_permissions(tmp_path, secure_cluster)
-    monkeypatch.chdir(tmp_path)
-    state_before = [
-        run_kafka_tool(secure_cluster, "kafka-get-offsets"),
-        run_kafka_tool(secure_cluster, "kafka-consumer-groups", "--list"),
-    ]
 
-    def run_doctor(purpose: str) -> tuple[list[str], int]:
-        """Return the missing permissions and the number of visible topics that the doctor reports
-        for a role.
-        """
-        monkeypatch.setenv("KAFKA_USERNAME", f"ci-{purpose}")
-        monkeypatch.setenv("KAFKA_PASSWORD", USERS[f"ci-{purpose}"])
-        monkeypatch.setenv("RECONCILER_SECRETS_DIR", str(tmp_path))
-        capfd.readouterr()
-        code = command_line(["doctor", "-q", "--for", purpose])
-        output = capfd.readouterr().out
-        missing = [line for line in output.splitlines() if line.startswith("  MISSING")]
-        assert code == (1 if missing else 0)
-        [topics] = re.findall(r"(\d+) topics?, ", output)
-        return missing, int(topics)
+    def state() -> list[str]:
+        tools = (("kafka-get-offsets",), ("kafka-consumer-groups", "--list"))
+        return [run_kafka_tool(secure_cluster, *words) for words in tools]
 
-    def reports_one_of(operations: Sequence[str], missing: list[str]) -> bool:
-        text = " ".join(missing).replace("_", "").upper()
-        return any(operation in text for operation in operations)
+    def read_report(purpose: str) -> tuple[str, int]:
+        """Return the missing permissions and the number of visible topics that the doctor reports for a role."""
+        report = as_user(tmp_path, f"ci-{purpose}", "doctor", "-q", "--for", purpose)
+        missing = " ".join(re.findall("^  MISSING.*", report.stdout, re.MULTILINE))
+        assert report.returncode == bool(missing)
+        [topics] = re.findall(r"(\d+) topics?, ", report.stdout)
+        return missing.replace("_", "").upper(), int(topics)
 
-    def wait_for_report(purpose: str, condition: Callable[[list[str], int], bool], description: str) -> None:
+    def wait_for_report(purpose: str, condition: Callable[[str, int], bool], description: str) -> None:
         """Wait until the authorizers know a grant, some time after the tool has created it."""
-        deadline = time.monotonic() + 90
-        while True:
-            missing, topics = run_doctor(purpose)
-            if condition(missing, topics):
-                return
-            assert time.monotonic() < deadline, f"{description}: {missing}, {topics} topics"
+        workload.wait_until(lambda: condition(*read_report(purpose)), 90, description)
 
-    wait_for_report("plan", lambda missing, _topics: not missing, "the grants of the plan principal")
-    _, all_topics = run_doctor("plan")
-
-    def is_complete(missing: list[str], topics: int) -> bool:
+    def is_complete(missing: str, topics: int) -> bool:
         return not missing and topics == all_topics
 
-    purposes = ("plan", "apply", "elections")
+    before, purposes = state(), ("plan", "apply", "elections")
+    wait_for_report("plan", lambda missing, _topics: not missing, "the grants of the plan principal")
+    _, all_topics = read_report("plan")
     for purpose in purposes:
         wait_for_report(purpose, is_complete, f"the grants of {purpose}")
     for line in commands:
         arguments = shlex.split(line)[5:]
         purpose = arguments[arguments.index("--allow-principal") + 1].rpartition("-")[2]
         operations = [arguments[at + 1].upper() for at, word in enumerate(arguments) if word == "--operation"]
+        # A principal sees only the topics that it may describe or read, so doctor cannot report the others of a
+        # pattern (docs/rights.md).
+        hides_topics = "--topic" in arguments and "*" in arguments
         run_kafka_tool(secure_cluster, "kafka-acls", "--remove", "--force", *arguments[1:])
-        if "--topic" in arguments and "*" in arguments:
-            # A principal sees only the topics that it may describe or read, so doctor cannot
-            # report the others of a pattern (docs/rights.md).
-            wait_for_report(purpose, lambda _missing, topics: topics < all_topics, f"{line} to hide topics")
-        else:
-            wait_for_report(
-                purpose,
-                lambda missing, _, removed=operations: reports_one_of(removed, missing),
-                f"a principal without {line}",
-            )
+        wait_for_report(
+            purpose,
+            lambda missing, topics, removed=operations, hides=hides_topics: (  # type: ignore[misc]
+                topics < all_topics if hides else any(operation in missing for operation in removed)
+            ),
+            f"a report without {line}",
+        )
         run_kafka_tool(secure_cluster, "kafka-acls", *arguments)
     for purpose in purposes:
         wait_for_report(purpose, is_complete, f"the restored grants of {purpose}")
     assert len(commands) > 10
-    assert state_before == [
-        run_kafka_tool(secure_cluster, "kafka-get-offsets"),
-        run_kafka_tool(secure_cluster, "kafka-consumer-groups", "--list"),
-    ]
+    assert state() == before
 
 
 def test_elections_are_granted_to_the_elections_principal_alone(secure_cluster: SandboxCluster) -> None:
