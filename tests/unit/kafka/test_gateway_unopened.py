@@ -3,6 +3,7 @@ not raise.
 """
 
 import threading
+from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +23,7 @@ from reconciler.kafka.gateway import KafkaGateway, _delete_in_worker
 from reconciler.kafka.group_listing import list_groups
 from reconciler.kafka.groups import read_groups
 from reconciler.kafka.journal_topic import JournalTopic
+from reconciler.kafka.offsets import with_watermarks
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import topic_id_text
 from reconciler.model.names import TopicPartition
@@ -32,7 +34,7 @@ from reconciler.operations import DeleteGroup
 from reconciler.operations.error_meanings import ResponseAction, interpret
 from tests.fakes.cluster import cluster_of_orders
 from tests.fakes.error_table import InterpretingGateway
-from tests.fakes.runs import last_purges, purge, run
+from tests.fakes.runs import intercept, last_purges, purge, run
 from tests.golden.wording import mentions
 from tests.strategies.facts import partition, topic
 
@@ -148,18 +150,24 @@ def refused(error: KafkaError) -> Future[Any]:
     return future
 
 
-def session_of(*, cluster_id: str, errors: list[KafkaError] | None = None, listed: bool = False) -> KafkaSession:
-    """A session whose listing has these errors, and billing if `listed`. The caller may describe the cluster."""
+def session_of(
+    *, cluster_id: str = "here", errors: Sequence[KafkaError] = (), listed: bool = False, answer: object = None
+) -> Any:
+    """A session whose listing has these errors, and billing if `listed`, and whose coordinators give this answer.
+
+    The caller may describe the cluster.
+    """
     billing = SimpleNamespace(group_id="billing", type=ConsumerGroupType.CLASSIC, state=ConsumerGroupState.EMPTY)
-    listing = SimpleNamespace(valid=[billing] if listed else [], errors=errors or [])
+    listing = SimpleNamespace(valid=[billing] if listed else [], errors=errors)
     described = SimpleNamespace(cluster_id=cluster_id, authorized_operations=[AclOperation.DESCRIBE], nodes=[])
     client: Any = SimpleNamespace(
         poll=lambda _timeout: 0,
         list_consumer_groups=lambda **_options: done(listing),
         describe_cluster=lambda **_options: done(described),
     )
-    session = KafkaSession(NOWHERE, cluster_id="here")
+    session: Any = KafkaSession(NOWHERE, cluster_id="here")
     session._clients["reads"] = client
+    session.call_worker = lambda *_arguments, **_options: answer
     return session
 
 
@@ -174,8 +182,8 @@ def test_groups_of_another_cluster_are_unknown() -> None:
 @pytest.mark.parametrize(("in_metadata", "known"), [("here", True), ("elsewhere", False), (None, False)])
 def test_groups_of_a_cluster_without_a_known_id_are_unknown(in_metadata: str | None, *, known: bool) -> None:
     """DescribeCluster waits for the controller, which may be frozen. The metadata has the id, too."""
-    session = session_of(cluster_id="here", listed=True)
-    client: Any = session._clients["reads"]
+    session = session_of(listed=True)
+    client = session._clients["reads"]
     client.describe_cluster = lambda **_options: refused(SILENT)
     client.cluster_id = lambda timeout: in_metadata  # noqa: ARG005
     listing = list_groups(session, hidden=False, deadline=Deadline.after(0.2))
@@ -203,48 +211,35 @@ MOVING = Unknown("the coordinator moves")
     ids=["proven", "silent broker", "nothing answers", "moving coordinator", "it exists", "crashed client"],
 )
 def test_absence_needs_a_complete_listing_and_the_coordinator(
-    monkeypatch: pytest.MonkeyPatch, errors: list[KafkaError], coordinators: object, *, absent: bool
+    errors: list[KafkaError], coordinators: object, *, absent: bool
 ) -> None:
     """Any doubt makes an unlisted group Unknown: a silent broker may be its coordinator."""
-    session = session_of(cluster_id="here", errors=errors)
-    monkeypatch.setattr(session, "call_worker", lambda *_arguments, **_options: coordinators)
+    session = session_of(errors=errors, answer=coordinators)
     billing = read_groups(session, ["billing"], deadline=Deadline.after(0.2))["billing"]
     assert billing.listed is False if absent else isinstance(billing.listed, Unknown)
 
 
 @pytest.mark.parametrize("errors", [[], [SILENT]], ids=["complete", "silent broker"])
-def test_a_group_that_its_coordinator_has_removed_is_absent_from_a_complete_listing(
-    monkeypatch: pytest.MonkeyPatch, errors: list[KafkaError]
-) -> None:
+def test_a_group_that_its_coordinator_has_removed_is_absent_from_a_complete_listing(errors: list[KafkaError]) -> None:
     """Its coordinator is not asked a second time; the others are."""
-    calls: list[Any] = []
-
-    def call_worker(_work: object, groups: object, **_options: object) -> None:
-        calls.append(groups)
-
-    session = session_of(cluster_id="here", errors=errors)
-    monkeypatch.setattr(session, "call_worker", call_worker)
-    deadline = Deadline.after(5)
-    groups = ["billing", "orders"]
+    session = session_of(errors=errors)
+    calls = intercept(session, "call_worker")
+    deadline, groups = Deadline.after(5), ["billing", "orders"]
     facts = read_groups(session, groups, deadline=deadline, removed=["billing"])
     assert facts["billing"].listed is False if not errors else isinstance(facts["billing"].listed, Unknown)
     assert isinstance(facts["orders"].listed, Unknown)
-    assert calls == [1, (("orders",), {})], "connected for one group, then asked"
+    assert [asked for _work, asked in calls] == [1, (("orders",), {})], "connected for one group, then asked"
     read_groups(session, groups, deadline=deadline, removed=groups)
     assert len(calls) == 2, "where all are removed, no coordinator is connected to or asked"
 
 
 @pytest.mark.parametrize("code", [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART])
-def test_a_commit_on_a_topic_that_cannot_be_described_has_no_topic_id(
-    monkeypatch: pytest.MonkeyPatch, code: int
-) -> None:
+def test_a_commit_on_a_topic_that_cannot_be_described_has_no_topic_id(code: int) -> None:
     """The group may still be removed; such an offset is never restored."""
     commit = CommittedOffset(topic="orders", partition=0, offset=3)
     answer = ({}, {"billing": ({("orders", 0): ("orders", 0, 3, None)}, True)})
-    session = session_of(cluster_id="here", listed=True)
-    monkeypatch.setattr(session, "call_worker", lambda *_arguments, **_options: answer)
-    client: Any = session._clients["reads"]
-    client.describe_topics = lambda _topics, **_options: {"orders": refused(KafkaError(code))}
+    session = session_of(listed=True, answer=answer)
+    session._clients["reads"].describe_topics = lambda _topics, **_options: {"orders": refused(KafkaError(code))}
     billing = read_groups(session, ["billing"], deadline=Deadline.after(5))["billing"]
     assert (billing.commits, billing.offsets) == (1, (commit,))
     assert billing.fingerprint == fingerprint([("orders", 0, 3)])
@@ -263,19 +258,19 @@ def test_a_topic_that_could_not_be_described_says_why_in_its_partitions(monkeypa
     listed = topics.TopicListing(
         brokers=(), topics={"orders": topic()}, partitions={"orders": (partition(topic_id=NOT_ASKED),)}
     )
-    (described,) = topics.describe_topics(session_of(cluster_id="here"), listed, ["orders"]).partitions["orders"]
+    (described,) = topics.describe_topics(session_of(), listed, ["orders"]).partitions["orders"]
     assert described.topic_id == Unknown("topic id: no broker answered in time", Cause.NO_ANSWER)
 
 
-def test_an_error_of_a_whole_call_has_its_name_for_each_group(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_a_whole_call_has_its_name_for_each_group() -> None:
     """Facts are unknown, and a request may have been sent: neither is a silent broker, nor proof of no effect."""
     error = ProgramFailed("an error of this program, please report it: TypeError: no")
 
-    def call_worker(*_arguments: object, **_options: object) -> None:
+    def fail() -> None:
         raise error
 
-    session = session_of(cluster_id="here", listed=True)
-    monkeypatch.setattr(session, "call_worker", call_worker)
+    session = session_of(listed=True)
+    intercept(session, "call_worker", fail)
     gateway, at = KafkaGateway(session), TopicPartition("orders", 0)
     unread = Unknown(str(error))
     assert gateway.read_groups(["billing"])["billing"].listed == unread
@@ -285,3 +280,14 @@ def test_an_error_of_a_whole_call_has_its_name_for_each_group(monkeypatch: pytes
     assert gateway.commit_offsets("billing", [CommittedOffset(topic="orders", partition=0, offset=3)]) == {at: failed}
     response = interpret(failed, DeleteGroup.ERRORS, DeleteGroup.RIGHT)
     assert (response.answer, response.no_effect, response.sent) == (ResponseAction.READ_BACK, False, True)
+
+
+def test_the_brokers_of_a_partition_without_a_leader_are_named() -> None:
+    """`restore-group` said that there is no leader, and whoever was called had to look up what to start."""
+    session: Any = SimpleNamespace(read=lambda *_arguments, **_options: {})
+    for replicas, words in (((2, 3), "brokers with a replica: 2,3"), (Unknown("lost"), "replica: unknown")):
+        facts = partition(leader=None, replicas=replicas)
+        read = with_watermarks(session, {facts.partition: facts}, deadline=Deadline.after(1))[facts.partition]
+        assert read is not None
+        assert isinstance(read.log_start, Unknown)
+        assert read.log_start.reason.endswith(words)
