@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from reconciler.model.block_reason import BlockReason, unknown_fact, unread
 from reconciler.model.names import TopicPartition
+from reconciler.model.scan_request import ExternalReaderRequest
 from reconciler.model.selector import Selector, SelectorSet
 from reconciler.model.snapshot import (
     NO_COMMIT_YET,
@@ -213,30 +214,28 @@ def external_positions(snapshot: ClusterSnapshot, log: Log) -> Iterator[Consumer
 
     It stands at the log start without an entry, and with one above the end, which is of another log.
     """
-    for reader, position in snapshot.external.items():
+    for reader, position in external_readers(snapshot, log.partition.topic):
         if isinstance(position, Unknown):
-            if reader.selects(log.partition.topic):
-                reason = f"{reader.name} reads {log.partition.topic}, and its position is not known: {position.reason}"
-                raise BlockReason("B218", reason, unread=True)
-        elif log.partition.topic in position.topics or reader.selects(log.partition.topic):
-            offset = position.offsets.get(log.partition)
-            is_true = offset is not None and offset <= log.high_watermark
-            yield ConsumerPosition(
-                group=reader.name,
-                committed=offset if offset is not None and is_true else log.log_start,
-                without_commit=offset is None,
-                foreign_commit=None if is_true else offset,
-                written_at_ms=position.written_at_ms,
-            )
+            reason = f"{reader.name} reads {log.partition.topic}, and its position is not known: {position.reason}"
+            raise BlockReason("B218", reason, unread=True)
+        offset = position.offsets.get(log.partition)
+        is_true = offset is not None and offset <= log.high_watermark
+        yield ConsumerPosition(
+            group=reader.name,
+            committed=offset if offset is not None and is_true else log.log_start,
+            without_commit=offset is None,
+            foreign_commit=None if is_true else offset,
+            written_at_ms=position.written_at_ms,
+        )
 
 
-def external_names(snapshot: ClusterSnapshot, topic: str) -> frozenset[str]:
-    """Return the external readers of a topic: its manifest names it, or its position does."""
-    return frozenset(
-        reader.name
-        for reader, position in snapshot.external.items()
-        if reader.selects(topic) or (isinstance(position, ExternalPosition) and topic in position.topics)
-    )
+def external_readers(
+    snapshot: ClusterSnapshot, topic: str
+) -> Iterator[tuple[ExternalReaderRequest, ExternalPosition | Unknown]]:
+    """Yield the external readers of a topic with their positions: its manifest names it, or its position does."""
+    for reader, position in snapshot.external.items():
+        if reader.selects(topic) or (isinstance(position, ExternalPosition) and topic in position.topics):
+            yield reader, position
 
 
 def name_consumer(position: ConsumerPosition) -> str:

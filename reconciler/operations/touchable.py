@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 
 from reconciler.model.block_reason import BlockReason, known, unread
-from reconciler.model.names import Address, SourceLocation, TopicPartition
+from reconciler.model.names import Address, SourceLocation
 from reconciler.model.selector import Selector, SelectorSet
 from reconciler.model.snapshot import ClusterSnapshot, KeptForever, TopicFacts
 from reconciler.text.escape import quoted
-from reconciler.text.formatting import count
 from reconciler.text.suggest import suggestion_of_many
 
 
@@ -52,12 +51,6 @@ def listed_topic(topic: str, snapshot: ClusterSnapshot) -> TopicFacts:
     hint = suggestion_of_many(topic, snapshot.topics, before="; ", quote=quoted)
     reason = f"topic {topic} is {state}{hint}"
     raise BlockReason("B101", reason) if hidden is None else unread("B101", reason, hidden)
-
-
-def missing_partition(partition: TopicPartition, partitions: int) -> BlockReason:
-    """Return the block of a partition number beyond the last one."""
-    number = f"so none with number {partition.partition}"
-    return BlockReason("B102", f"{partition.topic} has {count(partitions, 'partition')}, {number}")
 
 
 def system_topic_block(facts: TopicFacts) -> BlockReason | None:

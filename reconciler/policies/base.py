@@ -19,9 +19,10 @@ from reconciler.model.scan_request import ScanRequest
 from reconciler.model.selector import Selector, SelectorSet, select
 from reconciler.model.snapshot import ClusterSnapshot, TopicFacts
 from reconciler.operations import Operation
-from reconciler.operations.touchable import Protection, missing_partition
+from reconciler.operations.touchable import Protection
 from reconciler.policies.fields import LIST, Name, optional, required, where
 from reconciler.policies.validation import FieldPath, ValidationIssue, raise_if_any
+from reconciler.text.formatting import count
 
 
 class ManifestModel(BaseModel):
@@ -294,11 +295,12 @@ class Policy(Envelope, ABC):
 
     def partitions(self, facts: TopicFacts) -> Iterator[tuple[TopicPartition, BlockReason | None]]:
         """Yield the selected partitions, and the block of each missing one. Raises BlockReason."""
-        count = known(facts.partitions, "the number of partitions of", facts.name)
+        partitions = known(facts.partitions, "the number of partitions of", facts.name)
         selected = self.claimed_partitions(facts.name)
-        for number in range(count) if selected is None else sorted(selected):
-            partition = TopicPartition(facts.name, number)
-            yield partition, None if number < count else missing_partition(partition, count)
+        for number in range(partitions) if selected is None else sorted(selected):
+            reason = f"{facts.name} has {count(partitions, 'partition')}, so none with number {number}"
+            missing = None if number < partitions else BlockReason("B102", reason)
+            yield TopicPartition(facts.name, number), missing
 
     def address_of(self, name: str, partition: int = -1) -> Address:
         return Address(type(self).__name__, self.metadata.name, name, partition)

@@ -138,7 +138,7 @@ class FloorConsumers:
         """Return why no consumer of a topic can hold its floor back; empty: at least one can."""
         facts, rule = self.snapshot.topics.get(topic), self.guard.consumers
         of_topic = NOT_ASKED if facts is None else facts.consumers
-        external = consumers.external_names(self.snapshot, topic)
+        external = {reader.name for reader, _position in consumers.external_readers(self.snapshot, topic)}
         if self.guard.named or (external and rule is not LagPolicy.IGNORE):
             return ""
         if isinstance(of_topic, Unknown):

@@ -188,7 +188,9 @@ class ClusterFacts:
         """
         alone = replace(self.snapshot, external={reader: self.snapshot.external[reader]})
         return {
-            topic: self._held_by(alone, topic) for topic in self.purgeable if consumers.external_names(alone, topic)
+            topic: self._held_by(alone, topic)
+            for topic in self.purgeable
+            if any(consumers.external_readers(alone, topic))
         }
 
     def _held_by(self, alone: ClusterSnapshot, topic: str) -> Sequence[Held] | Unknown:

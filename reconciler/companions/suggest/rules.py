@@ -31,7 +31,7 @@ from reconciler.model.scan_request import ExternalReaderRequest, GroupRequest, P
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, ExternalPosition, Unknown, doubt_age
 from reconciler.operations.base import DAY_MS
-from reconciler.operations.consumers import describe_move, external_names, undeclared_syncs
+from reconciler.operations.consumers import describe_move, external_readers, undeclared_syncs
 from reconciler.operations.delete_group import GROUPS, GROUPS_PERCENT, DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords, LagPolicy
 from reconciler.operations.delete_records.rule import TOPICS
@@ -382,7 +382,7 @@ class _Analysis:
             if isinstance(read, Unknown):
                 collector.cannot_tell(read.reason, display_name(topic))
                 continue
-            if read.readers - self.leaving or external_names(self.facts.snapshot, topic):
+            if read.readers - self.leaving or any(external_readers(self.facts.snapshot, topic)):
                 continue
             by_idle = f"no group reads it but those to be removed: {_groups(sorted(read.readers))}"
             size = f"it holds at most {count(read.records, 'record')} on {count(len(read.partitions), 'partition')}"
