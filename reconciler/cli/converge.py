@@ -4,7 +4,6 @@ import math
 import os
 import random
 import time
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
@@ -12,28 +11,19 @@ from typing import Annotated
 
 import typer
 
-from reconciler import pipeline
-from reconciler.apply.results import may_have_written
 from reconciler.cli import common, console, loading
-from reconciler.cli.apply import show_applied
 from reconciler.cli.health import Health, served
-from reconciler.cli.in_force import ManifestsInForce
 from reconciler.cli.loading import Paths
+from reconciler.cli.rounds import ClusterRounds
 from reconciler.cli.settings import Settings, accepts_settings, parse_duration
-from reconciler.cli.signals import SignalState, handle_signals
+from reconciler.cli.signals import handle_signals
 from reconciler.clock import wall_clock_ms
 from reconciler.errors import ExitCode, ManifestsInvalid, ReconcilerError, UsageError
 from reconciler.manifest import files
 from reconciler.manifest.files import ManifestSet
 from reconciler.model.action import Mode
-from reconciler.model.names import TopicPartition
-from reconciler.model.outcome import Status
 from reconciler.model.plan import Plan, Waiting
-from reconciler.pipeline import ApplyResult
 from reconciler.report.document import PLAN, RESULTS
-from reconciler.report.metrics import MeasuredRun
-from reconciler.report.plan import plan_document
-from reconciler.text import formatting
 from reconciler.text.escape import display_name
 
 PAUSED = "RECONCILER_PAUSED"
@@ -97,7 +87,7 @@ def _converge(
     reading: ManifestSet | ReconcilerError = (loaded := loading.load(paths, settings))
     paths = paths or [files.DEFAULT_FOLDER]
     clusters = [
-        _Cluster(manifests, settings, paths, reviewed, last_purges=None if every is None else {})
+        ClusterRounds(manifests, settings, paths, reviewed, last_purges=None if every is None else {})
         for manifests in loading.selected(loaded, settings)
     ]
     if len(clusters) > 1 and settings.output_file:
@@ -165,7 +155,7 @@ watch = accepts_settings(
 )(partial(_converge, every=SHORTEST))
 
 
-def _interval_s(clusters: list["_Cluster"], fixed_ms: int | None) -> float:
+def _interval_s(clusters: list[ClusterRounds], fixed_ms: int | None) -> float:
     policies = chain.from_iterable(cluster.known.policies for cluster in clusters)
     clocks = [policy.every_ms for policy in policies if policy.mode is Mode.CONTINUOUS]
     interval_ms = fixed_ms or min(filter(None, clocks), default=_DEFAULT_EVERY_MS)
@@ -177,74 +167,3 @@ def _due_s(plan: Plan) -> float:
     """Return when a purge is due: a round that begins just before would delay it by an interval."""
     due_ms = [d.until_ms for d in plan.decisions if isinstance(d, Waiting) and d.until_ms is not None]
     return (min(due_ms, default=math.inf) - wall_clock_ms()) / 1000
-
-
-@dataclass
-class _Cluster(ManifestsInForce):
-    """One cluster of the loop, with how its last round ended.
-
-    `last_purges`: of the rounds of a loop, as in `run.Run`. `blocked`: what the last round could not do,
-    and `rank`: the lower, the worse.
-    """
-
-    last_purges: dict[TopicPartition, int] | None = None
-    last_purge: str = "no purge yet"
-    blocked: str = ""
-    rank: int = 0
-    has_written: bool = False
-
-    def status(self, left_s: float) -> str:
-        """Return what is shown between two rounds: what needs a person comes first."""
-        waits = f"changed manifests wait: {self.waits}" if self.waits else ""
-        next_round = f"next round in {formatting.approximate_duration(max(1, round(left_s)) * 1000)}"
-        parts = ", ".join(filter(None, (self.blocked, waits, next_round, self.last_purge)))
-        return f"{self.known.cluster.metadata.name}: {parts}"
-
-    def converge(
-        self,
-        reading: ManifestSet | ReconcilerError,
-        signals: SignalState,
-        codes: set[int],
-        measured: MeasuredRun,
-    ) -> Plan:
-        """Converge the cluster once with what was read, or with the last set. Raises ReconcilerError.
-
-        Adds the exit code to `codes`; 1 if only a fact could not be read. Counts what was done.
-        """
-        self.rank, self.blocked = 0, "this round failed"
-        manifests = self.select(reading, signals, codes)
-
-        def on_plan(plan: Plan) -> None:
-            has_unknown_facts = plan.incomplete or any(decision.unread for decision in plan.blocked)
-            if has_unknown_facts:
-                codes.add(ExitCode.ERROR)
-            is_quiet = self.settings.quiet or self.last_purges is not None
-            if plan.actions or plan.refused or has_unknown_facts or not is_quiet:
-                console.emit(self.settings, plan_document(plan))
-
-        with common.open_run(self.settings, manifests, signals, self.last_purges) as run:
-            applied = pipeline.converge(run, on_plan=on_plan, confirm=partial(self.confirm, run, manifests, reading))
-        unwritten: set[int] = set()
-        for verdict in applied.refused:
-            console.print_error(verdict.message, code=verdict.id, exit_code=ExitCode.REFUSED)
-        if applied.outcomes:
-            show_applied(applied, self.settings, unwritten, self.paths)
-        codes.add(applied.header.exit_code or max(unwritten, default=ExitCode.DONE))
-        measured.count(applied.plan, applied.outcomes, applied.refused)
-        self.last_purge = _describe_purge(applied) or self.last_purge
-        refused = [verdict.id for verdict in applied.plan.refused]
-        limits, blocked = f"refused by {', '.join(refused)}, " if refused else "", len(applied.plan.blocked)
-        self.rank, self.blocked = 1 if refused else 2 if blocked else 3, f"{limits}{blocked:,} blocked"
-        self.has_written = self.has_written or any(map(may_have_written, applied.outcomes))
-        return applied.plan
-
-
-def _describe_purge(applied: ApplyResult) -> str:
-    """Return when the round removed records, and how many; empty: it removed none."""
-    purged = [outcome for outcome in applied.outcomes if outcome.status is Status.APPLIED and outcome.removed_max]
-    if not purged:
-        return ""
-    records = formatting.count(sum(outcome.removed_max for outcome in purged), "record")
-    partitions = formatting.count(len(purged), "partition")
-    ended = formatting.format_time(applied.header.finished_at_ms)
-    return f"last purge {ended} ({partitions}, at most {records})"

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from reconciler.cli import converge, in_force
+from reconciler import pipeline
+from reconciler.cli import converge
+from reconciler.cli import rounds as cli_rounds
 from reconciler.clock import wall_clock_ms
 from reconciler.errors import ClusterUnreachable
 from reconciler.journal.release import manifests_hash
@@ -71,10 +73,10 @@ def loop(
         rounds.append(run.manifests)
         raise ClusterUnreachable("there are no brokers in this test")
 
-    monkeypatch.setattr(converge.pipeline, "converge", converge_once)
+    monkeypatch.setattr(pipeline, "converge", converge_once)
     # The clock of these modules only: other threads of this process go on sleeping.
     clock = _Clock(changes, seconds)
-    for module in (converge, in_force):
+    for module in (converge, cli_rounds):
         monkeypatch.setattr(module, "time", clock)
     return reconciler(Path.cwd(), *words, "--every", "1s", "--rounds", str(len(changes) + 1)), rounds
 

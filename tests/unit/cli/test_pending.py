@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.cli import converge
+from reconciler.cli.rounds import ClusterRounds
 from reconciler.cli.settings import Settings
 from reconciler.errors import ClusterUnreachable, ExitCode
 from reconciler.manifest import files
@@ -416,7 +416,7 @@ def test_the_status_says_when_the_next_round_is(folder: Path, loop: Loop) -> Non
 def test_a_status_begins_with_what_needs_a_person(folder: Path) -> None:
     """`next round in 86400 s` once stood first, and a refusal was cut off at the edge of the terminal."""
     manifests = files.load([folder], now_ms=0).by_cluster[0]
-    cluster = converge._Cluster(manifests, Settings(), [folder], reviewed=False, last_purges={})
+    cluster = ClusterRounds(manifests, Settings(), [folder], reviewed=False, last_purges={})
     cluster.blocked, cluster.waits = "refused by groups, 17 blocked", "git is changing the checkout"
     assert cluster.status(86_399.6) == (
         "prod: refused by groups, 17 blocked, changed manifests wait: git is changing the checkout, "

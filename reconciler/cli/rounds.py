@@ -1,4 +1,4 @@
-"""Which manifests a round of `converge` or `watch` acts on: only what somebody wrote as it is read.
+"""The rounds of `converge` and `watch` on one cluster. They act on manifests only as somebody wrote them.
 
 A loop has a last set, which stays in force until changed manifests are released, are one commit, or
 have read the same for a while.
@@ -8,32 +8,43 @@ import math
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import chain
 from pathlib import Path
 
 from reconciler import pipeline
+from reconciler.apply.results import may_have_written
 from reconciler.cli import common, console
+from reconciler.cli.apply import show_applied
 from reconciler.cli.settings import Settings
 from reconciler.cli.signals import SignalState
-from reconciler.errors import JournalUnavailable, ManifestsInvalid, PlanUnusable, ReconcilerError, UsageError
+from reconciler.errors import ExitCode, JournalUnavailable, ManifestsInvalid, PlanUnusable, ReconcilerError, UsageError
 from reconciler.journal.release import manifests_hash
 from reconciler.manifest import files, git
 from reconciler.manifest.files import ClusterManifests, ManifestSet
+from reconciler.model.names import TopicPartition
+from reconciler.model.outcome import Status
+from reconciler.model.plan import Plan
+from reconciler.pipeline import ApplyResult
 from reconciler.policies.cluster import Cluster
+from reconciler.report.metrics import MeasuredRun
+from reconciler.report.plan import plan_document
 from reconciler.run import Run
+from reconciler.text import formatting
 
 SETTLED_S = 30.0
 """How long changed manifests outside of a commit read the same before they come into force."""
 
 
 @dataclass
-class ManifestsInForce:
-    """The manifests of one cluster that rounds act on, and changed ones that they do not follow yet.
+class ClusterRounds:
+    """One cluster of a loop: the manifests that rounds act on, changed ones that they do not follow yet, and the last round.
 
     `known`: the manifests that were loaded first, later those in force. `reviewed`: only released ones
     come into force. `in_force`: the last ones that were there before and after a scan. `seen`: the hash of
     changed ones, and since when they read the same. `waits`: why those are not in force.
+    `last_purges`: of the rounds of a loop, as in `run.Run`. `blocked`: what the last round could not do,
+    and `rank`: the lower, the worse.
     """
 
     known: ClusterManifests
@@ -43,6 +54,56 @@ class ManifestsInForce:
     in_force: ClusterManifests | None = None
     seen: tuple[str, float] | None = None
     waits: str = ""
+    last_purges: dict[TopicPartition, int] | None = None
+    last_purge: str = "no purge yet"
+    blocked: str = ""
+    rank: int = 0
+    has_written: bool = False
+
+    def status(self, left_s: float) -> str:
+        """Return what is shown between two rounds: what needs a person comes first."""
+        waits = f"changed manifests wait: {self.waits}" if self.waits else ""
+        next_round = f"next round in {formatting.approximate_duration(max(1, round(left_s)) * 1000)}"
+        parts = ", ".join(filter(None, (self.blocked, waits, next_round, self.last_purge)))
+        return f"{self.known.cluster.metadata.name}: {parts}"
+
+    def converge(
+        self,
+        reading: ManifestSet | ReconcilerError,
+        signals: SignalState,
+        codes: set[int],
+        measured: MeasuredRun,
+    ) -> Plan:
+        """Converge the cluster once with what was read, or with the last set. Raises ReconcilerError.
+
+        Adds the exit code to `codes`; 1 if only a fact could not be read. Counts what was done.
+        """
+        self.rank, self.blocked = 0, "this round failed"
+        manifests = self.select(reading, signals, codes)
+
+        def on_plan(plan: Plan) -> None:
+            has_unknown_facts = plan.incomplete or any(decision.unread for decision in plan.blocked)
+            if has_unknown_facts:
+                codes.add(ExitCode.ERROR)
+            is_quiet = self.settings.quiet or self.last_purges is not None
+            if plan.actions or plan.refused or has_unknown_facts or not is_quiet:
+                console.emit(self.settings, plan_document(plan))
+
+        with common.open_run(self.settings, manifests, signals, self.last_purges) as run:
+            applied = pipeline.converge(run, on_plan=on_plan, confirm=partial(self.confirm, run, manifests, reading))
+        unwritten: set[int] = set()
+        for verdict in applied.refused:
+            console.print_error(verdict.message, code=verdict.id, exit_code=ExitCode.REFUSED)
+        if applied.outcomes:
+            show_applied(applied, self.settings, unwritten, self.paths)
+        codes.add(applied.header.exit_code or max(unwritten, default=ExitCode.DONE))
+        measured.count(applied.plan, applied.outcomes, applied.refused)
+        self.last_purge = _describe_purge(applied) or self.last_purge
+        refused = [verdict.id for verdict in applied.plan.refused]
+        limits, blocked = f"refused by {', '.join(refused)}, " if refused else "", len(applied.plan.blocked)
+        self.rank, self.blocked = 1 if refused else 2 if blocked else 3, f"{limits}{blocked:,} blocked"
+        self.has_written = self.has_written or any(map(may_have_written, applied.outcomes))
+        return applied.plan
 
     def select(self, reading: ManifestSet | ReconcilerError, signals: SignalState, codes: set[int]) -> ClusterManifests:
         """Return what this round acts on. Raises ReconcilerError where there is nothing."""
@@ -121,6 +182,17 @@ class ManifestsInForce:
         if isinstance(reading, ManifestSet) and any(manifests is part for part in reading.by_cluster):
             self.in_force = self.known = manifests
             self.seen = None
+
+
+def _describe_purge(applied: ApplyResult) -> str:
+    """Return when the round removed records, and how many; empty: it removed none."""
+    purged = [outcome for outcome in applied.outcomes if outcome.status is Status.APPLIED and outcome.removed_max]
+    if not purged:
+        return ""
+    records = formatting.count(sum(outcome.removed_max for outcome in purged), "record")
+    partitions = formatting.count(len(purged), "partition")
+    ended = formatting.format_time(applied.header.finished_at_ms)
+    return f"last purge {ended} ({partitions}, at most {records})"
 
 
 def _select_valid(
