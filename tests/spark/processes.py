@@ -1,6 +1,7 @@
 """Runs a command of `reconciler` with everything that it starts, and lists processes from /proc."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,49 +17,46 @@ LIMIT_S = 300
 END_LIMIT_S = 30
 
 
-class ReconcilerProcess:
-    """A `reconciler` in a folder with manifests, with a temporary folder and a mark of its own.
+def run_reconciler(
+    folder: Path,
+    mark: str,
+    *arguments: str,
+    java: bool = True,
+    interrupt_at: str = "",
+    names_files: bool = False,
+    **variables: str,
+) -> tuple[int, str]:
+    """Run `reconciler` in a folder with manifests, with a temporary folder and a mark; return its exit code and stderr.
 
-    `java`: False: the machine has none. `variables`: of its environment.
+    No process remains, and no file but those that stderr names if `names_files`. `java`: False: the machine
+    has none. `interrupt_at`: Ctrl-C follows a line of progress with this text.
     """
-
-    def __init__(self, folder: Path, mark: str, *arguments: str, java: bool = True, **variables: str) -> None:
-        self.mark = mark
-        self.temporary = folder / "tmp"
-        self.temporary.mkdir(exist_ok=True)
-        environment = os.environ | {MARK: mark} | temporary_folder(self.temporary) | variables
-        if not java:
-            (folder / "bin").mkdir(exist_ok=True)
-            environment |= {"PATH": str(folder / "bin")}
-            environment.pop("JAVA_HOME", None)
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "reconciler", *arguments],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-
-    def wait_for(self, text: str) -> None:
-        """Wait until a line of progress contains the text."""
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            if text in line:
-                return
-        raise AssertionError(f"the command ended without the line {text!r}")
-
-    def end(self, *, names_files: bool = False) -> tuple[int, str]:
-        """Wait for the end; return the exit code and stderr.
-
-        No process remains, and no file but those that stderr names if `names_files`.
-        """
-        _, stderr = self.process.communicate(timeout=LIMIT_S)
-        assert "Traceback" not in stderr, stderr
-        assert_nothing_left(self.temporary, self.mark, except_named_in=stderr if names_files else "")
-        return self.process.returncode, stderr
+    temporary, programs = folder / "tmp", folder / "bin"
+    temporary.mkdir(exist_ok=True)
+    environment = os.environ | {MARK: mark} | temporary_folder(temporary) | variables
+    if not java:
+        programs.mkdir(exist_ok=True)
+        environment = {name: value for name, value in environment.items() if name != "JAVA_HOME"}
+        environment["PATH"] = str(programs)
+    with subprocess.Popen(
+        [sys.executable, "-m", "reconciler", *arguments],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stderr is not None
+        if interrupt_at:
+            assert any(interrupt_at in line for line in process.stderr)
+            # A terminal sends SIGINT to the foreground process group. Spark has its own session.
+            os.killpg(process.pid, signal.SIGINT)
+        _, stderr = process.communicate(timeout=LIMIT_S)
+    assert "Traceback" not in stderr, stderr
+    assert_nothing_left(temporary, mark, except_named_in=stderr if names_files else "")
+    return process.returncode, stderr
 
 
 def temporary_folder(folder: Path) -> dict[str, str]:
