@@ -2,6 +2,7 @@
 
 import json
 import urllib.request
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from reconciler.cli.app import run
 from reconciler.cli.health import Health, served
 from reconciler.errors import ClusterUnreachable, ExitCode, UsageError
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import LimitVerdict, PolicyInfo
+from reconciler.model.plan import LimitVerdict, Plan, PolicyInfo
 from reconciler.plan import plan_file
 from reconciler.report.metrics import Metrics, drift_metrics
 from tests.golden.wording import mentions
@@ -22,13 +23,16 @@ from tests.unit.cli.loops import CLUSTER, loop
 REFUSED = LimitVerdict(id="recordsPercent", limit=10, observed=40, passed=False, message="40 % of 10 %")
 
 
-def refused_run() -> Metrics:
-    """Return metrics with a value of each kind."""
+PLAN = plan(purge())
+APPLIED = Outcome(action=purge(), status=Status.APPLIED, detail="", removed_max=40)
+
+
+def ended(*outcomes: Outcome, of: Plan = PLAN, command: str = "converge", code: ExitCode = ExitCode.DONE) -> Metrics:
+    """Return the metrics of a run, which one limit refused."""
     metrics = Metrics()
-    planned = plan(purge())
-    with metrics.measure("converge", "prod-eu") as measured:
-        outcome = Outcome(action=purge(), status=Status.APPLIED, detail="", removed_max=7)
-        measured.count(planned, [outcome], [REFUSED])
+    with metrics.measure(command, "prod-eu") as measured:
+        measured.count(of, outcomes, [REFUSED])
+        measured.exit_code = code
     return metrics
 
 
@@ -42,10 +46,7 @@ def test_outcomes_count_by_operation_status_and_owner(tmp_path: Path) -> None:
         Outcome(action=removed, status=Status.APPLIED, detail=""),
         Outcome(action=elected, status=Status.SATISFIED, detail=""),
     ]
-    metrics = Metrics()
-    with metrics.measure("apply", "prod-eu") as measured:
-        measured.count(planned, outcomes, ())
-        measured.exit_code = ExitCode.PARTLY
+    metrics = ended(*outcomes, of=planned, command="apply", code=ExitCode.PARTLY)
     found = samples(metrics, tmp_path / "m.prom")
     by_owner = {(labels[1], labels[2]): value for labels, value in found["reconciler_records_removed_total"].items()}
     assert by_owner["team-orders", "orders-gdpr"] == 97_213
@@ -61,26 +62,19 @@ def test_outcomes_count_by_operation_status_and_owner(tmp_path: Path) -> None:
 
 def test_a_policy_has_a_series_before_its_first_deletion(tmp_path: Path) -> None:
     """Prometheus sees no increase of a series that begins at 40."""
-    metrics = Metrics()
-    with metrics.measure("converge", "prod-eu") as measured:
-        measured.count(plan(purge()), (), ())
-    assert list(samples(metrics, tmp_path / "m.prom")["reconciler_records_removed_total"].values()) == [0]
+    assert list(samples(ended(), tmp_path / "m.prom")["reconciler_records_removed_total"].values()) == [0]
 
 
 def test_counters_go_on_from_the_file_and_the_last_success_stays(tmp_path: Path) -> None:
     """Two runs that delete 40 each would otherwise look like one, and a failure like no success ever."""
     path = tmp_path / "m.prom"
-    outcome = Outcome(action=purge(), status=Status.APPLIED, detail="", removed_max=40)
     for error in (False, False, True):
         metrics = Metrics()
         metrics.continue_file(path)
-        try:
-            with metrics.measure("converge", "prod-eu") as measured:
-                if error:
-                    raise ClusterUnreachable("no broker")
-                measured.count(plan(purge()), [outcome], ())
-        except ClusterUnreachable:
-            pass
+        with suppress(ClusterUnreachable), metrics.measure("converge", "prod-eu") as measured:
+            if error:
+                raise ClusterUnreachable("no broker")
+            measured.count(PLAN, [APPLIED], ())
         found = samples(metrics, path)
     assert list(found["reconciler_records_removed_total"].values()) == [80]
     assert found["reconciler_runs_total"] == {("converge", "0"): 2, ("converge", "1"): 1}
@@ -122,7 +116,7 @@ def test_a_file_of_something_else_is_refused_before_anything_is_done(
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
     """`--metrics /dev/null` of root once put a file in the place of the device."""
     (tmp_path / "link").symlink_to("m.prom")
-    refused_run().write(tmp_path / "link")
+    ended(APPLIED).write(tmp_path / "link")
     assert (tmp_path / "link").is_symlink()
     assert "reconciler_runs_total" in (tmp_path / "m.prom").read_text()
 
@@ -146,7 +140,7 @@ def test_the_address_is_of_this_machine_and_off_by_default() -> None:
 
 
 def test_the_endpoint_serves_the_metrics_until_its_end(capsys: pytest.CaptureFixture[str]) -> None:
-    with served(refused_run(), "0"):
+    with served(ended(APPLIED), "0"):
         address = capsys.readouterr().err.split()[-1]
         assert address.startswith("http://127.0.0.1:")
         with urllib.request.urlopen(address, timeout=10) as answer:
