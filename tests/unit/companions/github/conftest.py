@@ -5,7 +5,7 @@ Source of the answers' form: GitHub's REST API, version 2022-11-28.
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -32,28 +32,24 @@ class FakeApi:
     requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     sent: list[tuple[str, str, Any]] = field(default_factory=list)
 
-    def repository(self, **variables: str) -> GitHub:
-        return GitHub.of(
-            "acme/kafka", timeout_s=5, environment={"GITHUB_API_URL": self.url, "GH_TOKEN": TOKEN} | variables
-        )
+    def repository(self) -> GitHub:
+        return GitHub.of("acme/kafka", timeout_s=5, environment={"GITHUB_API_URL": self.url, "GH_TOKEN": TOKEN})
 
 
 def workflow_run(api: FakeApi, **changes: Any) -> WorkflowRun:
     """A run of a workflow on main."""
-    values: dict[str, Any] = {
-        "github": api.repository(),
-        "name": "push",
-        "event": {},
-        "commit": "d" * 40,
-        "branch": "main",
-    }
-    values |= {
-        "id": "90",
-        "attempt": "1",
-        "actor": "octocat",
-        "actions_url": "https://github.example.org/acme/kafka/actions",
-    }
-    return WorkflowRun(**values | changes)
+    run = WorkflowRun(
+        github=api.repository(),
+        name="push",
+        event={},
+        commit="d" * 40,
+        branch="main",
+        id="90",
+        attempt="1",
+        actor="octocat",
+        actions_url="https://github.example.org/acme/kafka/actions",
+    )
+    return replace(run, **changes)
 
 
 @pytest.fixture
