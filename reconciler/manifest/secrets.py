@@ -33,11 +33,6 @@ _IDENTITY_SERVERS = {
 _TOKEN_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105  a property, no secret
 
 
-def _matches(address: str, pattern: str) -> bool:
-    """Match host:port. The brackets of an IPv6 address stand for themselves: `[fd00::*]:9092`."""
-    return fnmatchcase(address, re.sub(r"^\[(?=[^]]*:)", "[[]", pattern))
-
-
 def resolve(cluster: Cluster, *, timeout_s: float = 30.0, environment: Mapping[str, str] = os.environ) -> Connection:
     """Return the connection of a Cluster, with every `${env:…}` and `${file:…}` resolved.
 
@@ -131,7 +126,9 @@ class _Resolution:
 
     def check_address(self, field_name: str, text: str, address: str) -> None:
         """Note an address that nothing may be sent to. `text`: what the manifest writes for it."""
-        if not any(_matches(address.lower(), pattern.lower()) for pattern in self.servers_allowed):
+        # The brackets of an IPv6 address stand for themselves: `[fd00::*]:9092`.
+        patterns = (re.sub(r"^\[(?=[^]]*:)", "[[]", pattern.lower()) for pattern in self.servers_allowed)
+        if not any(fnmatchcase(address.lower(), pattern) for pattern in patterns):
             allowed = ", ".join(filter(None, self.servers_allowed)) or "none"
             self.problems.append(
                 f"spec.{field_name}: {text} is not one of {allowed}, which {ALLOW_SERVERS} allows: nothing is sent there"

@@ -47,9 +47,6 @@ class Position(NamedTuple):
     pending: PendingCommit | None = None
 
 
-_PENDING = ("committed", "log_partition")
-
-
 @dataclass(frozen=True, slots=True)
 class Rows:
     """Rows of one scan by subject. Those of partitions by topic and number.
@@ -80,7 +77,7 @@ def combine(answers: Sequence[Answer], request: ScanRequest, named: Mapping[str,
     for topic, number, group, committed, topic_id in _records(answers, "origins", *SCHEMAS["origins"].names):
         origins[topic, number, group].append((committed, topic_id))
     pending: defaultdict[tuple[str, str], dict[int, PendingCommit]] = defaultdict(dict)
-    for topic, group, number, *waiting in _records(answers, "pending", "topic", "group", "partition", *_PENDING):
+    for group, topic, number, *waiting in _records(answers, "pending", *SCHEMAS["pending"].names):
         pending[topic, group][number] = PendingCommit(*waiting)
     readers: defaultdict[tuple[str, int], list[Position]] = defaultdict(list)
     for group, topic, number, committed in _records(answers, "positions", "group", "topic", "partition", "committed"):

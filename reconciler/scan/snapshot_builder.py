@@ -366,10 +366,10 @@ def _records(topic: TopicFacts, row: Row | None) -> int | Unknown:
     """The sum over all partitions. Counted are those that were read: a chunk may lack an answer."""
     if isinstance(topic.partitions, Unknown):
         return topic.partitions
-    read = 0 if row is None else row["read"]
+    records, read = (0, 0) if row is None else (row["records"], row["read"])
     if read != topic.partitions:
         return Unknown(f"records of {topic.name}: {read} of {topic.partitions} partitions were read")
-    return 0 if row is None else int(row["records"])
+    return int(records)
 
 
 def cluster_records(request: ScanRequest, topics: Iterable[TopicFacts]) -> int | Unknown:
