@@ -3,10 +3,8 @@
 The order of manifests and of dictionaries and the wall clock change nothing.
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
-from typing import TypeVar
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,9 +13,7 @@ from reconciler.model.names import Address
 from reconciler.plan import plan_file
 from reconciler.plan.recheck import Recheck
 from tests.strategies.facts import HOUR
-from tests.strategies.planner_inputs import PlannerInput, planner_inputs
-
-T = TypeVar("T")
+from tests.strategies.planner_inputs import PlannerInput, planner_inputs, reordered, shuffled
 
 
 @given(planner_inputs, st.integers(0, 2**48))
@@ -25,28 +21,12 @@ def test_no_order_changes_a_plan(planner_input: PlannerInput, seed: int) -> None
     """The order of policies, waivers, topics, groups and partitions is random; consumers are sorted
     by contract.
     """
-    r = Random(seed)
-
-    def shuffle(items: Iterable[T]) -> list[T]:
-        shuffled_items = list(items)
-        r.shuffle(shuffled_items)
-        return shuffled_items
-
-    plan = planner_input.plan()
-    facts = replace(
-        planner_input.snapshot,
-        topics=dict(shuffle(planner_input.snapshot.topics.items())),
-        groups=dict(shuffle(planner_input.snapshot.groups.items())),
-        partitions={
-            name: replace(facts, offsets_at=dict(shuffle(facts.offsets_at.items())))
-            for name, facts in shuffle(planner_input.snapshot.partitions.items())
-        },
-    )
+    r, plan = Random(seed), planner_input.plan()
     second_plan = replace(
         planner_input,
-        policies=tuple(shuffle(planner_input.policies)),
-        waivers=tuple(shuffle(planner_input.waivers)),
-        snapshot=facts,
+        policies=tuple(shuffled(r, planner_input.policies)),
+        waivers=tuple(shuffled(r, planner_input.waivers)),
+        snapshot=reordered(r, planner_input.snapshot),
     ).plan()
     assert second_plan == plan
     assert plan_file.digest(second_plan) == plan_file.digest(plan)

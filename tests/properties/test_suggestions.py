@@ -118,21 +118,8 @@ def test_only_questions_and_what_comes_later_have_no_manifest(planner_input: Pla
 @given(inputs, st.integers(0, 2**48))
 def test_no_order_changes_what_is_found(planner_input: PlannerInput, seed: int) -> None:
     """Ids, manifests and their order are those of the facts."""
-    r = Random(seed)
-
-    def shuffled(mapping: Any) -> Any:
-        items = list(mapping.items())
-        r.shuffle(items)
-        return dict(items)
-
-    snapshot = planner_input.snapshot
-    reordered = replace(
-        snapshot,
-        topics=shuffled(snapshot.topics),
-        groups=shuffled(snapshot.groups),
-        partitions=shuffled(snapshot.partitions),
-    )
-    assert suggest(planner_input, snapshot=reordered) == suggest(planner_input)
+    snapshot = planner_inputs.reordered(Random(seed), planner_input.snapshot)
+    assert suggest(planner_input, snapshot=snapshot) == suggest(planner_input)
 
 
 @given(inputs)

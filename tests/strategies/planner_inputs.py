@@ -6,7 +6,7 @@ input comes from one seed: to draw each number through Hypothesis takes 20 ms pe
 2, which matters more than shrinking.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, TypeVar
@@ -350,6 +350,25 @@ def snapshot(r: Random, instants: tuple[int, ...] = ()) -> ClusterSnapshot:
     brokers = rarely(r, (1, 2, 3), (1, 2), (3,), ())
     healthy = facts.snapshot(*all_facts, brokers=brokers, cluster_records=rarely(r, 500, 0, 60, one_in=5))
     return lose_fact(r, healthy, *SNAPSHOT_FACTS, one_in=15)
+
+
+def shuffled(r: Random, items: Iterable[T]) -> list[T]:
+    """The items in a random order."""
+    all_items = list(items)
+    return r.sample(all_items, len(all_items))
+
+
+def reordered(r: Random, facts: ClusterSnapshot) -> ClusterSnapshot:
+    """The same facts, in dictionaries of another order; consumers are sorted by contract."""
+    return replace(
+        facts,
+        topics=dict(shuffled(r, facts.topics.items())),
+        groups=dict(shuffled(r, facts.groups.items())),
+        partitions={
+            name: replace(partition, offsets_at=dict(shuffled(r, partition.offsets_at.items())))
+            for name, partition in shuffled(r, facts.partitions.items())
+        },
+    )
 
 
 # --- strategies
