@@ -23,8 +23,8 @@ from reconciler.journal.file import FOLDER
 from tests import kafka_client
 from tests.build import policy, write_manifests
 from tests.faults.witness import PartitionKey, Witness
+from tests.strategies.facts import DAY
 
-DAY_MS = 86_400_000
 RECORDS = 60
 FLOOR = 30
 LAST = 20
@@ -171,7 +171,7 @@ class TrialSetup:
         for name, count in self.topics.items():
             has_old_records = name == self.topic("recent")
             records = [
-                Record(b"%d" % n, None, now_ms - (7 * DAY_MS if has_old_records and n < FLOOR else 0))
+                Record(b"%d" % n, None, now_ms - (7 * DAY if has_old_records and n < FLOOR else 0))
                 for n in range(RECORDS)
             ]
             client.produce(self.servers, name, dict.fromkeys(range(count), records))

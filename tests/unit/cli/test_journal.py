@@ -12,10 +12,9 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import GroupObservation, GroupState, GroupType
 from tests.command import reconciler
 from tests.strategies.examples import purge
+from tests.strategies.facts import HOUR
 from tests.unit.cli.loops import CLUSTER
 from tests.unit.manifest.broken import floor, manifest
-
-HOUR_MS = 3_600_000
 
 
 @pytest.fixture
@@ -30,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
         action = purge("orders", number, policy="gdpr")
         outcome = Outcome(action=action, status=Status.APPLIED, detail="", sends=1, removed_max=5)
         for event, minutes in ((action, 0), (outcome, 30)):
-            at_ms = now_ms - hours * HOUR_MS + minutes * 60_000
+            at_ms = now_ms - hours * HOUR + minutes * 60_000
             journal.record([event], run_id=run_id, plan_digest="d", at_ms=at_ms)
     return tmp_path
 

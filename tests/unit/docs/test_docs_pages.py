@@ -29,6 +29,7 @@ from reconciler.model.selector import Selector
 from reconciler.model.snapshot import GroupState
 from reconciler.report.terminal import write_lines
 from tests.strategies import facts
+from tests.strategies.facts import CLUSTER_ID, DAY
 from tests.unit.docs.pages import DOCS, ROOT, assert_fresh, code_blocks, fenced, read
 from tests.unit.test_doctor import HEALTHY
 from tools.generate_docs import code_tables, wrap
@@ -43,8 +44,6 @@ GENERATED = (
 )
 """Pages with parts that `sections` writes."""
 NOW_MS = 1_795_250_000_000
-CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
-DAY_MS = 86_400_000
 
 
 def right(purpose: Role, operation: str, resource: str, name: str = "", **fields: Any) -> Permission:
@@ -92,7 +91,7 @@ def suggested() -> str:
     """Return the first part of a report: a group that holds records back."""
     snapshot = facts.snapshot(
         facts.partition(
-            topic="orders", at={DAY_MS: 50}, readers=(facts.reader("billing", 90), facts.reader("old-etl", 20))
+            topic="orders", at={DAY: 50}, readers=(facts.reader("billing", 90), facts.reader("old-etl", 20))
         ),
         facts.group("billing", idle=facts.HOUR, state=GroupState.STABLE),
         facts.group("old-etl"),

@@ -17,6 +17,7 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import GroupObservation, GroupState, GroupType, ObservedCommit
 from tests.fakes.runs import last_purges
 from tests.strategies.examples import purge, removal
+from tests.strategies.facts import HOUR
 
 RUN = {"run_id": "run-1", "plan_digest": "sha256:plan", "at_ms": 1_800_000_000_123, "who": "ann"}
 RELEASE = Release(at_ms=1, released_at_ms=1, manifests="sha256:" + "0" * 64, run_id="run-1")
@@ -58,7 +59,6 @@ def test_two_intents_of_one_action_in_one_run_differ() -> None:
     assert json.loads(dump_event(entry, "c"))["id"] != json.loads(dump_event(offsets, "c"))["id"]
 
 
-HOUR_MS = 3_600_000
 CLUSTER = "5L6g3nShT-eMCtK--X86sw"
 COMMIT = ObservedCommit(topic="orders", topic_id="id", partition=3, offset=5, last_stable_offset=9)
 
@@ -70,7 +70,7 @@ def journal(tmp_path: Path) -> ActionJournal:
 
 def observation(hours: int, group: str = "old-etl", commits: Sequence[ObservedCommit] = (COMMIT,)) -> GroupObservation:
     return GroupObservation(
-        at_ms=hours * HOUR_MS, group=group, type=GroupType.CLASSIC, state=GroupState.EMPTY, commits=tuple(commits)
+        at_ms=hours * HOUR, group=group, type=GroupType.CLASSIC, state=GroupState.EMPTY, commits=tuple(commits)
     )
 
 
@@ -101,13 +101,13 @@ def test_a_group_that_a_run_removed_or_restored_begins_anew(journal: ActionJourn
     action = removal("old-etl")
     record(journal, observation(1), run="a")
     refused = Outcome(action=action, status=Status.FAILED, detail="refused")
-    journal.record([refused], run_id="r", plan_digest="sha256:0", at_ms=2 * HOUR_MS)
+    journal.record([refused], run_id="r", plan_digest="sha256:0", at_ms=2 * HOUR)
     record(journal, observation(3), run="b")
-    assert [seen.at_ms for seen in read(journal)] == [HOUR_MS, 3 * HOUR_MS]
-    journal.record([replace(refused, status=Status.APPLIED)], run_id="r", plan_digest="sha256:0", at_ms=4 * HOUR_MS)
+    assert [seen.at_ms for seen in read(journal)] == [HOUR, 3 * HOUR]
+    journal.record([replace(refused, status=Status.APPLIED)], run_id="r", plan_digest="sha256:0", at_ms=4 * HOUR)
     assert read(journal) == ()
     record(journal, observation(5), run="c")
-    assert [seen.at_ms for seen in read(journal)] == [5 * HOUR_MS]
+    assert [seen.at_ms for seen in read(journal)] == [5 * HOUR]
 
 
 def test_observations_are_no_actions_and_no_releases(journal: ActionJournal) -> None:
@@ -115,7 +115,7 @@ def test_observations_are_no_actions_and_no_releases(journal: ActionJournal) -> 
     record(journal, observation(1), observation(1, "other"), run="a")
     assert last_purges(journal) == {}
     assert list(journal.history()) == []
-    assert journal.newest_release(now_ms=2 * HOUR_MS) is None
+    assert journal.newest_release(now_ms=2 * HOUR) is None
 
 
 def test_a_damaged_observation_stops_the_reading(journal: ActionJournal, tmp_path: Path) -> None:

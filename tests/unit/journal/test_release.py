@@ -27,9 +27,9 @@ from reconciler.report.terminal import write_lines
 from tests.fakes.cluster import cluster_of_orders
 from tests.fakes.runs import START_MS, intercept, last_purges, new_journal, purge, run
 from tests.golden.wording import mentions
+from tests.strategies.facts import HOUR
 
 FIRST, SECOND = (f"sha256:{character * 64}" for character in "ab")
-HOUR_MS = 3_600_000
 OLD_LINE = b'{"v":4,"at_ms":1,"reviewed_at_ms":1,"reviewed_tree":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa","run":"r","who":"ann"}'
 """A line of the version before releases, byte by byte."""
 PAGE = "https://github.com/acme/kafka/actions/runs/7"
@@ -87,14 +87,14 @@ def test_manifests_are_released_once_they_are_recorded(journal: ActionJournal) -
     assert line_count(journal) == 1
 
 
-@pytest.mark.parametrize("later_ms", [HOUR_MS, 0, -48 * HOUR_MS], ids=["later", "at once", "a clock behind"])
+@pytest.mark.parametrize("later_ms", [HOUR, 0, -48 * HOUR], ids=["later", "at once", "a clock behind"])
 def test_only_the_newest_release_counts(journal: ActionJournal, later_ms: int) -> None:
     """A checkout from before a protection is not released for ever, whatever the clocks of runs say."""
     journal.record_release(FIRST, run_id="run-1", at_ms=START_MS)
     journal.record_release(SECOND, run_id="run-2", at_ms=START_MS + later_ms)
-    assert released(journal, START_MS + HOUR_MS) == SECOND
+    assert released(journal, START_MS + HOUR) == SECOND
     journal.record_release(FIRST, run_id="run-3", at_ms=START_MS + later_ms)
-    assert released(journal, START_MS + HOUR_MS) == FIRST
+    assert released(journal, START_MS + HOUR) == FIRST
 
 
 def test_a_schedule_keeps_the_newest_release_young(journal: ActionJournal) -> None:
@@ -102,13 +102,13 @@ def test_a_schedule_keeps_the_newest_release_young(journal: ActionJournal) -> No
     journal.record_release(SECOND, run_id="run-0", at_ms=START_MS - 1)
     journal.record_release(FIRST, run_id="run-1", at_ms=START_MS)
     for hour in range(10 * 24):
-        assert released(journal, START_MS + hour * HOUR_MS) == FIRST
+        assert released(journal, START_MS + hour * HOUR) == FIRST
     lines = [json.loads(line.data) for line in journal.store.lines()][1:]
     assert 15 <= len(lines) <= 21
     assert {(line["released_at_ms"], line["run"], line["approver"]) for line in lines} == {(START_MS, "run-1", "ann")}
     # Only the newest line is left, as after a retention of a day.
     newest = lines[-1]
-    assert START_MS + 240 * HOUR_MS - newest["at_ms"] < RELEASE_RECENT_MS
+    assert START_MS + 240 * HOUR - newest["at_ms"] < RELEASE_RECENT_MS
 
 
 @pytest.mark.parametrize("age_ms", [RELEASE_RECENT_MS * 400, -RELEASE_RECENT_MS], ids=["a pause", "a clock set back"])
@@ -126,13 +126,13 @@ def test_a_release_between_reading_and_storing_again_stays_the_newest(journal: A
 
     def release() -> None:
         if len(appended) == 1:
-            other.record_release(SECOND, run_id="run-2", at_ms=START_MS + 20 * HOUR_MS)
+            other.record_release(SECOND, run_id="run-2", at_ms=START_MS + 20 * HOUR)
 
     appended = intercept(store, "append", release)
-    assert released(journal, START_MS + 60 * HOUR_MS) == SECOND
+    assert released(journal, START_MS + 60 * HOUR) == SECOND
     *_before, copy, kept = (json.loads(line.data) for line in store.lines())
     assert (copy["manifests"], kept["manifests"]) == (FIRST, SECOND), "the newest one is the last line, too"
-    assert released(other, START_MS + 61 * HOUR_MS) == SECOND
+    assert released(other, START_MS + 61 * HOUR) == SECOND
 
 
 def test_reviewed_trees_of_earlier_versions_are_shown_and_release_nothing(journal: ActionJournal) -> None:
@@ -188,7 +188,7 @@ def test_a_damaged_release_makes_no_older_one_count(journal: ActionJournal, chan
     path = journal.store.path  # type: ignore[attr-defined]
     path.write_text(f"{first}\n{second.replace(*change)}\n")
     with pytest.raises(JournalUnavailable, match="damaged in the line that ends at byte"):
-        journal.newest_release(now_ms=START_MS + HOUR_MS)
+        journal.newest_release(now_ms=START_MS + HOUR)
 
 
 @pytest.mark.parametrize("change", [(FIRST, FIRST[:-1]), ('"who"', '"whom"'), (str(START_MS), "true")])

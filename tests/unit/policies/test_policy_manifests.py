@@ -12,12 +12,11 @@ from reconciler.policies import GroupRemoval, LeaderPolicy, Policy, RetentionFlo
 from reconciler.policies.external_reader import ExternalReader
 from reconciler.policies.retention_floor import RetentionFloorSpec
 from tests.golden.wording import mentions
+from tests.strategies.facts import DAY, TOPIC_ID
 from tests.strategies.facts import manifest as as_data
 from tests.unit.manifest.broken import GOOD, NOW_MS, WAIVED, cluster, floor, manifest, waiver
 from tests.unit.manifest.checking import accepted, codes, diagnostics_of, outcome
 
-DAY_MS = 86_400_000
-TOPIC_ID = "kAwXdc4bS8uMfEXAMPLE0g"
 CONTINUOUS = "mode: continuous\n"
 WAIVABLE = "---\n".join(
     (
@@ -85,9 +84,9 @@ def test_every_field_of_a_floor() -> None:
     ).spec
     assert [selector.text for selector in spec.topics] == ["clicks-*"]
     assert (spec.expect_at_most, spec.partitions, spec.consumers) == (40, (0, 1), LagPolicy.CLAMP)
-    assert (spec.keep.newer_than, spec.keep.since, spec.keep.last) == (7 * DAY_MS, 1_793_491_200_000, 1_000_000)
+    assert (spec.keep.newer_than, spec.keep.since, spec.keep.last) == (7 * DAY, 1_793_491_200_000, 1_000_000)
     assert spec.keep.unread_by == ("billing", "shipping")
-    assert (spec.every, spec.drift_after) == (30_000, DAY_MS)
+    assert (spec.every, spec.drift_after) == (30_000, DAY)
     pinned = floor_of(keep(f"fromOffset: {{0: 1200, 1: 900}}, topicId: {TOPIC_ID}")).spec.keep
     assert (pinned.from_offset, pinned.topic_id) == ({0: 1200, 1: 900}, TOPIC_ID)
     # JSON is YAML, and its keys are text: "0" is partition 0.
@@ -98,7 +97,7 @@ def test_every_field_of_a_floor() -> None:
     assert floor_of(keep("last: 5", "every: 5m")).every_ms == 300_000
     assert floor_of(keep("unreadBy: [billing]", "every: 0s")).every_ms == 0
     plain = floor_of(keep("last: 5")).spec
-    assert (plain.partitions, plain.consumers, plain.drift_after) == (None, LagPolicy.BLOCK, DAY_MS)
+    assert (plain.partitions, plain.consumers, plain.drift_after) == (None, LagPolicy.BLOCK, DAY)
 
 
 def test_every_field_of_the_other_kinds() -> None:
@@ -113,7 +112,7 @@ def test_every_field_of_the_other_kinds() -> None:
     assert isinstance(old, GroupRemoval)
     assert isinstance(plain, GroupRemoval)
     assert [selector.is_pattern for selector in old.spec.groups] == [False, True]
-    assert (old.spec.idle_for, old.spec.types, old.spec.expect_at_most) == (3 * DAY_MS, ("consumer",), 200)
+    assert (old.spec.idle_for, old.spec.types, old.spec.expect_at_most) == (3 * DAY, ("consumer",), 200)
     assert plain.spec.types == ("classic", "consumer")
     led = only_policy(leaders('topics: ["*"]\nelection: preferred\ntolerance: 0'))
     unclean = only_policy(leaders("partitions: {orders: [3]}\nelection: unclean"))

@@ -24,8 +24,8 @@ from reconciler.model.plan import (
 from reconciler.operations.delete_group import DeleteGroup
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy, Preconditions
 from tests.strategies.examples import NOW_MS, blocked, election, plan, purge, removal, satisfied, waiting
+from tests.strategies.facts import HOUR
 
-HOUR_MS = 3_600_000
 FLOOR = Address("RetentionFloor", "orders-gdpr")
 
 NAMED = Preconditions(consumers=LagPolicy.BLOCK, named=("my-app",), every_ms=30_000, except_groups=("audit-*",))
@@ -62,7 +62,7 @@ WAIVER = UsedWaiver(
     policy=FLOOR,
     limit="recordsPercentPerTopic",
     value=95,
-    expires_ms=NOW_MS + 50 * HOUR_MS,
+    expires_ms=NOW_MS + 50 * HOUR,
     declared_at=SourceLocation("manifests/waivers.yaml", 3, 1),
 )
 LIMITS = (
@@ -451,9 +451,7 @@ HELD = [
         ("clicks", 2, ("billing", "old-etl")),
     )
 ]
-EXPIRING = replace(
-    WAIVER, limit="recordsPercent", value=100, expires_ms=NOW_MS + 9 * 86_400_000 + 14 * HOUR_MS + 59_000
-)
+EXPIRING = replace(WAIVER, limit="recordsPercent", value=100, expires_ms=NOW_MS + 9 * 86_400_000 + 14 * HOUR + 59_000)
 TOO_MUCH = [
     LimitVerdict(id=name, limit=50, observed=96, passed=passed, message=f"{name}: too much", waivers=(EXPIRING,))
     for name, passed in (("recordsPercent", True), ("topics", False))

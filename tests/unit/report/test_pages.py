@@ -21,10 +21,10 @@ from reconciler.plan import drift
 from reconciler.plan.diff import compare
 from tests import rendering as report
 from tests.strategies.examples import NOW_MS
+from tests.strategies.facts import HOUR
 from tests.unit.report.sample_plans import (
     CHANGED,
     COMPARISONS,
-    HOUR_MS,
     JOURNALS,
     OUTCOMES,
     PLANS,
@@ -56,7 +56,7 @@ EXPLAINED_TOO = ("RetentionFloor/all/compacted", "LeaderPolicy/all/payments[9]",
 
 def drift_report() -> drift.DriftReport:
     """Return the drift of a plan, which also existed 30 hours before."""
-    before = drift.report(replace(WHOLE, observed_at_ms=NOW_MS - 30 * HOUR_MS))
+    before = drift.report(replace(WHOLE, observed_at_ms=NOW_MS - 30 * HOUR))
     return drift.report(WHOLE, previous=[before])
 
 
@@ -104,7 +104,7 @@ def all_comparisons() -> Iterator[tuple[str, str]]:
 def all_drift() -> Iterator[tuple[str, str]]:
     """Every second decision of each plan existed an hour before."""
     for name, plan in PLANS.items():
-        before = replace(plan, decisions=plan.decisions[1::2], observed_at_ms=plan.observed_at_ms - HOUR_MS)
+        before = replace(plan, decisions=plan.decisions[1::2], observed_at_ms=plan.observed_at_ms - HOUR)
         found = drift.report(plan, previous=[drift.report(before)])
         yield f"{name}, text", plain(report.drift_text(found))
         yield f"{name}, Markdown", report.drift_markdown(found)
