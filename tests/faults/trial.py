@@ -12,7 +12,7 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -148,16 +148,11 @@ def _plan_and_apply(setup: TrialSetup, report: TrialReport, engine: Engine) -> v
     plan = _full_plan(setup, driver)
     setup.move_witnesses()
     times = {fault: setup.rng.choice(INJECTION_TIMES) for fault in report.faults if fault not in CLIENT_FAULTS}
-    for fault in report.faults:
-        if times.get(fault) == "before":
+    for fault, when in times.items():
+        if when == "before":
             INJECTIONS[fault](setup)
-    stop = threading.Event()
-    during_apply = [fault for fault in report.faults if times.get(fault) in ("recheck", "sending")]
-    finished = threading.Event()
-    errors: list[str] = []
-    thread = threading.Thread(
-        target=_inject, args=(setup, during_apply, times, finished, errors), name="faults", daemon=True
-    )
+    stop, finished = threading.Event(), threading.Event()
+    thread = threading.Thread(target=_inject, args=(setup, report, times, finished), name="faults", daemon=True)
     start = time.monotonic()
     thread.start()
     try:
@@ -165,7 +160,6 @@ def _plan_and_apply(setup: TrialSetup, report: TrialReport, engine: Engine) -> v
     finally:
         finished.set()
         thread.join(300)
-    report.violations += errors
     report.statuses.update(f"{o.action.OPERATION} {o.status}" for o in outcomes)
     return verification.TrialRun(plan, outcomes, start, was_killed)
 
@@ -204,23 +198,18 @@ def _apply(
         return outcomes, was_killed
 
 
-def _inject(
-    setup: TrialSetup,
-    faults: Sequence[FaultType],
-    times: dict[FaultType, str],
-    finished: threading.Event,
-    errors: list[str],
-) -> None:
+def _inject(setup: TrialSetup, report: TrialReport, times: Mapping[FaultType, str], finished: threading.Event) -> None:
     try:
-        for fault in faults:
+        for fault, when in times.items():
             size = _size(setup.journal)
-            while times[fault] == "sending" and _size(setup.journal) == size and not finished.wait(0.005):
+            while when == "sending" and _size(setup.journal) == size and not finished.wait(0.005):
                 pass
-            if times[fault] == "recheck":
+            if when == "recheck":
                 time.sleep(setup.rng.uniform(0.0, 2.0))
-            INJECTIONS[fault](setup)
+            if when != "before":
+                INJECTIONS[fault](setup)
     except Exception:  # noqa: BLE001 - the trial reports it
-        errors.append("ERROR fault: " + traceback.format_exc())
+        report.violations.append("ERROR fault: " + traceback.format_exc())
 
 
 def _interrupt(setup: TrialSetup, stop: threading.Event) -> None:
