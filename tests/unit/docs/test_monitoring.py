@@ -12,7 +12,7 @@ from reconciler.plan import drift
 from reconciler.report.metrics import drift_metrics
 from tests.strategies.examples import blocked, plan, purge
 from tests.unit.docs.pages import read
-from tests.unit.report.test_metrics import refused_run
+from tests.unit.report.test_metrics import APPLIED, ended
 
 GROUPS = YAML(typ="safe").load(read("examples/monitoring/alerts.yaml"))
 RULES = [rule for group in GROUPS["groups"] for rule in group["rules"]]
@@ -27,7 +27,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     report = drift.report(plan(purge(), blocked(), blocked("GroupRemoval/dead-etl/x", unread=True)))
     path = tmp_path_factory.mktemp("metrics") / "reconciler.prom"
     exported = {}
-    for metrics in (drift_metrics([report]), refused_run()):
+    for metrics in (drift_metrics([report]), ended(APPLIED)):
         metrics.write(path)
         for family in text_string_to_metric_families(read(path)):
             exported |= {sample.name: set(sample.labels) for sample in family.samples}
