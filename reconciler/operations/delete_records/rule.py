@@ -322,7 +322,8 @@ class Deletion(Operation):
     def _check_readers(self, facts: PartitionFacts, log: Log, observation: Observation) -> None:
         """Test that below the target there are only readers that the plan accepted there."""
         guard, offset, target = self.guard, self.before_offset, f"below the target {self.before_offset}"
-        unknown = observation.unknown_consumers(guard.is_excluded)
+        is_excluded = guard.is_excluded
+        unknown = observation.unknown_consumers(is_excluded)
         groups, external = guard.consumers_below(offset, facts, log, observation, unknown)
         assert not isinstance(facts.readers, Unknown)
         by_group = {reader.group: reader for reader in facts.readers}
@@ -332,7 +333,7 @@ class Deletion(Operation):
             raise RecheckFailure(Status.STALE, f"{behind.group} is at {behind.committed}, {target}")
         accepted = {reader.group: reader.committed for reader in guard.accepted}
         for reader in groups:
-            if guard.is_excluded(reader.group) or reader.group in observation.removed_groups:
+            if is_excluded(reader.group) or reader.group in observation.removed_groups:
                 continue
             if reader.group not in accepted:
                 change = f"is at {reader.committed}, and the plan does not know it there{describe_pending(reader)}"
