@@ -38,10 +38,12 @@ def manifests(text: str, path: Path) -> files.ManifestSet:
     return files.load([path], now_ms=0)
 
 
-def compare(tmp_path: Path, proposed: str, base: str) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
-    """Return the continuous policies and the rule changes as `plan --connect-as` finds them."""
+def compare(
+    tmp_path: Path, proposed: str, base: str, name: str | None = None
+) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
+    """Return the continuous policies and the rule changes as `plan --connect-as` finds them. `name`: of the Cluster."""
     trusted = manifests(base, tmp_path / "base.yaml")
-    cluster = manifests(proposed, tmp_path / "proposed.yaml").for_cluster().connect_as(trusted)
+    cluster = manifests(proposed, tmp_path / "proposed.yaml").for_cluster(name).connect_as(trusted)
     assert cluster.base is not None
     return continuous_policies(cluster.rules, cluster.base), rule_changes(cluster.rules, cluster.base)
 
@@ -300,24 +302,18 @@ def test_a_policy_that_holds_a_continuous_one_back_is_shown(
     tmp_path: Path, continuous: str, before: str, after: str, change: Change, fields: set[str]
 ) -> None:
     """A floor that awaited a group, or a claim, went away, and the plan showed nothing."""
-    base, proposed = CLUSTER + EU + continuous + before, CLUSTER + EU + continuous + after
-    trusted = manifests(base, tmp_path / "base.yaml")
-    cluster = manifests(proposed, tmp_path / "proposed.yaml").for_cluster("prod").connect_as(trusted)
-    assert cluster.base is not None
-    (rule,) = rule_changes(cluster.rules, cluster.base)
+    same = CLUSTER + EU + continuous
+    policies, (rule,) = compare(tmp_path, same + after, same + before, "prod")
     assert rule.change is change
     assert fields <= settings(rule).keys()
-    assert all(shown.change is not None for shown in continuous_policies(cluster.rules, cluster.base))
+    assert all(shown.change is not None for shown in policies)
 
 
 def test_a_guard_that_moves_to_another_cluster_is_shown_there_too(tmp_path: Path) -> None:
     """It holds something back on its new cluster, as a policy that is new there."""
     at_eu = REMOVALS.replace("prod", "eu").replace("name: dead", "name: dead-eu")
-    trusted = manifests(CLUSTER + EU + at_eu + AWAITS, tmp_path / "base.yaml")
-    moved = manifests(CLUSTER + EU + at_eu + AWAITS.replace("prod", "eu"), tmp_path / "proposed.yaml")
-    cluster = moved.for_cluster("eu").connect_as(trusted)
-    assert cluster.base is not None
-    (rule,) = rule_changes(cluster.rules, cluster.base)
+    same = CLUSTER + EU + at_eu
+    _policies, (rule,) = compare(tmp_path, same + AWAITS.replace("prod", "eu"), same + AWAITS, "eu")
     assert (str(rule.address), rule.change) == ("RetentionFloor/guard", Change.NEW)
 
 
