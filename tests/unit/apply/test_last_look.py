@@ -341,26 +341,17 @@ def test_a_group_list_that_waits_for_a_frozen_broker_delays_no_removal(cluster: 
     assert run(cluster, [removal(cluster, "billing")], clock=clock).only.status is Status.APPLIED
 
 
-@pytest.mark.parametrize("over", ["stopped", "expired", "old"])
-def test_a_run_that_ends_after_its_intent_sends_nothing(cluster: FakeCluster, over: str) -> None:
+@pytest.mark.parametrize(
+    "limits",
+    [{}, {"expires_ms": {"the plan": START_MS + 60_000}}, {"checked_at_ms": START_MS}],
+    ids=["stopped", "expired", "old"],
+)
+def test_a_run_that_ends_after_its_intent_sends_nothing(cluster: FakeCluster, limits: dict[str, Any]) -> None:
     """A slow journal, then an interrupt or hours of sleep: an outcome, and no interval starts."""
-    clock, stopped = FakeClock(), False
-
-    def stop() -> None:
-        nonlocal stopped
-        stopped = over == "stopped"
-
-    journal = SlowJournal(clock, 3 * 3600, stop)
-    actions = [purge(cluster, AT, 60, every_ms=30_000), removal(cluster, "billing")]
-    result = run(
-        cluster,
-        actions,
-        journal=journal,
-        clock=clock,
-        stop=lambda: stopped,
-        checked_at_ms=START_MS if over == "old" else None,
-        expires_ms={"the plan": START_MS + 60_000} if over == "expired" else {},
-    ).outcomes
+    clock, stored = FakeClock(), list[None]()
+    journal = SlowJournal(clock, 3 * 3600, lambda: stored.append(None))
+    actions, fields = [paced(cluster), removal(cluster, "billing")], limits or {"stop": lambda: bool(stored)}
+    result = run(cluster, actions, journal=journal, clock=clock, **fields).outcomes
     assert [(outcome.status, outcome.sends) for outcome in result] == [(Status.NOT_ATTEMPTED, 0)] * 2
     assert cluster.requests == []
     assert journal.open_intents("sha256:plan") == last_purges(journal) == {}
