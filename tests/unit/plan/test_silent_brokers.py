@@ -74,6 +74,8 @@ def test_a_leader_that_answers_keeps_its_own_reason() -> None:
 @pytest.mark.parametrize(
     ("code", "text", "unanswered"),
     [
+        # The caller gave up waiting for a call without a result.
+        (None, "", True),
         (KafkaError._TIMED_OUT, "Failed while waiting for response from broker: Local: Timed out", True),
         (KafkaError._TRANSPORT, "Local: Broker transport failure", True),
         (KafkaError._ALL_BROKERS_DOWN, "Local: All broker connections are down", True),
@@ -82,20 +84,14 @@ def test_a_leader_that_answers_keeps_its_own_reason() -> None:
         (KafkaError.INVALID_GROUP_ID, "the group Timed out did not answer", False),
     ],
 )
-def test_a_refusal_is_an_answer(code: int, text: str, unanswered: bool) -> None:
+def test_a_refusal_is_an_answer(code: int | None, text: str, unanswered: bool) -> None:
     """Only the lack of an answer is silence, by its code: a name in the text once looked like it."""
     future: Future[object] = Future()
-    future.set_exception(KafkaException(KafkaError(code, text)))
+    if code is not None:
+        future.set_exception(KafkaException(KafkaError(code, text)))
     failure = failure_of(future, right="DESCRIBE on the cluster")
     assert failure is not None
     assert failure.unanswered is unanswered
-
-
-def test_a_call_without_a_result_has_no_answer() -> None:
-    """The caller gave up waiting."""
-    failure = failure_of(Future())
-    assert failure is not None
-    assert failure.unanswered
 
 
 def test_the_plan_names_the_broker_once_and_no_right() -> None:
