@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import platformdirs
@@ -43,46 +44,22 @@ def binaries() -> str:
     return f"{Path(sys.executable).parent}:{find_java().parent}"
 
 
-class NewUser:
-    """A user with a folder, an empty HOME, and the program on PATH."""
-
-    def __init__(self, folder: Path, cluster: SandboxCluster) -> None:
-        self.folder = folder / "repository"
-        self.page_text = PageText(cluster, {"broker-1:9093": cluster.bootstrap_servers})
-        self._home = folder / "home"
-        self.folder.mkdir()
-        self._home.mkdir()
-
-    def type(self, line: str) -> subprocess.CompletedProcess[str]:
-        """Run a line of a page, with this machine's brokers and folders in place of the page's examples.
-
-        No file of a user's shell counts, because it is not interactive.
-        """
-        variables = {
-            "PATH": f"{binaries()}:/usr/bin:/bin",
-            "HOME": str(self._home),
-            "XDG_CACHE_HOME": str(platformdirs.user_cache_path()),  # with the archives of `make setup`
-            "LANG": "C.UTF-8",
-        }
-        return run_process(self.folder, "bash", "-c", self.page_text.for_this_machine(line), env=variables)
-
-
-def commands(page: str) -> list[str]:
+def commands(page: Path) -> list[str]:
     """Each command of a page's console blocks, with its continued lines joined."""
-    text = "".join(code_blocks(DOCS / page, "console")).replace("\\\n", " ")
+    text = "".join(code_blocks(page, "console")).replace("\\\n", " ")
     return [line.removeprefix("$ ") for line in text.splitlines() if line.startswith("$ ")]
 
 
-def samples_of_github(new_user: NewUser) -> dict[str, str]:
+def samples_of_github(folder: Path, page_text: PageText) -> dict[str, str]:
     """Return the comment on a pull request and the issue about drift, as the workflows write them."""
-    git(new_user.folder, "init", "--quiet")
-    git(new_user.folder, "add", ".")
-    git(new_user.folder, "-c", "user.name=user", "commit", "--quiet", "--message=clicks are for a week")
-    comment = reconciler(new_user.folder, "plan", "-o", "md")
-    issue = reconciler(new_user.folder, "drift", "-o", "md", "--previous", "drift.json")
+    git(folder, "init", "--quiet")
+    git(folder, "add", ".")
+    git(folder, "-c", "user.name=user", "commit", "--quiet", "--message=clicks are for a week")
+    comment = reconciler(folder, "plan", "-o", "md")
+    issue = reconciler(folder, "drift", "-o", "md", "--previous", "drift.json")
     assert (comment.returncode, issue.returncode) == (0, 2), comment.stderr + issue.stderr
     texts = {"comment": comment, "issue": issue}
-    return {name: fenced(new_user.page_text.output(result), "markdown") for name, result in texts.items()}
+    return {name: fenced(page_text.output(result), "markdown") for name, result in texts.items()}
 
 
 def test_five_minutes_to_the_first_plan(cluster: SandboxCluster, tmp_path: Path) -> None:
@@ -99,9 +76,20 @@ def test_five_minutes_to_the_first_plan(cluster: SandboxCluster, tmp_path: Path)
     for group in ("billing", "old-etl", "search"):
         client.commit(servers, group, {("orders", partition): 100 for partition in range(3)}, had_members=True)
     committed_s = time.monotonic()
-    page, new_user = DOCS / "getting-started.md", NewUser(tmp_path, cluster)
+    page, page_text = DOCS / "getting-started.md", PageText(cluster, {"broker-1:9093": servers})
+    folder, home = tmp_path / "repository", tmp_path / "home"
+    folder.mkdir()
+    home.mkdir()
+    variables = {
+        "PATH": f"{binaries()}:/usr/bin:/bin",
+        "HOME": str(home),
+        "XDG_CACHE_HOME": str(platformdirs.user_cache_path()),  # with the archives of `make setup`
+        "LANG": "C.UTF-8",
+    }
+    # No file of a user's shell counts, because it is not interactive.
+    shell = partial(run_process, folder, "bash", "-c", env=variables)
     outputs, github_samples = dict[str, str](), dict[str, str]()
-    for command in commands(page.name):
+    for command in commands(page):
         if not command.startswith("reconciler ") or "completion" in command:
             continue  # tests/e2e/test_packaging.py tests the installation and the completion
         arguments = shlex.split(command)
@@ -113,24 +101,22 @@ def test_five_minutes_to_the_first_plan(cluster: SandboxCluster, tmp_path: Path)
             command = shlex.join([*init_arguments, "--action", ACTION])
         if arguments[1] == "plan":
             wait_until_idle(committed_s)
-            (new_user.folder / "manifests/prod-eu/clicks.yaml").write_text(
-                new_user.page_text.manifest_for_this_machine("".join(code_blocks(page, "yaml")))
-            )
+            clicks = page_text.manifest_for_this_machine("".join(code_blocks(page, "yaml")))
+            (folder / "manifests/prod-eu/clicks.yaml").write_text(clicks)
         if arguments[1] == "apply":
-            github_samples = samples_of_github(new_user)
-        result = new_user.type(command)
+            github_samples = samples_of_github(folder, page_text)
+        result = shell(page_text.for_this_machine(command))
         assert result.returncode == 0, f"{command}: {result.stdout}{result.stderr}"
-        outputs[arguments[1]] = new_user.page_text.output(result)
+        outputs[arguments[1]] = page_text.output(result)
         if arguments[1] == "init":
-            assert CLUSTER_ID in (new_user.folder / "manifests/prod-eu/cluster.yaml").read_text()
+            assert CLUSTER_ID in (folder / "manifests/prod-eu/cluster.yaml").read_text()
         if arguments[1] == "plan":
             assert "clicks[0] (clicks): at most 40 records (40.0 %), log start from 0 to 40" in result.stdout
             assert '"old-etl" (dead-etl): 3 committed offsets on 1 topic' in result.stdout
             assert "Waiting" not in result.stdout
     assert list(outputs) == ["--version", "init", "validate", "doctor", "plan", "apply"]
     assert client.watermarks(servers, "clicks", 0) == (40, 100)
-    second_apply = new_user.type("reconciler apply plan.json")
-    assert second_apply.returncode == 0
+    assert shell("reconciler apply plan.json").returncode == 0
     assert client.watermarks(servers, "clicks", 0) == (40, 100)
     samples = {command: fenced(output) for command, output in outputs.items()}
     for path, sections in ((page, samples), (DOCS / "github.md", github_samples)):

@@ -8,7 +8,7 @@ the pages. What differs from run to run is replaced: see docs/recipes/README.md.
 import re
 import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -50,76 +50,49 @@ def remove_everything(servers: str) -> None:
             future.result(timeout=30)
 
 
-def records(old: int, new: int) -> list[Record]:
-    """Return records of 30 days ago, then records of now."""
-    now_ms = int(time.time() * 1000)
-    return [Record(b"old", timestamp_ms=now_ms - 30 * DAY_MS)] * old + [Record(b"new", timestamp_ms=now_ms)] * new
-
-
-def topic(servers: str, name: str, old: int, new: int, *, partitions: int = 2, **groups: int) -> None:
-    """Create a topic with records in each partition. `groups`: group → committed offset of each partition."""
-    client.create_topics(servers, [Topic(name, partitions)])
-    client.produce(servers, name, {partition: records(old, new) for partition in range(partitions)})
-    for group, offset in groups.items():
-        commit(servers, group.replace("_", "-"), name, offset, partitions)
-
-
-def commit(servers: str, group: str, name: str, offset: int, partitions: int = 2) -> None:
-    client.commit(servers, group, {(name, partition): offset for partition in range(partitions)}, had_members=True)
-
-
-def dead_groups(cluster: SandboxCluster) -> None:
-    servers = cluster.bootstrap_servers
-    topic(servers, "orders", 0, 100, old_etl=40, billing=100, shipping=100, invoicing=90, search=100)
-    for number in (17, 4711):
-        commit(servers, f"console-consumer-{number}", "orders", 100)
-    wait_until_idle(time.monotonic())
-
-
-def restarted_broker(cluster: SandboxCluster) -> None:
-    servers = cluster.bootstrap_servers
-    assignment = [(1, 2), (2, 1), (2, 1), (1, 2)]
-    client.create_topics(servers, [Topic("orders", assignment=assignment), Topic("payments", assignment=[(2, 1)])])
-    tools.change_preferred_leaders(cluster, [("orders", 0), ("orders", 3), ("payments", 0)])
-
-
-def two_topics(cluster: SandboxCluster) -> None:
-    topic(cluster.bootstrap_servers, "customers", 400, 600)
-    topic(cluster.bootstrap_servers, "visits", 200, 800)
-
-
-def repartition_topic(cluster: SandboxCluster) -> None:
-    servers = cluster.bootstrap_servers
-    topic(servers, "shop-orders-repartition", 0, 500, shop=480)
-    configs = {"retention.ms": "-1", "message.timestamp.type": "LogAppendTime"}
-    client.create_topics(servers, [Topic("_reconciler.journal", 1, configs=configs)])
-
-
-PREPARATIONS: Mapping[str, Callable[[SandboxCluster], None]] = {
-    "after-a-broker-restart": restarted_broker,
-    "check-for-drift": lambda cluster: topic(cluster.bootstrap_servers, "orders", 400, 600, billing=1000),
-    "dead-groups": dead_groups,
-    "decommission-consumers": lambda cluster: topic(
-        cluster.bootstrap_servers,
-        "invoices",
-        0,
-        100,
-        billing=100,
-        tax=95,
-        archive=100,
-        invoice_export=80,
-        invoice_mail=100,
-    ),
-    "erase-a-persons-records": two_topics,
-    "erase-after-a-week": lambda cluster: topic(cluster.bootstrap_servers, "orders", 400, 600, billing=1000),
-    "keep-what-a-slow-reader-needs": lambda cluster: topic(
-        cluster.bootstrap_servers, "clicks", 400, 600, dashboard=1000, reports=250
-    ),
-    "protect-a-topic": lambda cluster: topic(cluster.bootstrap_servers, "payments", 400, 600),
-    "raise-a-limit-once": lambda cluster: topic(cluster.bootstrap_servers, "clicks", 950, 50),
-    "repartition-purge": repartition_topic,
+THAT_HAVE_READ_ALL = ("billing", "shipping", "search", "console-consumer-17", "console-consumer-4711")
+Groups = Mapping[str, int]
+"""Group → committed offset of each partition."""
+TOPICS: Mapping[str, Sequence[tuple[str, int, int, Groups]]] = {
+    "after-a-broker-restart": [],
+    "check-for-drift": [("orders", 400, 600, {"billing": 1000})],
+    "dead-groups": [
+        ("orders", 0, 100, {"old-etl": 40, "invoicing": 90} | dict.fromkeys(THAT_HAVE_READ_ALL, 100)),
+    ],
+    "decommission-consumers": [
+        ("invoices", 0, 100, {"billing": 100, "tax": 95, "archive": 100, "invoice-export": 80, "invoice-mail": 100})
+    ],
+    "erase-a-persons-records": [("customers", 400, 600, {}), ("visits", 200, 800, {})],
+    "erase-after-a-week": [("orders", 400, 600, {"billing": 1000})],
+    "keep-what-a-slow-reader-needs": [("clicks", 400, 600, {"dashboard": 1000, "reports": 250})],
+    "protect-a-topic": [("payments", 400, 600, {})],
+    "raise-a-limit-once": [("clicks", 950, 50, {})],
+    "repartition-purge": [("shop-orders-repartition", 0, 500, {"shop": 480})],
 }
-"""Page → what its cluster holds before the first command."""
+"""Page → what its cluster holds before the first command: records of 30 days ago, then of now, in two partitions."""
+
+
+def prepare(page: str, cluster: SandboxCluster) -> None:
+    """Create what a page expects."""
+    servers, now_ms = cluster.bootstrap_servers, int(time.time() * 1000)
+    for name, old, new, groups in TOPICS[page]:
+        client.create_topics(servers, [Topic(name, 2)])
+        records = [Record(b"old", timestamp_ms=now_ms - 30 * DAY_MS)] * old + [
+            Record(b"new", timestamp_ms=now_ms)
+        ] * new
+        client.produce(servers, name, dict.fromkeys((0, 1), records))
+        for group, offset in groups.items():
+            client.commit(servers, group, {(name, 0): offset, (name, 1): offset}, had_members=True)
+    match page:
+        case "after-a-broker-restart":
+            orders = Topic("orders", assignment=[(1, 2), (2, 1), (2, 1), (1, 2)])
+            client.create_topics(servers, [orders, Topic("payments", assignment=[(2, 1)])])
+            tools.change_preferred_leaders(cluster, [("orders", 0), ("orders", 3), ("payments", 0)])
+        case "dead-groups":
+            wait_until_idle(time.monotonic())
+        case "repartition-purge":
+            configs = {"retention.ms": "-1", "message.timestamp.type": "LogAppendTime"}
+            client.create_topics(servers, [Topic("_reconciler.journal", 1, configs=configs)])
 
 
 class Recipe:
@@ -176,7 +149,7 @@ class Recipe:
 
 
 def test_every_recipe_has_its_preparation() -> None:
-    assert [page.stem for page in PAGES] == sorted(PREPARATIONS)
+    assert [page.stem for page in PAGES] == sorted(TOPICS)
     assert len(PAGES) >= 10
 
 
@@ -184,6 +157,6 @@ def test_every_recipe_has_its_preparation() -> None:
 def test_a_recipe_shows_real_output(page: Path, cluster: SandboxCluster, tmp_path: Path) -> None:
     """Each command prints what the page shows (UPDATE_DOCS=1 writes it into the page)."""
     remove_everything(cluster.bootstrap_servers)
-    PREPARATIONS[page.stem](cluster)
+    prepare(page.stem, cluster)
     fresh = Recipe(page, tmp_path, cluster).run()
     check_page(page, fresh, test=__file__)

@@ -7,8 +7,8 @@ unknown path fails.
 import json
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -197,8 +197,7 @@ def _require_permission(permissions: Mapping[str, str], scope: str | None, level
         raise Refused(f"HTTP 403: Resource not accessible by integration ({scope}: {level})")
 
 
-@contextmanager
-def serve(state: State) -> Iterator[str]:
+def serve(state: State) -> AbstractContextManager[str]:
     """Answer requests of the API during the block, which gets the address."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -216,8 +215,7 @@ def serve(state: State) -> Iterator[str]:
 
         do_GET = do_POST = do_PATCH = answer  # noqa: N815  the names of http.server
 
-    with http_server(Handler) as url:
-        yield url
+    return http_server(Handler)
 
 
 def token_of(permissions: dict[str, str]) -> str:
