@@ -8,6 +8,7 @@ import base64
 import time
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from confluent_kafka import KafkaException, Message
@@ -63,7 +64,6 @@ def read_consumer_offsets(
     with_commits: Collection[str] = (),
     last_stable_offsets: Mapping[int, int] | None = None,
     pending_of: Collection[str] = (),
-    starts: Mapping[int, int] | None = None,
     limit_s: float | None = None,
 ) -> dict[str, list[dict[str, Any]]]:
     """Everything that these partitions of the log say, reduced per group, as the rows of five tables.
@@ -80,10 +80,9 @@ def read_consumer_offsets(
 
     Never raises for a broker that is away. `origins`: by topic, the groups of whose commits the topic
     ids are needed; None: of all. `topic_ids`: the present ones of some topics, whose commits of every group
-    that are for another id are in the table, too. `starts`: where to begin instead of the log start.
-    `limit_s`: as of `read_records`.
+    that are for another id are in the table, too. `limit_s`: as of `read_records`.
     """
-    logs = _reduce(session, partitions, starts=starts or {}, with_commits=frozenset(with_commits), limit_s=limit_s)
+    logs = reduce_partitions(session, partitions, with_commits=frozenset(with_commits), limit_s=limit_s)
     tables: dict[str, list[dict[str, Any]]] = {"runs": [], "activity": [], "origins": [], "commits": [], "pending": []}
     for number, log in logs.items():
         at = {"log_partition": number}
@@ -105,7 +104,7 @@ def read_newest_records(session: KafkaSession, starts: Mapping[int, int]) -> dic
     a record that cannot be attributed to a group. Raises ClusterUnreachable.
     """
     newest: dict[int, dict[str, int] | Unknown] = {}
-    for number, log in _reduce(session, sorted(starts), starts=starts).items():
+    for number, log in reduce_partitions(session, sorted(starts), starts=starts).items():
         found = log.newest() if log.unread is None else log.unread
         where = f"{CONSUMER_OFFSETS_TOPIC}[{number}] was not read from offset {starts[number]} to its end"
         newest[number] = found.about(where) if isinstance(found, Unknown) else found
@@ -120,7 +119,7 @@ def read_committed_keys(
     Partitions that cannot be read to there are left out. Raises ClusterUnreachable.
     """
     try:
-        logs = _reduce(session, sorted(last_stable_offsets), starts={}, last_stable_offsets=last_stable_offsets)
+        logs = reduce_partitions(session, sorted(last_stable_offsets), last_stable_offsets=last_stable_offsets)
     except KafkaException:
         return {}
     return {
@@ -130,16 +129,16 @@ def read_committed_keys(
     }
 
 
-def _reduce(
+def reduce_partitions(
     session: KafkaSession,
     partitions: Sequence[int],
     *,
-    starts: Mapping[int, int],
+    starts: Mapping[int, int] = MappingProxyType({}),
     with_commits: frozenset[str] = frozenset(),
     last_stable_offsets: Mapping[int, int] | None = None,
     limit_s: float | None = None,
 ) -> dict[int, "Reduction"]:
-    """Read partitions from `starts` or their beginning.
+    """Read partitions from `starts` or their beginning. Never raises for a broker that is away.
 
     `last_stable_offsets`: where to end instead, without aborted transactions.
     """

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from reconciler.errors import ClusterUnreachable
-from reconciler.kafka.consumer_offsets import read_consumer_offsets
+from reconciler.kafka.consumer_offsets import reduce_partitions
 from reconciler.kafka.coordinators import (
     NO_ANSWER,
     REMOVING_CLIENTS,
@@ -21,7 +21,7 @@ from reconciler.kafka.coordinators import (
     read_consumption,
     select_commits,
 )
-from reconciler.kafka.futures import Deadline, error_columns, failure_in, submit
+from reconciler.kafka.futures import Deadline, error_columns, submit
 from reconciler.kafka.group_listing import list_all_groups, list_groups, with_members
 from reconciler.kafka.offsets import read_last_stable_offsets
 from reconciler.kafka.session import KafkaSession
@@ -166,16 +166,16 @@ def read_consumers(
     commits and the records after them: what is not committed when the commits are read has a record
     between the two. `without_log`: as `ScanRequest.without_consumer_offsets`. Raises ClusterUnreachable.
     """
-    log = describe(session, [CONSUMER_OFFSETS_TOPIC])[CONSUMER_OFFSETS_TOPIC]
-    of_log = [facts.partition for facts in log[1]] if isinstance(log, tuple) else []
+    described = describe(session, [CONSUMER_OFFSETS_TOPIC])[CONSUMER_OFFSETS_TOPIC]
+    of_log = [facts.partition for facts in described[1]] if isinstance(described, tuple) else []
     last_stable_offsets: dict[int, int] = {}
     for partition, end in read_last_stable_offsets(session, of_log).items():
         if isinstance(end, Unknown):
             return Consumers(groups={}, commits={}, incomplete=end.about(f"the last stable offset of {partition}"))
         last_stable_offsets[partition.partition] = end
     groups, incomplete = list_all_groups(session)
-    if incomplete is None and not isinstance(log, tuple):
-        failure = None if log is None else log.about(CONSUMER_OFFSETS_TOPIC)
+    if incomplete is None and not isinstance(described, tuple):
+        failure = None if described is None else described.about(CONSUMER_OFFSETS_TOPIC)
         incomplete = consumer_offsets_missing(failure, groups, hidden=without_log)
     if incomplete is not None:
         return Consumers(groups=groups, commits={}, incomplete=incomplete)
@@ -189,30 +189,24 @@ def read_consumers(
             for topic, of_topic in consumption.by_topic(commits).items():
                 commits[topic][group] = of_topic
     starts = {number: min(end, log_starts.get(number, 0)) for number, end in last_stable_offsets.items()}
-    tables = read_consumer_offsets(
-        session,
-        list(last_stable_offsets),
-        origins={},
-        last_stable_offsets=last_stable_offsets,
-        pending_of=topics,
-        starts=starts,
-    )
-    for row in tables["runs"]:
-        if (failure := failure_in(row)) is not None:
-            at = TopicPartition(CONSUMER_OFFSETS_TOPIC, row["log_partition"])
-            incomplete = failure.about(f"{at} was not read from {starts[at.partition]} to its end")
+    logs = reduce_partitions(session, list(last_stable_offsets), starts=starts)
     pending: dict[tuple[str, TopicPartition], PendingCommit] = {}
-    for row in tables["pending"]:
-        commits[row["topic"]].setdefault(row["group"], {})
-        at = TopicPartition(row["topic"], row["partition"])
-        pending[row["group"], at] = PendingCommit(row["committed"], row["log_partition"])
-    may_read = {row["group"]: row["may_read"] for row in tables["activity"] if row.get("may_read", []) != []}
+    may_read: dict[str, Collection[str] | None] = {}
+    for number, log in logs.items():
+        if log.unread is not None:
+            at = TopicPartition(CONSUMER_OFFSETS_TOPIC, number)
+            incomplete = log.unread.about(f"{at} was not read from {starts[number]} to its end")
+        for row in log.pending(last_stable_offsets[number], commits):
+            commits[row["topic"]].setdefault(row["group"], {})
+            at = TopicPartition(row["topic"], row["partition"])
+            pending[row["group"], at] = PendingCommit(row["committed"], number)
+        may_read |= {row["group"]: row["may_read"] for row in log.activities() if row.get("may_read", []) != []}
     return Consumers(
         groups=groups,
         commits=commits,
         pending=pending,
         subscriptions={group: None if of is None else frozenset(of) for group, of in may_read.items()},
-        log_ends={row["log_partition"]: row["log_offset"] for row in tables["runs"] if row["error"] is None},
+        log_ends={number: log.end for number, log in logs.items() if log.unread is None and log.end is not None},
         incomplete=incomplete,
     )
 
