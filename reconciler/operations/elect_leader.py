@@ -222,22 +222,19 @@ class ElectLeader(Operation):
 
     def done_reason(self, snapshot: ClusterSnapshot) -> str | None:
         facts = snapshot.partitions.get(self.partition)
-        if facts is None or facts.topic_id != self.seen.topic_id or not self._has_wanted_leader(facts):
+        if facts is None or facts.topic_id != self.seen.topic_id or not self._is_wanted(facts.leader):
             return None
         return f"broker {facts.leader} leads already"
 
     def check(self, observation: Observation) -> None:
         """Test that topic and replicas are the same, and that the election is still right."""
-        facts = observation.partition(self.partition, self.seen.topic_id)
-        replicas = known(facts.replicas, "the replicas of", self.partition)
-        in_sync = known(facts.in_sync, "the in-sync replicas of", self.partition)
-        known(facts.leader, "the leader of", self.partition)
-        if self._has_wanted_leader(facts):
-            raise RecheckFailure(Status.SATISFIED, f"broker {facts.leader} leads already")
-        if replicas != self.seen.replicas:
-            change = f"{broker_ids(replicas)} now, they were {broker_ids(self.seen.replicas)}"
+        now = observe_leadership(self.partition, observation.partition(self.partition, self.seen.topic_id))
+        if self._is_wanted(now.leader):
+            raise RecheckFailure(Status.SATISFIED, f"broker {now.leader} leads already")
+        if now.replicas != self.seen.replicas:
+            change = f"{broker_ids(now.replicas)} now, they were {broker_ids(self.seen.replicas)}"
             raise RecheckFailure(Status.STALE, f"the replicas are {change}")
-        if self.leader_wanted is not None and self.leader_wanted not in in_sync:
+        if self.leader_wanted is not None and self.leader_wanted not in now.in_sync:
             raise RecheckFailure(Status.STALE, f"broker {self.leader_wanted} is not alive and in sync now")
 
     # --- apply
@@ -277,7 +274,7 @@ class ElectLeader(Operation):
             partitions.update(context.gateway.read_partitions(pending, offsets=False))
             awaited = [at for at in pending if responses[at].answer in (ResponseAction.DONE, ResponseAction.READ_BACK)]
             there = present({at: partitions[at] for at in awaited})
-            pending = [at for at, facts in there.items() if not by_partition[at]._has_wanted_leader(facts)]
+            pending = [at for at, facts in there.items() if not by_partition[at]._is_wanted(facts.leader)]
             if not pending:
                 break
         return Observation(observed_at_ms=context.clock(), partitions=present(partitions))
@@ -289,11 +286,11 @@ class ElectLeader(Operation):
         if isinstance(facts.leader, Unknown):
             return Effect(None, "the metadata shows nothing that could be read")
         leader = "leaderless" if facts.leader is None else f"leader {facts.leader}"
-        reached = facts.topic_id == self.seen.topic_id and self._has_wanted_leader(facts)
+        reached = facts.topic_id == self.seen.topic_id and self._is_wanted(facts.leader)
         return Effect(leader, None if reached else f"the metadata shows {leader}")
 
-    def _has_wanted_leader(self, facts: PartitionFacts) -> bool:
-        return isinstance(facts.leader, int) and self.leader_wanted in (None, facts.leader)
+    def _is_wanted(self, leader: int | Unknown | None) -> bool:
+        return isinstance(leader, int) and self.leader_wanted in (None, leader)
 
 
 _LOSS: Phrase = (strong("loss unbounded"), " (records that only the missing replicas hold)")
