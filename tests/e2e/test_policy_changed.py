@@ -240,8 +240,8 @@ def test_an_excepted_group_of_unknown_position_answers_for_nothing(space: Worksp
     topic = space.create_topic()
     reader, unknown = space.commit(f"reader-{topic}", topic), f"unknown-{topic}"
     limits = OPEN_LIMITS.replace("recordsPercentPerTopic: 100", "recordsPercentPerTopic: 50")
-    space.write(floor(topic, f"keep: {{unreadBy: [{reader}]}}, exceptGroups: [{unknown}]"), limits=limits)
-    (action,) = space.plan()["actions"]
+    rule = f"keep: {{unreadBy: [{reader}]}}, exceptGroups: [{unknown}]"
+    (action,) = space.plan(floor(topic, rule), limits=limits)["actions"]
     assert action["consumed_by_named"]
     raw_requests.join_streams_group(space.servers, unknown, topic)
     try:

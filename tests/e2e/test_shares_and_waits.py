@@ -1,7 +1,7 @@
 """What counts in a limit, what a waiver allows, and what waits, with plans on a real cluster."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -20,15 +20,7 @@ def cluster() -> Iterator[SandboxCluster]:
         yield brokers
 
 
-def plan(space: Workspace, limits: str, *policies: str, code: int = 0) -> dict[str, Any]:
-    """Plan with these limits, and return the plan file and the output."""
-    space.write(*policies, limits=limits)
-    output = space.run("plan", "--out", "plan.json", "--full", code=code)
-    return space.read("plan.json") | {"output": output}
-
-
 ALL_OF_A_TOPIC = "recordsPercentPerTopic: 100"
-ALL = f"{ALL_OF_A_TOPIC}, recordsPercent: 100"
 LAST = "keep: {last: 10}"
 SHARE = "recordsPercent"
 
@@ -38,7 +30,7 @@ def test_a_compacted_topic_is_no_part_of_the_whole(space: Workspace, topic: str)
     changelogs = [
         space.create_topic(20_000, configs={"cleanup.policy": policy}) for policy in ("compact", "compact,delete")
     ]
-    document = plan(space, ALL_OF_A_TOPIC, floor(topic, LAST), code=3)
+    document = space.plan(floor(topic, LAST), limits=ALL_OF_A_TOPIC, code=3)
     assert observed(document, SHARE) > 50
     assert "recordsPercent: share of the cluster's records removed" in document["output"]
     space.apply(code=3)
@@ -46,7 +38,7 @@ def test_a_compacted_topic_is_no_part_of_the_whole(space: Workspace, topic: str)
     # The same records of a topic that is not compacted are part of it.
     entity = ("--entity-type", "topics", "--entity-name", changelogs[0], "--alter", "--add-config")
     run_kafka_tool(space.cluster, "kafka-configs", *entity, "cleanup.policy=delete")
-    assert observed(plan(space, ALL_OF_A_TOPIC, floor(topic, LAST)), SHARE) < 1
+    assert observed(space.plan(floor(topic, LAST), limits=ALL_OF_A_TOPIC), SHARE) < 1
 
 
 def test_a_waiver_caps_the_total(space: Workspace) -> None:
@@ -59,7 +51,7 @@ def test_a_waiver_caps_the_total(space: Workspace) -> None:
     ]
     for value, code, starts in ((45, 3, {0: 0, 1: 0}), (85, 0, {0: 45, 1: 40})):
         waived = waiver("RetentionFloor/a", "recordsPercentPerTopic", value, days=1)
-        document = plan(space, limits, *policies, waived, code=code)
+        document = space.plan(*policies, waived, limits=limits, code=code)
         assert (f"share of one topic's records removed ({topic}): 85 %" in document["output"]) or code == 0
         assert len(document["actions"]) == 2
         space.apply(code=code)
@@ -72,13 +64,13 @@ def test_a_clamped_floor_waits_for_the_group_that_holds_it_back(space: Workspace
     address, group = f"RetentionFloor/floor/{topic}[0]", space.commit(f"slow-{topic}", topic, 0)
     needs = f'group "{group}" still needs everything from 0'
     clamped = f"{LAST}, consumers: clamp, driftAfter: "
-    document = plan(space, ALL, floor(topic, f"{clamped}2h"))
+    document = space.plan(floor(topic, f"{clamped}2h"))
     (waiting,) = document["waiting"]
     assert (document["actions"], document["satisfied"], blocks(document)) == ([], [], {})
     assert waiting["address"] == address
     assert needs in waiting["reason"]
     space.run("drift")
-    document = plan(space, ALL, floor(topic, f"{clamped}30m"))
+    document = space.plan(floor(topic, f"{clamped}30m"))
     assert document["waiting"] == []
     assert blocks(document)[address]["code"] == "B204"
     assert needs in blocks(document)[address]["reason"]
@@ -87,7 +79,7 @@ def test_a_clamped_floor_waits_for_the_group_that_holds_it_back(space: Workspace
     assert "since" not in drift, "no earlier report tells since when"
     assert "the oldest since " in space.run("drift", "--previous", "of-no-run-yet.json", code=2)
     space.commit(group, topic, 60)
-    assert targets(plan(space, ALL, floor(topic, f"{clamped}30m"))) == [60]
+    assert targets(space.plan(floor(topic, f"{clamped}30m"))) == [60]
 
 
 class Outage(NamedTuple):
@@ -115,7 +107,7 @@ def outage(cluster: SandboxCluster, tmp_path_factory: pytest.TempPathFactory) ->
     topic = space.create_topic(assignment=[(1, 2)])
     leaderless = space.create_topic(1_000, assignment=[(broker,)])
     behind = space.create_topic(10, assignment=[(broker, other)])
-    before = plan(space, ALL, floor(topic, LAST))
+    before = space.plan(floor(topic, LAST))
     healthy = f"127.0.0.1:{cluster.brokers[0].port}"
     cluster.terminate(other)
     client.wait_until(lambda: client.partition_states(healthy, behind)[0].in_sync == (broker,), 60, "one in sync")
@@ -129,7 +121,7 @@ def outage(cluster: SandboxCluster, tmp_path_factory: pytest.TempPathFactory) ->
 
 def test_a_partition_without_a_leader_refuses_no_plan(space: Workspace, outage: Outage) -> None:
     """What is not known counts as nothing in the whole; one such partition refused every plan."""
-    document = plan(space, ALL, floor(outage.topic, LAST))
+    document = space.plan(floor(outage.topic, LAST))
     space.apply()
     assert observed(document, SHARE) > outage.share
     assert client.watermarks(outage.healthy, outage.topic, 0)[0] == 90
@@ -142,10 +134,10 @@ def test_an_unclean_election_needs_a_waiver_of_at_most_a_day(space: Workspace, o
     def leader() -> int:
         return client.partition_states(outage.healthy, outage.behind)[0].leader
 
-    assert "uncleanElections" in plan(space, "", rescue, code=3)["output"]
+    assert "uncleanElections" in space.plan(rescue, limits="", code=3)["output"]
     space.apply(code=3)
     assert leader() == -1
-    waived = plan(space, "", rescue, waiver("LeaderPolicy/rescue", "uncleanElections", 1, hours=23))
+    waived = space.plan(rescue, waiver("LeaderPolicy/rescue", "uncleanElections", 1, hours=23), limits="")
     assert len(waived["actions"]) == 1
     space.apply()
     assert leader() == outage.replica

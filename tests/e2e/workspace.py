@@ -89,12 +89,12 @@ class Workspace:
         assert answer.returncode == code, answer.stdout + answer.stderr
         return answer.stdout + answer.stderr
 
-    def plan(self, *policies: str, code: int = 0, **variables: str) -> dict[str, Any]:
-        """Plan these policies, or those of before, into plan.json, and return what that has."""
+    def plan(self, *policies: str, limits: str = OPEN_LIMITS, code: int = 0, **variables: str) -> dict[str, Any]:
+        """Plan these policies, or those of before, into plan.json, and return what that has, and the output."""
         if policies:
-            self.write(*policies)
-        self.run("plan", "--out", "plan.json", "--full", code=code, **variables)
-        return self.read("plan.json")
+            self.write(*policies, limits=limits)
+        output = self.run("plan", "--out", "plan.json", "--full", code=code, **variables)
+        return self.read("plan.json") | {"output": output}
 
     def plan_once_idle(self) -> dict[str, Any]:
         """Return the first plan in which no group was active too recently (B304)."""
