@@ -28,6 +28,7 @@ from reconciler.manifest.schema import schemas
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import GroupState
 from reconciler.report.terminal import write_lines
+from tests.build import policy
 from tests.strategies import facts
 from tests.strategies.facts import CLUSTER_ID, DAY
 from tests.unit.docs.pages import DOCS, ROOT, assert_fresh, code_blocks, fenced, read
@@ -209,19 +210,26 @@ def test_every_command_of_the_docs_can_be_typed() -> None:
             raise AssertionError(f"{page}: {command}: {error}") from error
 
 
-@pytest.mark.parametrize("name", ["getting-started.md", "migration.md", "rights.md"])
-def test_every_manifest_of_the_docs_is_valid(name: str, tmp_path: Path) -> None:
-    """The YAML blocks of a page load together, beside a Cluster."""
-    blocks = code_blocks(DOCS / name, "yaml")
+GUIDES = [DOCS / f"{name}.md" for name in ("getting-started", "migration", "rights")]
+REFERENCE = [DOCS / "manifests.md", *sorted((DOCS / "kinds").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", [*GUIDES, *REFERENCE], ids=lambda page: page.stem)
+def test_every_manifest_of_the_docs_is_valid(page: Path, tmp_path: Path) -> None:
+    """Beside the Cluster and the policy that it needs. The YAML blocks of a guide load together."""
+    blocks = code_blocks(page, "yaml")
     assert blocks
-    if not any("kind: Cluster" in block for block in blocks):
-        blocks.append(starter_manifests(CLUSTER_ID, ["broker-1:9093"], "prod-eu")["manifests/prod-eu/cluster.yaml"])
-    for number, block in enumerate(blocks):
-        (tmp_path / f"{number}.yaml").write_text(block, encoding="utf-8")
-    if name == "rights.md":
-        leaders = starter_manifests(CLUSTER_ID, ["b:1"], "prod-eu")["manifests/prod-eu/leaders.yaml"]
-        (tmp_path / "leaders.yaml").write_text(leaders, encoding="utf-8")
-    load([tmp_path], now_ms=NOW_MS)
+    starter = starter_manifests(CLUSTER_ID, ["broker-1:9093"], "prod-eu")
+    for loaded in [blocks] if page in GUIDES else [[block] for block in blocks]:
+        shown = "".join(loaded)
+        if "kind: Cluster" not in shown:
+            loaded.append(starter["manifests/prod-eu/cluster.yaml"])
+        if page.name == "rights.md":
+            loaded.append(starter["manifests/prod-eu/leaders.yaml"])
+        if page in REFERENCE and "kind: Waiver" in shown:
+            loaded.append(policy("RetentionFloor", "clicks", "topics: [clicks], keep: {last: 1}"))
+        (tmp_path / "all.yaml").write_text("---\n".join(loaded), encoding="utf-8")
+        load([tmp_path], now_ms=NOW_MS)
 
 
 def test_links_between_pages_lead_somewhere() -> None:

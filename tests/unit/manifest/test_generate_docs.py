@@ -14,7 +14,7 @@ from reconciler.manifest.files import load
 from reconciler.manifest.secrets import resolve
 from reconciler.model.block_reason import BLOCK_CODES
 from reconciler.report.diagnostics import write_diagnostics
-from tests.unit.docs.pages import assert_fresh, code_blocks
+from tests.unit.docs.pages import assert_fresh
 from tests.unit.manifest.blocked import blocked_examples
 from tests.unit.manifest.broken import BROKEN, CLUSTER, NOW_MS
 from tools import generate_docs
@@ -115,23 +115,6 @@ def test_the_fields_of_a_kind_are_up_to_date(page: Path) -> None:
     kind = page.stem.title().replace("-", "")
     assert f"<!-- generated: fields {kind} -->" in page.read_text(encoding="utf-8")
     assert_fresh(page, TABLES)
-
-
-@pytest.mark.parametrize("page", [DOCS / "manifests.md", *KIND_PAGES], ids=lambda page: page.stem)
-def test_examples_of_the_docs_are_valid(page: Path, tmp_path: Path) -> None:
-    """Every manifest that a page shows is valid, beside the Cluster and the policy that it needs."""
-    blocks = code_blocks(page, "yaml")
-    assert blocks
-    for index, block in enumerate(blocks):
-        folder = tmp_path / str(index)
-        folder.mkdir()
-        (folder / "example.yaml").write_text(block, encoding="utf-8")
-        if "kind: Cluster" not in block:
-            (folder / "cluster.yaml").write_text(CLUSTER, encoding="utf-8")
-        if "kind: Waiver" in block:
-            floor = BROKEN["M114"]["orders.yaml"].replace("orders", "clicks").replace(": clicks\n", ": [clicks]\n")
-            (folder / "floor.yaml").write_text(floor.replace(", last: '100'", ""), encoding="utf-8")
-        load([folder], now_ms=NOW_MS)
 
 
 def test_codes_without_an_example_have_their_explanation() -> None:
