@@ -211,6 +211,7 @@ def test_a_store_that_does_not_answer_blocks_the_topics(
 
 def test_scans_in_s3(store: Store, space: Workspace, topic: str) -> None:
     """One reading, which a second one replaces, and a history of two; tables of each are read back from S3."""
+    space.commit(f"reader-{topic}", topic)
     words = ("scan", "--bootstrap-server", space.servers)
     for _ in range(2):
         for option, place in (("--out", "s3://lake/facts"), ("--append", "s3://lake/history")):
