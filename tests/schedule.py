@@ -64,7 +64,7 @@ SECONDS: Mapping[str, float] = {
     "tests/e2e/test_converge.py": 69,
     "tests/spark/test_spark_process.py": 57,
     "tests/kafka/test_connect.py": 55,
-    "tests/e2e/test_policy_changed.py": 52,
+    "tests/e2e/test_apply_trusts_manifests.py": 52,
     "tests/contract/test_gateway_contract.py": 51,
     "tests/e2e/test_shares_and_waits.py": 50,
     "tests/e2e/test_records_and_times.py": 47,
