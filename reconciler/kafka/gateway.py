@@ -21,7 +21,7 @@ from reconciler.errors import ClusterUnreachable, ProgramFailed
 from reconciler.kafka import topics
 from reconciler.kafka.consumer_offsets import read_newest_records
 from reconciler.kafka.coordinators import Positions, fetch, send_removals
-from reconciler.kafka.futures import Deadline, kafka_error, name_failure, parse_each, submit, text_of
+from reconciler.kafka.futures import Deadline, kafka_error, name_failure, parse_each, submit, text_of, unknown_of
 from reconciler.kafka.group_listing import list_all_groups
 from reconciler.kafka.groups import read_consumers, read_groups, unknown_group
 from reconciler.kafka.offsets import with_watermarks
@@ -64,7 +64,7 @@ class KafkaGateway:
             facts = topics.read_partitions(self.session, requested, deadline=deadline)
             return with_watermarks(self.session, facts, deadline=deadline) if offsets else facts
         except _FAILURES as error:
-            return {partition: topics.unknown_partition(partition, Unknown(str(error))) for partition in requested}
+            return {partition: topics.unknown_partition(partition, unknown_of(error)) for partition in requested}
 
     def read_positions(
         self, requested: Mapping[str, Sequence[TopicPartition]]
@@ -79,7 +79,7 @@ class KafkaGateway:
         try:
             fetched = fetch(self.session, by_group, timeout_s=self.session.timeout_s)
         except _FAILURES as error:
-            fetched = dict.fromkeys(by_group, (Unknown(str(error)), False))
+            fetched = dict.fromkeys(by_group, (unknown_of(error), False))
         return {(group, p): offset(read, p) for group, (read, _is_final) in fetched.items() for p in by_group[group]}
 
     def read_consumers(self, topics: Collection[str], log_starts: Mapping[int, int]) -> Consumers:
@@ -87,7 +87,7 @@ class KafkaGateway:
             consumers = read_consumers(self.session, topics, log_starts=log_starts, without_log=self._without_log)
             return replace(consumers, external=self._read_external())
         except _FAILURES as error:
-            return Consumers(groups={}, commits={}, incomplete=Unknown(str(error)))
+            return Consumers(groups={}, commits={}, incomplete=unknown_of(error))
 
     def read_groups(
         self, groups: Sequence[str], *, removed: Collection[str] = (), hidden: bool = False
@@ -99,20 +99,20 @@ class KafkaGateway:
         try:
             return read_groups(self.session, requested, deadline=deadline, removed=removed, hidden=hidden)
         except _FAILURES as error:
-            return {group: unknown_group(group, Unknown(str(error))) for group in requested}
+            return {group: unknown_group(group, unknown_of(error)) for group in requested}
 
     def list_groups(self) -> Mapping[str, GroupFacts] | Unknown:
         try:
             groups, incomplete = list_all_groups(self.session)
         except _FAILURES as error:
-            return Unknown(str(error))
+            return unknown_of(error)
         return groups if incomplete is None else incomplete
 
     def read_consumer_offsets(self, starts: Mapping[int, int]) -> Mapping[int, Mapping[str, int] | Unknown]:
         try:
             return read_newest_records(self.session, starts) if starts else {}
         except _FAILURES as error:
-            return dict.fromkeys(starts, Unknown(f"__consumer_offsets: {error}"))
+            return dict.fromkeys(starts, unknown_of(error).about("__consumer_offsets"))
 
     def connect_for_deletions(self) -> None:
         with suppress(ClusterUnreachable):  # no thread can be started; `delete_records` tries again

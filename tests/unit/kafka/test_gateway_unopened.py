@@ -32,6 +32,7 @@ from reconciler.model.ports import Election, ItemResult
 from reconciler.model.snapshot import NOT_ASKED, Cause, CommittedOffset, GroupState, Unknown, fingerprint
 from reconciler.operations import DeleteGroup
 from reconciler.operations.error_meanings import ResponseAction, interpret
+from reconciler.text.redact import add_references
 from tests.fakes.cluster import cluster_of_orders
 from tests.fakes.error_table import InterpretingGateway
 from tests.fakes.runs import intercept, last_purges, purge, run
@@ -65,6 +66,29 @@ def test_facts_are_unknown_and_requests_are_retried() -> None:
     assert LIMIT in group.listed.reason
     for answer in (gateway.delete_records({AT: 5})[AT], gateway.elect_leaders(Election.PREFERRED, [AT])[AT]):
         assert (answer.answer, answer.no_effect, answer.sent) == (ResponseAction.RETRY, True, False)
+
+
+def test_no_read_that_the_library_refuses_shows_the_value_of_a_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its exceptions quote what it was given, and a reason goes into results and the journal."""
+    add_references({"broker-of-mars": "${env:KAFKA_HOST}"})
+
+    def refuse(*_arguments: object, **_options: object) -> Any:
+        raise KafkaException(KafkaError(KafkaError._RESOLVE, "Failed to resolve 'broker-of-mars:9092'"))
+
+    gateway = KafkaGateway(KafkaSession(NOWHERE, isolates=False))
+    for client in ("client", "clients", "read"):
+        monkeypatch.setattr(gateway.session, client, refuse)
+    reasons = (
+        gateway.read_partitions([AT], offsets=False),
+        gateway.read_positions({"billing": [AT]}),
+        gateway.read_consumers(["orders"], {}).incomplete,
+        gateway.read_groups(["billing"]),
+        gateway.list_groups(),
+        gateway.read_consumer_offsets({0: 5}),
+    )
+    for reason in map(str, reasons):
+        assert "Failed to resolve '${env:KAFKA_HOST}:9092' (_RESOLVE)" in reason
+        assert "mars" not in reason
 
 
 @pytest.mark.usefixtures("unopened")
