@@ -26,6 +26,7 @@ from reconciler.kafka.futures import (
     deliver_events,
     failure_of,
     one_line,
+    raw_text_of,
     reason_of,
     submit,
     text_of,
@@ -391,7 +392,7 @@ class ConnectAttempt(DebugLogger):
     def add_error(self, error: KafkaError) -> None:
         """Note that no token came, which the log does not say."""
         _log_error(error)
-        if error.code() == KafkaError._AUTHENTICATION and "OAUTHBEARER token" in text_of(error):
+        if error.code() == KafkaError._AUTHENTICATION and "OAUTHBEARER token" in raw_text_of(error):
             next_step = "check the token endpoint and the credentials for it in the Cluster's spec.client"
             self._failures = dict.fromkeys(self._connection.bootstrap_servers, ("no token", text_of(error), next_step))
 

@@ -122,8 +122,13 @@ def cause_of(error: BaseException | KafkaError) -> Cause:
 
 def text_of(error: KafkaError) -> str:
     """The text of the broker or the library, without values of secrets."""
+    return one_line(raw_text_of(error))
+
+
+def raw_text_of(error: KafkaError) -> str:
+    """The text of the broker or the library, to be compared only: it may quote a secret."""
     try:
-        return one_line(error.str())
+        return str(error.str())
     except UnicodeDecodeError:  # the library cut it off within a character, or a broker sent no UTF-8
         return str(error.name())
 

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 
 from reconciler.errors import ClusterUnreachable
 from reconciler.kafka.child import Child, serve
-from reconciler.kafka.connect import Connection, create
+from reconciler.kafka.connect import ConnectAttempt, Connection, create
+from reconciler.text.redact import add_references
 
 
 class _Pressed(str):
@@ -36,6 +37,16 @@ def test_a_wrong_property_is_an_error() -> None:
     """The error reaches the caller from the thread that created the client."""
     with pytest.raises(ClusterUnreachable, match=r"no\.such\.property.*\bspec\.client\b"):
         create(AdminClient, Connection(("127.0.0.1:1",), {"no.such.property": "1"}))
+
+
+def test_a_token_that_does_not_come_is_said_whatever_the_references_stand_for() -> None:
+    """A value may be a word of the library's text, which is compared as it is and shown without the value."""
+    add_references({"token": "${env:OAUTH_SCOPE}"})
+    attempt = ConnectAttempt(Connection(("127.0.0.1:9",)))
+    attempt.add_error(KafkaError(KafkaError._AUTHENTICATION, "Failed to acquire SASL OAUTHBEARER token: 401"))
+    reason, next_step = attempt.explain()
+    assert reason == "no token (Failed to acquire SASL OAUTHBEARER ${env:OAUTH_SCOPE}: 401)"
+    assert "token endpoint" in next_step
 
 
 def main(descriptor: int) -> None:
