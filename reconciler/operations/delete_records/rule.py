@@ -95,8 +95,9 @@ class Preconditions:
         """
         if (block := unknown(log.partition.topic)) is not None:
             raise block.with_traceback(None)  # raised for many partitions
-        positions = verified_positions(known(facts.readers, "the groups that read", log.partition), log)
-        groups = [reader for reader in positions if reader.committed < offset and reader.group not in self.named]
+        positions, named = known(facts.readers, "the groups that read", log.partition), frozenset(self.named)
+        behind = (reader for reader in verified_positions(positions, log) if reader.committed < offset)
+        groups = [reader for reader in behind if reader.group not in named]
         external = () if self.consumers is LagPolicy.IGNORE else external_positions(snapshot, log)
         return groups, (reader for reader in external if reader.committed < offset)
 

@@ -838,3 +838,25 @@ def test_explain_says_why_a_partition_is_in_sync() -> None:
     assert isinstance(decision, Satisfied)
     assert decision.reason == "newerThan 7d resolves to offset 30; the log starts at 30"
     assert [found.reason for found in planned(floor(keep={"newerThan": "7d"}), facts).decisions] == [""]
+
+
+class _Name(str):
+    """A name of a group, which counts the comparisons with others."""
+
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        _Name.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_groups_behind_are_not_compared_with_each_name_of_unread_by() -> None:
+    """A thousand groups of each took 36 ms for one partition."""
+    names = [f"named-{number}" for number in range(100)]
+    behind = [reader(_Name(f"idle-{number}"), 5) for number in range(100)]
+    before = _Name.compared
+    facts = old(readers=(*(reader(name, 50) for name in names), *behind))
+    acted({"unreadBy": names}, facts, topic(), consumers="ignore")
+    assert _Name.compared - before < 1000
