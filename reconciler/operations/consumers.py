@@ -75,13 +75,16 @@ _MIRROR_MAKER = re.compile(r"mm2-offset-syncs[._-].+[._-]internal")
 _CONNECT_TOPIC = re.compile(r"(.+)[._-](config|offset|status)(?:s|es)?")
 
 GroupExcluder = Callable[[str], bool]
+_ANSWERS_MAX = 10_000
+"""Groups of which one excluder remembers its answer."""
 
 
 @lru_cache(maxsize=64)
 def group_excluder(texts: tuple[str, ...]) -> GroupExcluder:
     """Return a function that says whether one of these selectors matches a group. Raises ValueError.
 
-    Many partitions have the selectors in common, so both the function and its answers are remembered.
+    Many partitions have the selectors and the groups in common, so both the function and its last answers are
+    remembered. Not all answers: a loop runs for months, and any client may create groups.
     """
     selectors = []
     for text in texts:
@@ -89,7 +92,7 @@ def group_excluder(texts: tuple[str, ...]) -> GroupExcluder:
             selectors.append(Selector(text))
         except ValueError as error:
             raise ValueError(f"it excepts groups by {quoted(text)}, {error}") from None
-    return cache(SelectorSet(selectors).matches)
+    return lru_cache(_ANSWERS_MAX)(SelectorSet(selectors).matches)
 
 
 UnknownConsumers = Callable[[str], BlockReason | None]

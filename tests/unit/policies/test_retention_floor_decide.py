@@ -1,6 +1,7 @@
 """The decision of a floor for each partition: rules, consumers, purge interval, drift, and blocks."""
 
 import re
+import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -24,6 +25,7 @@ from reconciler.model.snapshot import (
     TopicFacts,
     Unknown,
 )
+from reconciler.operations.consumers import group_excluder
 from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import format_instant
@@ -841,7 +843,7 @@ def test_explain_says_why_a_partition_is_in_sync() -> None:
 
 
 class _Name(str):
-    """A name of a group, which counts the comparisons with others."""
+    """A name of a group, which counts the comparisons with others, and of which one may ask whether it is still there."""
 
     compared = 0
 
@@ -860,3 +862,13 @@ def test_groups_behind_are_not_compared_with_each_name_of_unread_by() -> None:
     facts = old(readers=(*(reader(name, 50) for name in names), *behind))
     acted({"unreadBy": names}, facts, topic(), consumers="ignore")
     assert _Name.compared - before < 1000
+
+
+def test_a_loop_forgets_the_groups_of_earlier_rounds() -> None:
+    """Any client may create groups, and a loop runs for months."""
+    is_excluded, name = group_excluder(("console-*",)), _Name("console-1")
+    assert is_excluded(name)
+    earlier = weakref.ref(name)
+    del name
+    assert not any(is_excluded(f"billing-{number}") for number in range(20_000))
+    assert earlier() is None
