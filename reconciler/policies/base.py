@@ -298,8 +298,10 @@ class Policy(Envelope, ABC):
         partitions = known(facts.partitions, "the number of partitions of", facts.name)
         selected = self.claimed_partitions(facts.name)
         for number in range(partitions) if selected is None else sorted(selected):
-            reason = f"{facts.name} has {count(partitions, 'partition')}, so none with number {number}"
-            missing = None if number < partitions else BlockReason("B102", reason)
+            missing = None
+            if number >= partitions:
+                reason = f"{facts.name} has {count(partitions, 'partition')}, so none with number {number}"
+                missing = BlockReason("B102", reason)
             yield TopicPartition(facts.name, number), missing
 
     def address_of(self, name: str, partition: int = -1) -> Address:
