@@ -42,6 +42,7 @@ def test_init_writes_the_workflows_which_install_one_commit_of_this_program() ->
         assert installs, path
         assert "pip install" not in text
         assert "pull_request_target" not in text, "zizmor does not see it beside a trigger that it may ignore"
+        assert "\npermissions: {}\n" in text, "zizmor allows a workflow to begin with rights to read"
 
 
 def test_this_repository_runs_the_workflows_that_init_writes() -> None:
@@ -156,7 +157,7 @@ def test_no_python_imports_modules_of_the_checkout() -> None:
 def test_zizmor_finds_nothing_in_the_workflows(files: str, tmp_path: Path) -> None:
     """At its strictest level, in our workflows and in those of users.
 
-    It finds an expression inside a script, permissions that do not start empty, and credentials that persist.
+    It finds an expression inside a script, and credentials that persist.
     """
     zizmor = shutil.which("zizmor", path=str(Path(sys.executable).parent))
     assert zizmor
