@@ -492,8 +492,9 @@ NAMED_GROUPS: Iterable[Any] = [
     case(UNREAD, old(), group("Billing"), gives="B205", says=('"billing"', "no such group, did you mean", '"Billing"')),
     # It was said, too, of a Streams group without a commit on a partition, which no list call names.
     *(
-        case(UNREAD, old(), unlisted("billing", type=type_), gives="B205", says="orders[0]", unsaid="has no such group")
+        case(UNREAD, old(), unlisted("billing", type=type_), gives="B205", says="orders[0]", unsaid=unsaid)
         for type_ in (GroupType.STREAMS, GroupType.OTHER)
+        for unsaid in ("has no such group", "whose position cannot be read")
     ),
     # Kafka has groups of any name, so a pattern is one; without a commit the next step says what it means.
     *(
