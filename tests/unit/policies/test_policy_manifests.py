@@ -397,7 +397,10 @@ LACKED = {
 }
 HINTS: list[tuple[str, str, str]] = [
     # A bare number has no unit; the hint has the number with one.
-    *((f"groups: [old-etl]\nidleFor: {text}", "M121", "") for text in ("3w", "'3 d'", "03d", "-3d", "P3D", "''")),
+    *(
+        (f"groups: [old-etl]\nidleFor: {text}", "M121", "")
+        for text in ("3w", "'3 d'", "03d", "-3d", "P3D", "''", "1.5d", "d")
+    ),
     ("groups: [old-etl]\nidleFor: 9999999999d", "M121", ""),
     ("groups: [old-etl]\nidleFor: 3", "M121", '"3s"'),
     ("groups: [old-etl]\nidleFor: 1.5", "M115", ""),
