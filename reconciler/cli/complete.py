@@ -9,10 +9,10 @@ from contextlib import suppress
 
 def clusters(incomplete: str) -> list[str]:
     """Return the names of the Clusters in manifests/."""
-    from reconciler.clock import wall_clock_ms
-    from reconciler.manifest import files
-
     with suppress(Exception):  # a shell shows a traceback in the middle of a line
+        from reconciler.clock import wall_clock_ms
+        from reconciler.manifest import files
+
         declared = files.declared_clusters([files.DEFAULT_FOLDER], now_ms=wall_clock_ms())
         return _beginning(incomplete, (cluster.metadata.name for cluster in declared))
     return []
@@ -20,11 +20,11 @@ def clusters(incomplete: str) -> list[str]:
 
 def addresses(incomplete: str) -> list[str]:
     """Return policies, and the topics and groups that they name, of the manifests in manifests/."""
-    from reconciler.clock import wall_clock_ms
-    from reconciler.manifest import files
-
     found: list[str] = []
     with suppress(Exception):
+        from reconciler.clock import wall_clock_ms
+        from reconciler.manifest import files
+
         for policy in files.load([files.DEFAULT_FOLDER], now_ms=wall_clock_ms()).policies:
             names = (selector.name for selector in policy.selectors if selector.name)
             found += [str(policy.address), *names]

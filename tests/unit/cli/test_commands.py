@@ -1,6 +1,7 @@
 """The list of commands agrees with the commands, and typing one command imports only that one."""
 
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
@@ -151,6 +152,14 @@ def test_a_shell_completes_codes_clusters_addresses_and_sandboxes(complete: Comp
     (manifests / "broken.yaml").write_text("{")
     assert complete("plan --target o") == []
     assert complete("plan --cluster p") == ["prod-eu"]
+
+
+def test_a_shell_shows_no_traceback_of_an_installation_that_is_broken(
+    complete: Complete, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the middle of the line that somebody types."""
+    monkeypatch.setitem(sys.modules, "reconciler.manifest", None)
+    assert complete("plan --cluster p") == complete("plan --target o") == []
 
 
 @pytest.fixture
