@@ -75,8 +75,8 @@ _MIRROR_MAKER = re.compile(r"mm2-offset-syncs[._-].+[._-]internal")
 _CONNECT_TOPIC = re.compile(r"(.+)[._-](config|offset|status)(?:s|es)?")
 
 GroupExcluder = Callable[[str], bool]
-_ANSWERS_MAX = 10_000
-"""Groups of which one excluder remembers its answer."""
+_ANSWERS_MAX = 100_000
+"""Groups of which one excluder remembers its answer: fewer would be forgotten within one walk over a large cluster."""
 
 
 @lru_cache(maxsize=64)
