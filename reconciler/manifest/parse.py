@@ -40,7 +40,7 @@ _WORDS: Mapping[str, tuple[str, str, str]] = {
     "string_too_short": _EMPTY,
     "missing": ("M113", "missing field `{field}`", ""),
     "too_long": ("M119", "a list of more than {max_length:,}", "split it over several manifests"),
-    "greater_than_equal": ("M119", "less than {ge:g}", "at least {ge:g}"),
+    "greater_than_equal": ("M119", "less than {ge}", "at least {ge}"),
     "less_than_equal": ("M119", "more than {le}", "at most {le}"),
 }
 """Type of an error of pydantic → code, message and hint. An empty hint stands for an example."""
@@ -217,8 +217,10 @@ def model_issue(entry: Mapping[str, Any], node: Node, path: FieldPath) -> Valida
     if kind in ("int_type", "float_type") and is_text and not node.plain:
         hint = "remove the quotes" if re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", node.value) else hint
     name = _TYPE_NAMES.get(type(node.value), "text")
+    # A bound of a float is one, too: 100.0.
+    values = {key: int(of) if isinstance(of, float) and of.is_integer() else of for key, of in context.items()}
     words = {"actual": name, "empty": name.removeprefix("a "), "field": path[-1] if path else "", "msg": entry["msg"]}
-    message, hint = message.format(**words, **context), hint.format(**words, **context)
+    message, hint = message.format(**words, **values), hint.format(**words, **values)
     return ValidationIssue(code, message, path, hint, on_key=kind == "missing")
 
 

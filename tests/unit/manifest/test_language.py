@@ -269,6 +269,14 @@ def test_errors_of_a_file_without_a_manifest() -> None:
         assert (only.code, only.context) == (code, "")
 
 
+def test_a_bound_is_printed_as_it_would_be_written() -> None:
+    """The bound of a share was printed as 100.0; that of a number of 32 bits keeps all of its digits."""
+    (percent,) = diagnostics_of(cluster("limits: {recordsPercent: 200}"))
+    assert (percent.message, percent.hint) == ("more than 100", "at most 100")
+    (partition,) = diagnostics_of(floor("topics: [orders]\npartitions: [2147483648]\nkeep: {last: 5}"))
+    assert partition.hint == "at most 2147483647"
+
+
 def test_unknown_errors_of_the_model_library_have_words() -> None:
     """An unknown error of the model library keeps the message of the library."""
     error = {"type": "new_in_a_later_version", "msg": "Something new"}
