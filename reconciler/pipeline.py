@@ -162,7 +162,7 @@ def apply(
     deferred = [Outcome(action=action, status=Status.DEFERRED, detail="left to another run") for action in others]
     refused = tuple(verdict for verdict in checked.limits if not verdict.passed)
     if refused or dry_run:
-        detail = limits.refusal(refused) if refused else f"dry run: would be sent{NEXT}apply without the dry run"
+        detail = limits.refusal(refused) if refused else results.DRY_RUN
         kept = [Outcome(action=action, status=Status.NOT_ATTEMPTED, detail=detail) for action in remaining]
         return _result(planned, run, [*unsent, *kept, *deferred], refused=refused)
     context = replace(

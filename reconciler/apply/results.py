@@ -17,11 +17,14 @@ from reconciler.errors import ExitCode, UsageError
 from reconciler.model.bounds import OMIT_DEFAULT, InstantMs, Int64, Total
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
+from reconciler.model.plan import NEXT
 from reconciler.model.snapshot import CommittedOffset
 from reconciler.text.validation import error_reason
 
 FORMAT_VERSION = "2.0"
 SCHEMA_ID = "urn:kafka-reconciler:schema:results:2"
+DRY_RUN = f"dry run: would be sent{NEXT}apply without the dry run"
+"""The detail of an action that a dry run would have sent."""
 _UNDONE = {Status.FAILED: 1, Status.NOT_ATTEMPTED: 1, Status.BLOCKED: 3, Status.STALE: 4}
 """Exit code of a run that wrote nothing, by the worst status, the worst first."""
 

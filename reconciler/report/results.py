@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from pathlib import Path
 
 from reconciler import operations
-from reconciler.apply.results import ResultRow, ResultsHeader, as_row, may_have_written
+from reconciler.apply.results import DRY_RUN, ResultRow, ResultsHeader, as_row, may_have_written
 from reconciler.journal.cloud_events import dump_event
 from reconciler.journal.entry import Event, JournalEntry, dump
 from reconciler.journal.release import Approval, Release, ReviewedTree
@@ -221,9 +221,12 @@ def _item(same: Sequence[ResultRow]) -> Item:
 def _next_step(status: Status | None, rows: Sequence[ResultRow]) -> Phrase:
     """Return what to do about the rows of a status. What causes of not attempted ones advise comes first, once."""
     label, _severity, step = _STATUSES[status]
-    texts = (row.detail.partition(NEXT)[2] for row in rows if row.status is status is Status.NOT_ATTEMPTED)
-    causes = [(sentence(advice), "; then, ") for advice in dict.fromkeys(filter(None, texts))]
-    return join("", (f"{label.lower()}: ",), *causes, (step,))
+    details = [row.detail for row in rows if row.status is status is Status.NOT_ATTEMPTED]
+    texts = dict.fromkeys(detail.partition(NEXT)[2] for detail in details)
+    steps: list[Phrase] = [(sentence(advice),) for advice in texts if advice]
+    if {*details} != {DRY_RUN}:  # the same dry run again would send nothing either
+        steps.append((step,))
+    return (f"{label.lower()}: ", *join("; then, ", *steps))
 
 
 def journal_document(entries: Sequence[JournalEntry | Approval], cluster: Cluster, *, full: bool = False) -> Document:

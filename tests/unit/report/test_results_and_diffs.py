@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.apply.results import ResultsHeader
+from reconciler.apply.results import DRY_RUN, ResultsHeader
 from reconciler.errors import UsageError
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
@@ -52,6 +52,14 @@ def test_results_of_a_plan_that_blocks_are_never_everything() -> None:
         assert any(words in plain(step) for step in page.next_steps), "a person typed the folder, a page has no folder"
     assert _texts(plan(blocked()), [])[0] == "prod-eu: no actions; blocked in the plan: 1 partition"
     assert _texts(HEADER, [outcome_of()])[0] == "prod-eu: every action is done"
+
+
+def test_after_a_dry_run_the_next_step_is_no_dry_run() -> None:
+    """It said `apply without the dry run; then, run the same command again`, which would send nothing either."""
+    dry = Outcome(action=purge(), status=Status.NOT_ATTEMPTED, detail=DRY_RUN)
+    stopped = Outcome(action=removal(), status=Status.NOT_ATTEMPTED, detail="the run was stopped")
+    assert _texts(HEADER, [dry])[1][-1] == "Next: not attempted: apply without the dry run"
+    mentions(_texts(HEADER, [dry, stopped])[1][-1], "apply without the dry run; then, run the same command again")
 
 
 def test_a_page_of_results_says_which_run_it_is_of() -> None:
