@@ -348,7 +348,8 @@ def _entry_item(entry: JournalEntry | Approval) -> Item:
         event: Phrase = (f"intent: {entry.operation} (", *join(", ", *values), ")")
     else:
         severity = _STATUSES[entry.status][1] if entry.status else Severity.PLAIN
-        event = join(": ", (entry.status or "outcome",), _said(entry.detail, entry.code, entry.read_back))
+        effect = f"read back: {entry.read_back}" if entry.read_back else ""
+        event = join(": ", (entry.status or "outcome",), _said(entry.detail, entry.code, effect))
     return Item(text=(*head, escaped_name(format_address(entry.address)), "  ", *event), severity=severity)
 
 
