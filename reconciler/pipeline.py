@@ -281,7 +281,7 @@ def _decide_again(needed: Plan, run: Run, now_ms: int) -> tuple[recheck.Recheck,
 def _send(actions: Sequence[Action], planned: Plan, run: Run, context: ApplyContext) -> Iterator[Outcome]:
     """Yield one outcome for each action, with what the plan asked for where less was sent."""
     saved = {action.address: action.request() for action in planned.actions}
-    if actions:
+    if actions and not run.stop():
         run.progress(f"sending requests for {count(len(actions), 'action')}")
     for outcome in run.note_purges(send_actions(actions, context)):
         asked, sent = saved[outcome.action.address], outcome.action.request()

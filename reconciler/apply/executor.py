@@ -51,7 +51,7 @@ def apply(actions: Sequence[Action], context: ApplyContext) -> Iterator[Outcome]
             for outcomes in _rounds(operation, window, context):
                 context.record_outcomes(outcomes)
                 context.note_effects(outcomes)
-                ended += len(outcomes)
+                ended += sum(outcome.status is not Status.NOT_ATTEMPTED for outcome in outcomes)
                 context.progress(f"{operation.TITLE}s", f"{ended} of {len(selected)}", ended, len(selected))
                 yield from outcomes
 

@@ -259,6 +259,14 @@ def test_progress_counts_to_the_end() -> None:
     }
 
 
+def test_progress_counts_nothing_that_was_not_attempted() -> None:
+    """After Ctrl-C during the scan, it said `group removals (5 of 5)`, and nothing had been sent."""
+    cluster, actions = wide_cluster(30, 5)
+    states: dict[str, object] = {}
+    run(cluster, actions, progress=lambda step, *state: states.update({step: state[1]}), stop=lambda: True)
+    assert states == {"elections": 0, "group removals": 0, "record deletions": 0}
+
+
 def test_no_request_is_sent_without_a_reader_of_outcomes() -> None:
     """A closed pipe: requests in flight end, in the journal. Once all others were sent."""
     cluster, actions = wide_cluster(40, 0)
