@@ -14,6 +14,7 @@ from reconciler.scan.chunks import Chunk
 from reconciler.scan.engine_choice import Engine, reads_inline, starts_spark_first
 from reconciler.scan.spark_process import close, start_spark
 from reconciler.scan.task_rows import Answer, ScanTask, load_answer, read_chunk
+from reconciler.text.formatting import count
 
 _THREADS = 4
 _SLICE_S = 0.5
@@ -69,12 +70,12 @@ def read(
 
 def describe(chunks: Sequence[Chunk]) -> str:
     """Return what the chunks read, in words."""
-    sizes = {
-        "partitions": sum(chunk.partitions for chunk in chunks),
-        "groups": sum(len(chunk.groups) for chunk in chunks),
-        "partitions of __consumer_offsets": sum(len(chunk.log) for chunk in chunks),
-    }
-    return ", ".join(f"{size:,} {unit}" for unit, size in sizes.items() if size)
+    sizes = (
+        (sum(chunk.partitions for chunk in chunks), "partition", ""),
+        (sum(len(chunk.groups) for chunk in chunks), "group", ""),
+        (sum(len(chunk.log) for chunk in chunks), "partition", " of __consumer_offsets"),
+    )
+    return ", ".join(f"{count(size, noun)}{of}" for size, noun, of in sizes if size)
 
 
 def _read_inline(

@@ -37,6 +37,7 @@ from reconciler.scan.rows import Row, Rows, combine
 from reconciler.scan.select import PartitionRequest
 from reconciler.scan.snapshot_builder import ConsumerOffsetsLog
 from reconciler.scan.task_rows import ScanTask
+from reconciler.text.formatting import count
 
 _LOG = logging.getLogger(__name__)
 
@@ -90,10 +91,10 @@ def scan(
     partitions = sum(topic["read"] for topic in rows.topics.values())
     records = sum(row["records"] or 0 for row in rows.runs)
     # Groups that were not listed are not zero groups.
-    of_groups = f" and {len(snapshot.groups):,} groups" if request.lists_groups else ""
+    of_groups = f" and {count(len(snapshot.groups), 'group')}" if request.lists_groups else ""
     progress(
-        f"read {partitions:,} partitions, {rows.commits_read:,} commits, {records:,} records of __consumer_offsets "
-        f"in a cluster of {len(snapshot.topics):,} topics{of_groups}"
+        f"read {count(partitions, 'partition')}, {count(rows.commits_read, 'commit')}, {count(records, 'record')} of "
+        f"__consumer_offsets in a cluster of {count(len(snapshot.topics), 'topic')}{of_groups}"
     )
     return snapshot
 
