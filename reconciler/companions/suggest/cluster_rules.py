@@ -69,7 +69,7 @@ def find_limits(cluster_facts: ClusterFacts, collector: Collector, actions: Sequ
     """
     cluster, snapshot = cluster_facts.cluster, cluster_facts.snapshot
     if at_work := [str(policy.address) for policy in cluster_facts.policies if policy.select(snapshot).matched]:
-        collector.cannot_tell(f"what {first_few(at_work)} need is not part of this scan")
+        collector.cannot_tell(f"this scan does not read what {first_few(at_work)} need")
         return
     totals = _limit_totals(snapshot)
     verdicts = {v.id: v for v in limits.verdicts(actions, RuleSet(cluster), snapshot)}
