@@ -369,11 +369,11 @@ def _subscription(live: Sequence[KeyState]) -> dict[str, list[str] | None]:
 
     A group with keys of commits only reads no other topics.
     """
-    telling = [state for state in live if state.key.version in SUBSCRIPTIONS]
-    if not telling and not (live and all(state.is_commit for state in live)):
+    with_topics = [state for state in live if state.key.version in SUBSCRIPTIONS]
+    if not with_topics and not (live and all(state.is_commit for state in live)):
         return {}
     try:
-        topics = {topic for state in telling for topic in SUBSCRIPTIONS[state.key.version](state.value or b"")}
+        topics = {topic for state in with_topics for topic in SUBSCRIPTIONS[state.key.version](state.value or b"")}
     except ValueError:
         return {"may_read": None}
     return {"may_read": sorted(topics)}

@@ -488,9 +488,9 @@ class FloorEvaluator:
         if keep.unread_by is not None:
             known_readers = known(facts.readers, "the groups that read", facts.partition)
             readers = {reader.group: reader for reader in known_readers}
-            silence = self.consumers.unknown(facts.partition.topic)
-            if silence is not None and silence.code == SILENT and not readers.keys() >= set(keep.unread_by):
-                raise silence.with_traceback(None)  # a silent broker may know the position that is missing
+            block = self.consumers.unknown(facts.partition.topic)
+            if block is not None and block.code == SILENT and not readers.keys() >= set(keep.unread_by):
+                raise block.with_traceback(None)  # a silent broker may know the position that is missing
             log, absence = observed.log_of(facts.partition), self.consumers.absence
             position, group = min(
                 (verified_offset(group, readers.get(group), log, absence=absence(group)), group)

@@ -1,8 +1,8 @@
 """Writes reports and their figures as one HTML page: no network, no script, no server.
 
 The browser enforces that by a content security policy with the hash of the page's own stylesheet.
-The templates escape every value; only the functions here return markup. The same
-documents give the same bytes.
+The templates escape every value; only the functions here return markup. The same documents give
+the same bytes.
 """
 
 import base64
@@ -58,8 +58,8 @@ _TILES = {
 class _Part(NamedTuple):
     """A laid out section, and the severities of what it shows.
 
-    `is_urgent`: it stands above the figures. Without a heading, or with an error, it says what the document says.
-    A list of changes only stands below them: the figures draw it.
+    `is_urgent`: it stands above the figures, as it has an error, or neither heading nor subject. Without
+    an error, mere changes stand below them: the figures draw those, too.
     """
 
     text: Markup

@@ -125,7 +125,7 @@ class _Rule:
 
 @dataclass
 class _Analysis:
-    """One run of all rules, in the order of `Kind`.
+    """One run of all rules, in the order of `FindingKind`.
 
     Later rules rest on the idle groups, and on what the manifests would do.
     """
