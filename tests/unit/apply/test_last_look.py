@@ -16,8 +16,8 @@ from reconciler.model.action import Action
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.ports import Election
-from reconciler.model.snapshot import Consumers, GroupFacts, GroupState, GroupType, Unknown
-from reconciler.operations.delete_records import AcceptedLag, DeleteRecords
+from reconciler.model.snapshot import Consumers, ExternalPosition, GroupFacts, GroupState, GroupType, Unknown
+from reconciler.operations.delete_records import AcceptedLag, DeleteRecords, LagPolicy
 from tests.fakes.cluster import FakeCluster, Fault, cluster_of_orders
 from tests.fakes.error_table import Operation
 from tests.fakes.runs import (
@@ -32,6 +32,7 @@ from tests.fakes.runs import (
     silence_after_consumers,
 )
 from tests.golden.wording import mentions
+from tests.strategies.facts import external_reader
 
 AT, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
@@ -87,6 +88,10 @@ def move(cluster: FakeCluster, **fields: object) -> None:
     """Set fields of the partition, such as its leader."""
     for name, value in fields.items():
         setattr(cluster.partition(AT), name, value)
+
+
+def read_to_50(cluster: FakeCluster) -> None:
+    cluster.external[external_reader("orders")] = ExternalPosition({AT: 50}, START_MS)
 
 
 def nothing(_cluster: FakeCluster) -> None:
@@ -156,6 +161,12 @@ SINCE_THE_PLAN: dict[str, tuple[Make, Change, Status, str]] = {
     "a pending commit below the target": (EOS, lambda c: c.commit_pending("eos", {AT: 20}), STALE, ""),
     "an aborted commit below the target": (
         EOS, lambda c: (c.commit_pending("eos", {AT: 20}), c.end_transaction("eos", committed=False)), APPLIED, "",
+    ),
+    "an external reader below the target": (
+        to_60, read_to_50, STALE, "ExternalReader/lake is at 50, below the target 60",
+    ),
+    "an external reader below the target that is ignored": (
+        lambda c: purge(c, AT, 60, consumers=LagPolicy.IGNORE), read_to_50, APPLIED, "",
     ),
     # Otherwise the plan would be stale in every run.
     "an excepted group moved back": (EXCEPTED, lambda c: c.commit("console-1", {AT: 40}), APPLIED, ""),

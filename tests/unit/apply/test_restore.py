@@ -166,19 +166,23 @@ def test_an_unknown_topic_id_is_never_written(cluster: FakeCluster, restored: Re
 
 @pytest.mark.parametrize("late", [False, True], ids=["before the plan", "after the confirmation"])
 @pytest.mark.parametrize(
-    ("change", "status"),
+    ("change", "status", "says"),
     [
-        (lambda c: c.commit(GROUP, {FIRST: 99}), Status.BLOCKED),
-        (lambda c: c.join(GROUP, "orders"), Status.BLOCKED),
-        (lambda c: c.groups.update({GROUP: FakeGroup(hidden=True)}), Status.BLOCKED),
-        (lambda c: c.groups.update({GROUP: FakeGroup(type=GroupType.CONSUMER)}), Status.BLOCKED),
-        (lambda c: setattr(c, "may_describe", False), Status.NOT_ATTEMPTED),
-        (lambda c: c.silent.add(1), Status.NOT_ATTEMPTED),
+        (lambda c: c.commit(GROUP, {FIRST: 99}), Status.BLOCKED, "exists (classic, EMPTY)"),
+        (lambda c: c.join(GROUP, "orders"), Status.BLOCKED, "exists (classic, STABLE)"),
+        (lambda c: c.groups.update({GROUP: FakeGroup(hidden=True)}), Status.BLOCKED, "exists (hidden)"),
+        (
+            lambda c: c.groups.update({GROUP: FakeGroup(type=GroupType.CONSUMER)}),
+            Status.BLOCKED,
+            "exists (consumer, EMPTY)",
+        ),
+        (lambda c: setattr(c, "may_describe", False), Status.NOT_ATTEMPTED, "is not known"),
+        (lambda c: c.silent.add(1), Status.NOT_ATTEMPTED, "is not known"),
     ],
     ids=["with commits", "with a member", "hidden", "of the new protocol", "no right to list", "silent broker"],
 )
 def test_nothing_is_written_over_a_group_that_may_exist(
-    cluster: FakeCluster, restored: Restored, change: Any, status: Status, *, late: bool
+    cluster: FakeCluster, restored: Restored, change: Any, status: Status, says: str, *, late: bool
 ) -> None:
     """In whatever state and type, and also where its absence is not proven."""
     etl_removal = removal_of(cluster)
@@ -189,6 +193,7 @@ def test_nothing_is_written_over_a_group_that_may_exist(
         assert unwritable.keys() == {FIRST, SECOND}
     outcomes = restored(etl_removal, unwritable)
     assert {outcome.status for outcome in outcomes} == {status}
+    assert says in outcomes[0].detail
     assert exit_code(outcomes) == (3 if status is Status.BLOCKED else 1)
     assert cluster.restored == []
 

@@ -137,6 +137,8 @@ OFFLINE = preferring(0, (1, 2), None)
         # Each unread leader counts once.
         ([MOVED, *LED[:3], preferring(4, (1, 2), LOST)], None, 20, ("*",)),
         ([MOVED, *LED[:3], *(preferring(number, (1, 2), LOST) for number in (4, 5))], 20, 16, ("*",)),
+        # A partition that contradicts itself was read, and is none of a broker's.
+        ([MOVED, *LED[:3], partition(4, replicas=())], 25.1, 25, ("*",)),
         # Offline is not led by another broker, and never tolerated.
         ([OFFLINE, *LED[:4]], None, 100, ("*",)),
         ([OFFLINE, preferring(5, (1, 2), 2), *LED[:3]], None, 30, ("*",)),

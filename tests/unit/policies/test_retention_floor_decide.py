@@ -369,7 +369,21 @@ ADVICE: Iterable[Any] = [
     ),
     *(
         case(LAST, read(reader(name, 10)), group(name), *more, gives="B204", step="or remove it if nothing uses it")
-        for name, more in (("my", (topic("my-app-store-changelog"), group("my-app"))), ("connect", ()))
+        for name, more in (
+            ("my", (topic("my-app-store-changelog"), group("my-app"))),
+            ("connect", ()),
+            ("connect-", ()),
+        )
+    ),
+    # Nor is a group proposed for removal beside one that keeps its offsets on purpose.
+    case(
+        LAST,
+        read(a=10, connect_lake=20),
+        group("a"),
+        group("connect-lake"),
+        gives="B204",
+        step="let it catch up, say consumers: clamp, or name it in exceptGroups",
+        unsaid="remove it",
     ),
     # The plan said `removing "billing" would unblock 1 partition` of a group in use. It also said to reset a Streams
     # application that runs, and to delete a connector that works.
@@ -569,6 +583,9 @@ CLOCK_AND_DRIFT: Iterable[Any] = [
     case(LAST, partition(at={DAY: 60}), gives=has(40, drift=False)),
     # The log starts at the clamp: nothing is due, although the rule alone was due long ago.
     case(LAST, due(None, reader("a", 11)), gives=has(11, drift=True), **CLAMPS),
+    # What a group keeps is overdue once the rule that keeps most is.
+    case({"fromOffset": {"0": 40}, "last": 60}, due(70, reader("a", 10)), gives="Waiting", **CLAMPS),
+    case({"fromOffset": {"0": 40}, "last": 60}, due(71, reader("a", 10)), gives="B204", step="exceptGroups", **CLAMPS),
     # The floor of `driftAfter` ago is above the log start, 10; a fixed rule is always due.
     case(WEEK, week(40, 10, log_start=10), gives=has(40, drift=False)),
     case(WEEK, week(40, 11, log_start=10), gives=has(40, drift=True)),
@@ -607,6 +624,7 @@ GUARDS: Iterable[Any] = [
         case(LAST, old(), consumed_by(), gives=has(40, caveat=""), external={external_reader(declared): EXTERNAL})
         for declared in ("orders", "clicks")
     ),
+    case(LAST, old(), topic(consumers=LOST), gives=has(40, caveat=""), external={external_reader("orders"): EXTERNAL}),
     # After transactions or compaction, and where a topic of transactions may be hidden.
     case(LAST, old(), topic("orders"), gives=has(40, may_have_gaps=False)),
     case(LAST, old(), topic("orders"), TRANSACTIONS, gives=has(40, may_have_gaps=True)),

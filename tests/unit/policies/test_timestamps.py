@@ -44,6 +44,7 @@ NEWEST = RecordLookup(LookupKind.NEWEST)
 NONE = {7 * DAY: None, 8 * DAY: None}
 UNSUPPORTED, EARLIER = Unknown("ListOffsets before version 7"), RecordStamp(0, LONG_AGO_MS - 1)
 SILENT = Unknown("broker 2 does not answer", Cause.SILENT_BROKER)
+UNANSWERED = Unknown("no answer came", Cause.NO_ANSWER)
 ABOVE, WEEK_AGO = RecordStamp(100, NOW_MS - DAY), RecordLookup(LookupKind.UNCOMMITTED, NOW_MS - 7 * DAY)
 YESTERDAY, DAY_BEFORE = RecordStamp(60, NOW_MS - DAY), format_instant(NOW_MS - DAY)
 
@@ -76,6 +77,8 @@ PROOFS: dict[str, tuple[Any, ...]] = {
     "a stretch without records": (WEEK, {LAST: None}, "B216", "10,000 offsets below 50"),
     # A segment without timestamps ends a broker's search by time, which the newest timestamp contradicts.
     "the newest": (NONE, {NEWEST: YESTERDAY}, "B216", f"60 is stamped {DAY_BEFORE}, which newerThan 7d keeps"),
+    # It may answer the next plan: that is no reason to give the rule up.
+    "the newest, without an answer": (NONE, {NEWEST: UNANSWERED}, "B216?", UNANSWERED.reason),
     # A record of a minute ago was to go: Kafka 2.8 answered with the first record, and with tiered storage
     # brokers look among local segments only.
     "before Kafka 3.0": (NONE, {NEWEST: UNSUPPORTED}, "B216", UNSUPPORTED.reason),
@@ -104,7 +107,8 @@ def test_a_time_rule_needs_proof_of_the_age(
     assert words in decision.reason
     if decision.code == "B216":
         assert "say last" in decision.next_step
-        assert ("READ" in decision.next_step) is decision.unread
+        assert ("READ" in decision.next_step) is (decision.unread and UNANSWERED.reason not in decision.reason)
+        assert ("--timeout" in decision.next_step) is (UNANSWERED.reason in decision.reason)
 
 
 @pytest.mark.parametrize(
@@ -254,23 +258,26 @@ def test_what_stays_above_a_transaction_that_hangs_waits_for_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("following", "is_overdue"),
+    ("more", "following", "is_overdue"),
     [
-        (RecordStamp(6, LONG_AGO_MS), True),
-        (RecordStamp(6, NOW_MS - 7 * DAY - 1), False),
-        (RecordStamp(6, NOW_MS + DAY), True),
-        (None, False),
-        (NO_RIGHT, True),
+        (0, RecordStamp(6, LONG_AGO_MS), True),
+        (0, RecordStamp(6, NOW_MS - 7 * DAY - 1), False),
+        (0, None, False),
+        (0, NO_RIGHT, True),
+        # Four more stamps of the future are passed; behind five nobody looks.
+        (4, RecordStamp(10, NOW_MS - DAY), False),
+        (5, RecordStamp(11, NOW_MS - DAY), True),
     ],
-    ids=["old", "not yet overdue", "of the future, too", "none", "unread"],
+    ids=["old", "not yet overdue", "none", "unread", "behind four", "behind five"],
 )
 def test_a_stamp_of_the_future_blocks_once_what_follows_is_overdue(
-    following: RecordStamp | Unknown | None, is_overdue: bool
+    more: int, following: RecordStamp | Unknown | None, is_overdue: bool
 ) -> None:
     """In doubt it blocks."""
     instants = {NOW_MS - 7 * DAY: NOW_MS + DAY, NOW_MS - 8 * DAY: NOW_MS + DAY}
     behind = None if following is None else RecordStamp(99, NOW_MS - DAY)
-    lookups = {first(at, 100): RecordStamp(at, NOW_MS + DAY) for at in range(7, 20)} | {first(6, 100): following}
+    lookups: dict[RecordLookup, RecordStamp | Unknown | None] = {first(6 + more, 100): following}
+    lookups |= {first(at, 100): RecordStamp(at, NOW_MS + DAY) for at in range(6, 6 + more)}
     lookups |= {RecordLookup(LookupKind.LAST, at, 100): behind for at in range(6, 20)}
     decision = decide(looked_up(lookups, {7 * DAY: 5, 8 * DAY: 5}, log_start=5, future_stamps=instants))
     assert isinstance(decision, Blocked if is_overdue else Waiting)
@@ -288,9 +295,10 @@ def test_a_stamp_of_the_future_blocks_once_what_follows_is_overdue(
         (None, None),
         # An unread record is no young one.
         (NO_RIGHT, "B216?"),
-        (Unknown("no answer", Cause.NO_ANSWER), "B216?"),
+        (UNANSWERED, "B216?"),
+        (SILENT, "B109?"),
     ],
-    ids=["overdue", "not yet", "a record", "of no age", "no record behind", "no right", "no answer"],
+    ids=["overdue", "not yet", "a record", "of no age", "no record behind", "no right", "no answer", "silent"],
 )
 def test_an_offset_without_a_record_that_keeps_old_ones_is_named(
     found: RecordStamp | Unknown | None, code: str | None, log_start: int
