@@ -149,8 +149,8 @@ class DeletionTexts(Deletion):
         if self.consumed_by_named:
             yield "", ("the groups of unreadBy have read them, so the record limits do not count them",)
         for group in guard.named:
-            yield "Readers", (escaped_name(quoted(group)), f" must have a commit at or above {target}")
-        yield "Readers", (_LAG_TEXT[guard.consumers],)
+            yield "Consumers", (escaped_name(quoted(group)), f" must have a commit at or above {target}")
+        yield "Consumers", (_LAG_TEXT[guard.consumers],)
         for selector in guard.except_groups:
             yield "", ("groups ", escaped_name(quoted(selector)), " do not count")
         positions = {reader.group: reader.committed for reader in guard.accepted}
@@ -159,7 +159,7 @@ class DeletionTexts(Deletion):
             yield "", (escaped_name(quoted(group)), f" was at {positions[group]}: {skipped}")
         if guard.every_ms is not None:
             yield "Every", (f"at least {approximate_duration(guard.every_ms)} between two purges",)
-        same = "same topic id, policy still deletes, log begins and ends no lower, no reader new or further behind"
+        same = "same topic id, policy still deletes, log begins and ends no lower, no consumer new or further behind"
         yield "Rechecked", (same,)
         yield "Undo", ("impossible: no command brings deleted records back",)
 
