@@ -157,6 +157,9 @@ SINCE_THE_PLAN: dict[str, tuple[Make, Change, Status, str]] = {
     "an accepted group further behind": (SLOW, lambda c: c.commit("slow", {AT: 29}), STALE, ""),
     "an accepted group without a commit": (SLOW, lambda c: c.groups.pop("slow"), STALE, ""),
     "a group accepted at the log start needs no commit": (IMPLIED, nothing, APPLIED, ""),
+    "a group accepted at the log start, with a commit of another log": (
+        IMPLIED, lambda c: c.commit("implied", {AT: 101}), APPLIED, "",
+    ),
     # The visible commit is above the target, and the end of the transaction may take the group back.
     "a pending commit below the target": (EOS, lambda c: c.commit_pending("eos", {AT: 20}), STALE, ""),
     "an aborted commit below the target": (

@@ -109,6 +109,7 @@ NEW = [purge(), removal(), election()]
         (purge(named=("billing",)), [purge()], f"unreadBy is billing, it was not set{IN_REVIEW}"),
         (purge(except_groups=("*",)), [purge()], f"exceptGroups is *, it was not set{IN_REVIEW}"),
         (purge(every_ms=30_000), [purge()], f"every is 30s, it was not set{IN_REVIEW}"),
+        (purge(), [purge(every_ms=30_000)], f"every is not set, it was 30s{IN_REVIEW}"),
         (election(unclean=True), [election()], "the reviewed election is preferred, this one is unclean"),
         # The log: it would lose more records, or after an unclean election others have the offsets.
         (purge(log_start=999), [purge()], f"larger: the log starts at 999, it was 1000{IN_REVIEW}"),
