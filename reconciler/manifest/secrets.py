@@ -52,7 +52,7 @@ def resolve(cluster: Cluster, *, timeout_s: float = 30.0, environment: Mapping[s
     if resolution.problems:
         problems = "; ".join(resolution.problems)
         raise SecretMissing(
-            f"M501 {cluster.address} ({cluster.declared_at}): {problems}: set it where this command runs"
+            f"M501 {cluster.address} ({cluster.declared_at}): {problems}: set what is missing where this command runs"
         )
     return Connection(
         bootstrap_servers=tuple(chain.from_iterable(servers)),
