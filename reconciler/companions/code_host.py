@@ -81,7 +81,10 @@ class CodeHost(ABC):
 
     @abstractmethod
     def write_comment(self, number: str, body: str, edited: str | None = None) -> None:
-        """Add a comment to a pull request, or replace the text of the one with the id `edited`."""
+        """Add a comment to a pull request, or replace the text of the one with the id `edited`.
+
+        `body`: of a report that `report.markdown` has cut to the size of comments.
+        """
 
     def get(self, path: str, **query: str | int) -> Any:
         """Return the JSON of a path below the repository."""
