@@ -154,6 +154,17 @@ def test_what_a_broker_that_was_down_left_out_is_written_later(
         assert [commit.at for commit in cluster.restored] == [SECOND]
 
 
+def test_what_was_not_to_be_written_stays_so_after_the_confirmation(cluster: FakeCluster, restored: Restored) -> None:
+    """Its leader is back by then, but the person has confirmed the other offset only."""
+    leader = cluster.partition(FIRST).leader
+    cluster.partition(FIRST).leader = None
+    unwritable = restore.find_unwritable(removal_of(cluster), cluster)
+    cluster.partition(FIRST).leader = leader
+    first, second = restored(unwritable=unwritable)
+    assert (first.status, second.status) == (Status.NOT_ATTEMPTED, Status.APPLIED)
+    assert cluster.groups[GROUP].commits == {SECOND: 60}
+
+
 def test_an_unknown_topic_id_is_never_written(cluster: FakeCluster, restored: Restored) -> None:
     etl_removal = removal_of(cluster)
     etl_removal = replace(etl_removal, offsets=(replace(etl_removal.offsets[0], topic_id=None), etl_removal.offsets[1]))
