@@ -74,7 +74,7 @@ class DeletionTexts(Deletion):
     @property
     def unchecked(self) -> str:
         names = first_few([quoted(selector) for selector in self.guard.except_groups])
-        return f"groups of exceptGroups do not count, known or not: {names}" if names else ""
+        return f"groups of exceptGroups are not checked: {names}" if names else ""
 
     def describe(self) -> Description:
         seen = self.seen
