@@ -253,7 +253,7 @@ FACTS: Iterable[Any] = [
     case(TEN, old(high_watermark=-1001), gives="B104"),
     case(WEEK, week(-1, 3), gives="B104", says=("offset -1", "orders[0]", "2026-11-14T10:00:00Z", "100")),
     case(TEN, old(replicas=()), gives="B104", says=("orders[0]", "replicas")),
-    case(TEN, old(leader=None, log_start=LOST), gives="B203", says="orders[0]"),
+    case(TEN, old(leader=None, log_start=LOST, replicas=(3, 1, 2)), gives="B203", says="orders[0]"),
     # An answer that the facts do not have is unread.
     case(WEEK, old(), gives="B103?"),
     # This holds for each fact that an action depends on; an unknown value is never zero.
@@ -396,6 +396,8 @@ ADVICE: Iterable[Any] = [
             ("connect-lake", GroupType.CLASSIC),
         )
     ),
+    # Of a group without facts it is not known that it has stopped.
+    case(LAST, read(connect_lake=10), gives="B204", step=IN_USE),
     # The plan said to let a group catch up at an offset of another log, which it never does: Kafka resets it once it
     # comes back.
     *(
