@@ -16,6 +16,7 @@ from reconciler.cli.app import run as run_command
 from reconciler.errors import ExitCode, JournalUnavailable, PlanUnusable
 from reconciler.journal.entry import Event, JournalEntry, dump, parse
 from reconciler.journal.journal import ActionJournal
+from reconciler.kafka.groups import unknown_group
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset, GroupType
@@ -189,8 +190,24 @@ def test_an_unknown_topic_id_is_never_written(cluster: FakeCluster, restored: Re
         ),
         (lambda c: setattr(c, "may_describe", False), Status.NOT_ATTEMPTED, "is not known"),
         (lambda c: c.silent.add(1), Status.NOT_ATTEMPTED, "is not known"),
+        # Only its coordinator does not answer: the group is neither there nor absent.
+        (
+            lambda c: setattr(
+                c, "read_groups", lambda names: {name: unknown_group(name, facts.LOST) for name in names}
+            ),
+            Status.NOT_ATTEMPTED,
+            f"is not known: {facts.LOST.reason}",
+        ),
     ],
-    ids=["with commits", "with a member", "hidden", "of the new protocol", "no right to list", "silent broker"],
+    ids=[
+        "with commits",
+        "with a member",
+        "hidden",
+        "of the new protocol",
+        "no right to list",
+        "silent broker",
+        "unread",
+    ],
 )
 def test_nothing_is_written_over_a_group_that_may_exist(
     cluster: FakeCluster, restored: Restored, change: Any, status: Status, says: str, *, late: bool
