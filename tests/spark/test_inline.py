@@ -36,7 +36,7 @@ def test_it_starts_no_spark() -> None:
 
 def test_a_reading_has_a_limit(silent_server: str) -> None:
     """The limit counts for all chunks, and the error says what was read."""
-    error = "the reading of 1 groups was not done after 1 s"
+    error = "the reading of 1 group was not done after 1 s"
     with ends_within(END_LIMIT_S), pytest.raises(ScanFailed, match=error):
         read(INLINE, GROUP, servers=silent_server, limit_s=1.0)
 

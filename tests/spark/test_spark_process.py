@@ -127,7 +127,7 @@ def test_a_reading_that_cannot_be_interrupted_is_abandoned(other: Engine, silent
     process = warm_process(other)  # the one that the test above left
     jvm = java_process(process)
     os.kill(jvm, signal.SIGSTOP)
-    error = "had not read 1 groups after 1 s; the log is "
+    error = "had not read 1 group after 1 s; the log is "
     with ends_within(END_LIMIT_S), pytest.raises(ScanFailed, match=error) as failure:
         read(other, GROUP, servers=silent_server, limit_s=1.0)
     assert process.child.has_ended
