@@ -19,7 +19,7 @@ from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, KeptForever, P
 from reconciler.operations import Operation
 from reconciler.operations.consumers import name_consumer, unknown_consumers, verified_offset
 from reconciler.operations.delete_records import DeleteRecords, LagPolicy, ObservedPartition, Preconditions
-from reconciler.operations.delete_records.rule import observe_partition
+from reconciler.operations.delete_records.preconditions import observe_partition
 from reconciler.operations.offsets_without_records import count_gaps
 from reconciler.operations.touchable import check_not_kept_forever, check_records_deletable, listed_topic
 from reconciler.policies import fields

@@ -20,7 +20,7 @@ from reconciler.operations.consumers import (
 )
 from reconciler.operations.delete_group import REMOVABLE, DeleteGroup
 from reconciler.operations.delete_records import DeleteRecords
-from reconciler.operations.delete_records.rule import observe_partition
+from reconciler.operations.delete_records.preconditions import observe_partition
 from reconciler.operations.elect_leader import ElectLeader
 from reconciler.operations.touchable import check_records_deletable
 from reconciler.plan.conflicts import ConflictIndex

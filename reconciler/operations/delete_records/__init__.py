@@ -3,7 +3,7 @@
 The offset is the plan's, absolute and frozen: nothing here can make it higher.
 """
 
+from reconciler.operations.delete_records.preconditions import AcceptedLag, LagPolicy, ObservedPartition, Preconditions
 from reconciler.operations.delete_records.request_and_answer import DeleteRecords
-from reconciler.operations.delete_records.rule import AcceptedLag, LagPolicy, ObservedPartition, Preconditions
 
 __all__ = ["AcceptedLag", "DeleteRecords", "LagPolicy", "ObservedPartition", "Preconditions"]

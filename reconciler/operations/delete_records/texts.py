@@ -8,12 +8,8 @@ from reconciler.model.action import Action
 from reconciler.model.description import Description, Fact, OffsetMove, SizeChange
 from reconciler.model.names import Address, format_subject
 from reconciler.operations.base import NO_LIMITS
-from reconciler.operations.delete_records.rule import (
-    RECORDS_PERCENT,
-    RECORDS_PERCENT_PER_TOPIC,
-    Deletion,
-    LagPolicy,
-)
+from reconciler.operations.delete_records.preconditions import LagPolicy
+from reconciler.operations.delete_records.rule import RECORDS_PERCENT, RECORDS_PERCENT_PER_TOPIC, Deletion
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import approximate_duration, broker_ids, count, count_partitions, first_few, percent
 from reconciler.text.phrase import Phrase, escaped_name, name, sentence, strong
