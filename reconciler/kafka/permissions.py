@@ -190,7 +190,7 @@ def requirements(required: RequiredAccess) -> list[Permission]:
         Permission(plan, "READ", "topic", with_records, no_record),
         Permission(plan, "READ", "topic", _exactly(*syncs), no_position),
         *required.changes,
-        Permission(apply, "READ", "topic", [] if has_clock else journal, no_history),
+        Permission(apply, "READ", "topic", [] if has_clock else journal, f"{no_history}, and removes no group"),
         Permission(apply, "WRITE", "topic", journal, no_intent),
         Permission(elections, "READ", "topic", of_elections, no_history),
         Permission(elections, "WRITE", "topic", of_elections, no_intent),
