@@ -81,15 +81,14 @@ class Preconditions:
     def consumers_below(
         self, offset: int, facts: PartitionFacts, log: Log, snapshot: ClusterSnapshot, unknown: UnknownConsumers
     ) -> tuple[list[ConsumerPosition], Iterator[ConsumerPosition]]:
-        """Return the groups, without those of `unreadBy`, and the external readers that would skip records below an offset.
+        """Return the groups and the external readers that would skip records below an offset.
 
         Raises BlockReason, for external readers once they are asked for.
         """
         if (block := unknown(log.partition.topic)) is not None:
             raise block.with_traceback(None)  # raised for many partitions
-        positions, named = known(facts.readers, "the groups that read", log.partition), frozenset(self.named)
-        behind = (reader for reader in verified_positions(positions, log) if reader.committed < offset)
-        groups = [reader for reader in behind if reader.group not in named]
+        positions = known(facts.readers, "the groups that read", log.partition)
+        groups = [reader for reader in verified_positions(positions, log) if reader.committed < offset]
         external = () if self.consumers is LagPolicy.IGNORE else external_positions(snapshot, log)
         return groups, (reader for reader in external if reader.committed < offset)
 

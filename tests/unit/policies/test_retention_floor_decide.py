@@ -865,25 +865,7 @@ def test_explain_says_why_a_partition_is_in_sync() -> None:
 
 
 class _Name(str):
-    """A name of a group, which counts the comparisons with others, and of which one may ask whether it is still there."""
-
-    compared = 0
-
-    def __eq__(self, other: object) -> bool:
-        _Name.compared += 1
-        return str.__eq__(self, other)
-
-    __hash__ = str.__hash__
-
-
-def test_groups_behind_are_not_compared_with_each_name_of_unread_by() -> None:
-    """A thousand groups of each took 36 ms for one partition."""
-    names = [f"named-{number}" for number in range(100)]
-    behind = [reader(_Name(f"idle-{number}"), 5) for number in range(100)]
-    before = _Name.compared
-    facts = old(readers=(*(reader(name, 50) for name in names), *behind))
-    acted({"unreadBy": names}, facts, topic(), consumers="ignore")
-    assert _Name.compared - before < 1000
+    """A name with a weak reference."""
 
 
 def test_a_loop_forgets_the_groups_of_earlier_rounds() -> None:
