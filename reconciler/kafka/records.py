@@ -117,33 +117,36 @@ def look_up(
     no value is kept. Raises as `read_records`.
     """
     pairs = [(partition, lookup) for partition, lookups in asked.items() for lookup in lookups]
-    by_kind = {kind: [pair for pair in pairs if pair[1].kind is kind] for kind in LookupKind}
-    found = find_by_time(session, [*by_kind[LookupKind.NEWEST], *by_kind[LookupKind.UNCOMMITTED]], facts)
-    pending = by_kind[LookupKind.FIRST]
-    while pending:
-        # A client reads each partition once at a time.
-        wave = dict(reversed(pending))
-        answers = _find(session, {partition: (of.start, of.end) for partition, of in wave.items()}, all_of=_SHORT)
+    by_time = (LookupKind.NEWEST, LookupKind.UNCOMMITTED)
+    found = find_by_time(session, [pair for pair in pairs if pair[1].kind in by_time], facts)
+    steps = Counter[tuple[TopicPartition, RecordLookup]]()
+    while wave := dict(
+        pair for pair in reversed(pairs) if pair not in found
+    ):  # a client reads a partition once at a time
+        ranges, whole = dict[TopicPartition, tuple[int, int]](), set[TopicPartition]()
         for partition, lookup in wave.items():
-            found[partition, lookup], last = answers[partition]
-            if lookup.end - lookup.start <= _SHORT:
+            is_last = lookup.kind is LookupKind.LAST
+            start = lookup.end - _STEPS_BACK[steps[partition, lookup]] if is_last else lookup.start
+            ranges[partition] = max(lookup.start, start), lookup.end
+            if is_last or lookup.end - lookup.start <= _SHORT:
+                whole.add(partition)
+        for partition, (first, last) in _find(session, ranges, whole).items():
+            lookup = wave[partition]
+            if lookup.kind is LookupKind.FIRST:
+                found[partition, lookup] = first
+            is_whole = partition in whole and ranges[partition][0] == lookup.start
+            if is_whole or (lookup.kind is LookupKind.LAST and last is not None):
                 found[partition, lookup._replace(kind=LookupKind.LAST)] = last
-        pending = [pair for pair in pending if pair not in found]
-    for step in _STEPS_BACK:
-        wave = {partition: lookup for partition, lookup in by_kind[LookupKind.LAST] if (partition, lookup) not in found}
-        ranges = {partition: (max(of.start, of.end - step), of.end) for partition, of in wave.items()}
-        answers = _find(session, ranges, all_of=step)
-        for partition, lookup in wave.items():
-            _first, last = answers[partition]
-            if last is not None or ranges[partition][0] == lookup.start:
-                found[partition, lookup] = last
+            steps[partition, lookup] += 1
     return {pair: found[pair] for pair in pairs}
 
 
-def _find(session: KafkaSession, ranges: Ranges, *, all_of: int) -> dict[TopicPartition, tuple[Answer, Answer]]:
+def _find(
+    session: KafkaSession, ranges: Ranges, whole: Collection[TopicPartition]
+) -> dict[TopicPartition, tuple[Answer, Answer]]:
     """Return the first and the last record that a read-committed consumer is given in each range.
 
-    `all_of`: of a range with more offsets only the first record is read.
+    `whole`: where the range is read to its end; of the others only the first record is read.
     """
     found: dict[TopicPartition, tuple[RecordStamp, RecordStamp]] = {}
 
@@ -151,8 +154,7 @@ def _find(session: KafkaSession, ranges: Ranges, *, all_of: int) -> dict[TopicPa
         if messages:
             first, last = (RecordStamp(m.offset() or 0, m.timestamp()[1]) for m in (messages[0], messages[-1]))
             found[partition] = found.get(partition, (first,))[0], last
-        start, end = ranges[partition]
-        return bool(messages) and end - start > all_of
+        return bool(messages) and partition not in whole
 
     limit_s = session.timeout_s + len(ranges) / _RANGES_PER_S
     unread = _read_ranges(session, ranges, add, _SINGLE, limit_s=limit_s) if ranges else {}

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from reconciler.model.bounds import OMIT_DEFAULT, EpochMs, Int32, Int64, NonEmpty
-from reconciler.model.names import TopicPartition
+from reconciler.model.names import TRANSACTIONS_TOPIC, TopicPartition
 from reconciler.model.scan_request import ExternalReaderRequest
 from reconciler.text.formatting import format_instant
 
@@ -383,6 +383,12 @@ class ClusterSnapshot:
     readers_incomplete: Unknown | None = NOT_ASKED
     cluster_records: int | Unknown = NOT_ASKED
     silent_brokers: frozenset[int] = frozenset()
+
+    @property
+    def may_have_transactions(self) -> bool:
+        """Whether the cluster has had a transaction, as far as is known: without the topic of their states it has not."""
+        is_unseen = self.transactions_hidden or self.topics_incomplete is not None
+        return TRANSACTIONS_TOPIC in self.topics or is_unseen
 
     def listed(self, subjects: str) -> tuple[Set[str], Unknown | None]:
         """Return the `topics` or `groups` that a policy may select, and why there may be more; None: there are not."""

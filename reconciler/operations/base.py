@@ -57,14 +57,13 @@ class LimitUsage(NamedTuple):
     """How much one action counts towards one limit.
 
     `bucket`: what is bound on its own, such as one topic; empty: the whole plan. `name`: set where
-    the limit counts distinct names and not amounts. `uncounted`: what a share's total leaves out.
+    the limit counts distinct names and not amounts.
     """
 
     limit: Limit
     amount: int = 1
     bucket: str = ""
     name: str = ""
-    uncounted: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,15 @@
 """What a transaction marker and an aborted record count as: offsets, and no records."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from reconciler.model.block_reason import LookupNeeded
 from reconciler.model.snapshot import NOT_ASKED, LookupKind, PartitionFacts, RecordLookup, RecordStamp, Unknown
 
+_PARTS = 4
+"""In how many parts of a partition gaps are looked for, at the edges: one that is larger than a part is always seen."""
+_EDGE = 10
+"""So many offsets in a row may be the markers of transactions that ended side by side."""
 SEARCHED_OFFSETS = 10_000
 """How far below a floor its last record is looked for, and how far behind a group may be to prove that it has read all."""
 
@@ -22,27 +27,47 @@ def find_records(facts: PartitionFacts, *lookups: RecordLookup) -> Iterator[Reco
     return iter(found)
 
 
-def count_gaps(facts: PartitionFacts, start: int, end: int) -> tuple[int, str]:
-    """Return how many offsets from `start` up to `end` hold no record, or may hold none; and why that is so.
+def count_gaps(facts: PartitionFacts) -> tuple[int, str]:
+    """Return how many offsets of a partition hold no record, or may hold none; and in words where that is much.
 
-    Looked for are the gaps before the first record and behind the last one. Gaps between records stay
-    unseen: nothing but reading all of them shows those. Raises LookupNeeded.
+    Nothing but reading all of them shows that. So records are looked up at both edges of each part. More
+    than a few markers there are aborted records, which come in numbers, as of a producer that fails again
+    and again: nothing of the part counts then. Gaps elsewhere stay unseen. Raises LookupNeeded.
     """
-    if start >= end:
+    log_start, stable = facts.log_start, facts.last_stable_offset
+    if isinstance(log_start, Unknown) or isinstance(stable, Unknown) or stable <= log_start:
         return 0, ""
-    first, last = find_records(facts, RecordLookup(LookupKind.FIRST, start, end), last_in(start, end))
-    kept = f"the offsets from {start} up to {end}"
-    for answer in (first, last):
-        if isinstance(answer, Unknown):
-            return end - start, f"whether {kept} hold records is not known ({answer.reason}), so no limit counts them"
-    if first is None:
-        return end - start, f"{kept} hold no record, only transaction markers and aborted records"
-    if last is None:
-        searched = f"none of the last {SEARCHED_OFFSETS:,} offsets below {end} holds a record"
-        return end - start - 1, f"{searched}, so limits count one record of {kept}"
-    assert isinstance(first, RecordStamp)
-    assert isinstance(last, RecordStamp)
-    return first.offset - start + end - 1 - last.offset, ""
+    offsets = stable - log_start
+    parts = [*pairwise(sorted({log_start + offsets * part // _PARTS for part in range(_PARTS + 1)}))]
+    lookups = (
+        lookup
+        for start, end in parts
+        for lookup in (
+            RecordLookup(LookupKind.FIRST, start, min(start + _EDGE, end)),
+            RecordLookup(LookupKind.LAST, max(start, end - _EDGE), end),
+        )
+    )
+    answers = find_records(facts, *lookups)
+    gaps, words = 0, ""
+    for (start, end), first, last in zip(parts, answers, answers, strict=True):
+        for answer in (first, last):
+            if isinstance(answer, Unknown):
+                why = f"whether its offsets hold records is not known ({answer.reason})"
+                return offsets, f"{why}, so no limit counts them"
+        if isinstance(first, RecordStamp) and isinstance(last, RecordStamp):
+            gaps += first.offset - start + end - 1 - last.offset
+        else:
+            gaps += end - start
+            words = "no limit counts {:,} of {:,} offsets, which hold no record or may hold none"
+    return gaps, words.format(gaps, offsets)
+
+
+def known_gaps(facts: PartitionFacts) -> tuple[int, str]:
+    """Return `count_gaps`, or no gaps where nothing was looked up."""
+    try:
+        return count_gaps(facts)
+    except LookupNeeded:
+        return 0, ""
 
 
 def next_record(facts: PartitionFacts, position: int, floor: int) -> tuple[int, str]:

@@ -42,13 +42,11 @@ def verdicts(decisions: Iterable[Decision], rules: RuleSet, snapshot: ClusterSna
         if isinstance(decision, Operation):
             policy = decision.address.policy_address
             places.setdefault(policy, decision.declared_at)
-            for limit, amount, name, counted, uncounted in decision.limit_usage():
+            for limit, amount, name, counted in decision.limit_usage():
                 if name not in buckets[limit.id]:
                     total = None if limit.total is None else limit.total(snapshot, name)
                     buckets[limit.id][name] = _Bucket(name, total)
-                bucket = buckets[limit.id][name]
-                bucket.amounts[policy][counted] += amount
-                bucket.uncounted += uncounted
+                buckets[limit.id][name].amounts[policy][counted] += amount
     now_ms = snapshot.observed_at_ms
     changed = [connection_verdict(rules, now_ms=now_ms)] if rules.connection_changes else []
     by_name = {limit: [bucket for _name, bucket in sorted(buckets[limit.id].items())] for limit in LIMITS}
@@ -73,14 +71,12 @@ class _Bucket:
     """What one limit bounds as one number: everything, or the records of one topic.
 
     `total`: what a share is taken of; None: a count. `amounts`: by policy and by name, where a limit
-    counts distinct names: two policies that take partitions of one topic lose one topic. `uncounted`:
-    what `total` counts and need not be there.
+    counts distinct names: two policies that take partitions of one topic lose one topic.
     """
 
     name: str
     total: int | Unknown | None
     amounts: defaultdict[Address, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    uncounted: int = 0
 
     def amount(self, policies: Iterable[Address]) -> int:
         """Return the number for the actions of these policies together."""
@@ -94,7 +90,7 @@ class _Bucket:
         amount = float(self.amount(policies))
         if not amount or not isinstance(self.total, int):
             return amount
-        return 100.0 * amount / max(self.total - self.uncounted, amount)
+        return 100.0 * amount / max(self.total, amount)
 
     def by_amount(self, policies: Iterable[Address]) -> list[Address]:
         """Return the policies, those that cause most first."""
@@ -148,7 +144,9 @@ def _verdict(
         worst = cause.by_amount(policies)[0]
         place = f" ({cause.name})" if cause.name else ""
         share = _number(round_up(cause.value(policies), most))
-        message = f"{limit.words}{place}: {share}{unit}, the limit is {bound}"
+        removed = cause.amount(policies)
+        of = f" ({removed:,} of {max(cause.total, removed):,})" if refused and isinstance(cause.total, int) else ""
+        message = f"{limit.words}{place}: {share}{unit}{of}, the limit is {bound}"
         if refused:
             message += f"; most of it by {worst} ({places[worst]})"
             if missed is not None:

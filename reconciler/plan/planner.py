@@ -16,6 +16,7 @@ from reconciler.model.plan import (
     Satisfied,
     Skipped,
     Source,
+    Undecided,
     sort_decisions,
 )
 from reconciler.model.scan_request import ScanRequest
@@ -123,8 +124,11 @@ def decide(
         Satisfied(decision.address) if addresses is None and isinstance(decision, Satisfied) else decision
         for selection in planned
         for decision in _decide(_narrow(selection, of_policy), conflicts, protection, snapshot)
-        # Narrowing never changes a decision, only whether it is part of the plan.
-        if addresses is None or decision.address in above or not addresses.isdisjoint(with_parents(decision.address))
+        # Narrowing never changes a decision, only whether it is part of the plan. A share is of whole topics.
+        if addresses is None
+        or isinstance(decision, Undecided)
+        or decision.address in above
+        or not addresses.isdisjoint(with_parents(decision.address))
     )
     return planned, decisions
 

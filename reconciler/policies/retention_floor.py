@@ -11,8 +11,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from reconciler.model.block_reason import SILENT, BlockReason, contradiction, known, unknown_fact
-from reconciler.model.names import TRANSACTIONS_TOPIC, Address, TopicPartition
+from reconciler.model.block_reason import SILENT, BlockReason, LookupNeeded, contradiction, known, unknown_fact
+from reconciler.model.names import Address, TopicPartition
 from reconciler.model.plan import Decision, Satisfied, Waiting
 from reconciler.model.scan_request import ScanRequest, TopicRequest
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, KeptForever, PartitionFacts, Unknown
@@ -20,7 +20,7 @@ from reconciler.operations import Operation
 from reconciler.operations.consumers import name_consumer, unknown_consumers, verified_offset
 from reconciler.operations.delete_records import DeleteRecords, LagPolicy, ObservedPartition, Preconditions
 from reconciler.operations.delete_records.preconditions import observe_partition
-from reconciler.operations.offsets_without_records import count_gaps
+from reconciler.operations.offsets_without_records import count_gaps, known_gaps
 from reconciler.operations.touchable import check_not_kept_forever, check_records_deletable, listed_topic
 from reconciler.policies import fields
 from reconciler.policies.base import Guards, ManifestModel, Policy, Subjects, first_pattern, reviewed_only_schema
@@ -262,15 +262,20 @@ class RetentionFloor(Policy):
                 check_records_deletable(facts, exact=exact)
                 if not exact and not (self.awaited_groups and topic.endswith(_REPARTITION)):
                     check_not_kept_forever(facts)
+                decisions = dict[Address, Decision]()
                 for partition, missing in self.partitions(facts):
                     address = self.address_of(topic, partition.partition)
                     try:
-                        if missing is None:
-                            yield evaluator.decide(address, partition)
-                        else:
-                            yield missing.blocked_or_skipped(address, self.declared_at, exact=exact)
+                        decisions[address] = (
+                            evaluator.decide(address, partition)
+                            if missing is None
+                            else missing.blocked_or_skipped(address, self.declared_at, exact=exact)
+                        )
                     except BlockReason as error:
-                        yield error.blocked(address, self.declared_at)
+                        decisions[address] = error.blocked(address, self.declared_at)
+                if any(isinstance(decision, DeleteRecords) and decision.has_share for decision in decisions.values()):
+                    decisions |= evaluator.ask_for_gaps(topic)
+                yield from decisions.values()
             except BlockReason as error:
                 yield error.blocked_or_skipped(self.address_of(topic), self.declared_at, exact=exact)
 
@@ -299,8 +304,7 @@ class FloorEvaluator:
         self.keep = spec.keep
         self.snapshot = snapshot
         self.unknown_with_excluded = unknown_consumers(snapshot, lambda _group: False)
-        is_unseen = snapshot.transactions_hidden or snapshot.topics_incomplete is not None
-        self.has_transactions = TRANSACTIONS_TOPIC in snapshot.topics or is_unseen
+        self.has_transactions = snapshot.may_have_transactions
         self.guard = Preconditions(
             consumers=spec.consumers,
             named=tuple(sorted(spec.keep.unread_by or ())),
@@ -308,6 +312,23 @@ class FloorEvaluator:
             every_ms=policy.every_ms,
         )
         self.consumers = FloorConsumers(self.guard, snapshot)
+
+    def ask_for_gaps(self, topic: str) -> dict[Address, Decision]:
+        """Return the partitions, also those that lose nothing, of which a share needs to know more."""
+        asked = dict[Address, Decision]()
+        if not self.has_transactions:
+            return asked
+        for number in range(known(self.snapshot.topics[topic].partitions, "the number of partitions of", topic)):
+            facts, address = (
+                self.snapshot.partitions.get(TopicPartition(topic, number)),
+                self.policy.address_of(topic, number),
+            )
+            try:
+                if facts is not None:
+                    count_gaps(facts)
+            except LookupNeeded as needed:
+                asked[address] = needed.blocked(address, self.policy.declared_at)
+        return asked
 
     def decide(self, address: Address, partition: TopicPartition) -> Decision:
         """Return what the rules, the consumers and the clock say of one partition. Raises BlockReason."""
@@ -389,7 +410,7 @@ class FloorEvaluator:
         reason: str,
         hold: Hold | None,
     ) -> DeleteRecords:
-        """Return the deletion of what lies below a target, with what bounds its effect. Raises LookupNeeded."""
+        """Return the deletion of what lies below a target, with what bounds its effect."""
         before_offset, end = target.before_offset, observed.last_stable_offset
         topic = self.snapshot.topics.get(facts.partition.topic)
         # An excepted group with an unknown position may miss records, so the rule answers for none.
@@ -400,11 +421,10 @@ class FloorEvaluator:
             and self.unknown_with_excluded(facts.partition.topic) is None
         )
         is_compacted = topic is None or isinstance(topic.cleanup_policy, Unknown) or "compact" in topic.cleanup_policy
-        # Without its topic of transactions a cluster has never had one. A finished one leaves no other trace.
+        # A finished transaction leaves no other trace than the cluster's topic of them.
         may_have_aborted = self.has_transactions or end < observed.high_watermark
-        gaps_above, words = 0, ""
-        if may_have_aborted and not is_compacted and not consumed_by_named:  # no share counts the others
-            gaps_above, words = count_gaps(facts, before_offset, end)
+        # No share counts the records of the others.
+        gaps, words = known_gaps(facts) if may_have_aborted and not is_compacted and not consumed_by_named else (0, "")
         return DeleteRecords(
             address=address,
             declared_at=self.policy.declared_at,
@@ -419,7 +439,7 @@ class FloorEvaluator:
             drift=observed.log_start < min(before_offset, *(rule.before for rule in rules)),
             caveat="; ".join(filter(None, (self.consumers.caveat(facts.partition.topic), hold.caveat if hold else ""))),
             may_have_gaps=is_compacted or may_have_aborted,
-            gaps_above=gaps_above,
+            gaps=gaps,
         )
 
     def _find_hold(self, lowest: RuleOffset, facts: PartitionFacts, observed: ObservedPartition) -> Hold | None:

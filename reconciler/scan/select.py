@@ -66,11 +66,12 @@ def partition_requests(
     every_group = frozenset(groups)
     for name, parts in topics.items():
         named = [every_group if part.all_groups else part.named_groups for part in parts]
+        offsets = any(part.offsets for part in parts)  # of all partitions: a share is one of a topic
         by_parts: dict[tuple[int, ...], list[PartitionFacts]] = {}
         for facts in listing.partitions.get(name, ()):
             number = facts.partition.partition
             key = tuple(index for index, part in enumerate(parts) if part.has_partition(name, number))
-            if key:
+            if key or offsets:
                 by_parts.setdefault(key, []).append(facts)
         for key, partitions in by_parts.items():
             selected = [parts[index] for index in key]
@@ -78,7 +79,7 @@ def partition_requests(
             yield PartitionRequest(
                 topic=name,
                 partitions=tuple(partitions),
-                full=bool(names) or any(part.offsets or part.instants_ms or part.readers for part in selected),
+                full=offsets or bool(names) or any(part.instants_ms or part.readers for part in selected),
                 instants=tuple(sorted({instant for part in selected for instant in part.instants_ms})),
                 readers=any(part.readers for part in selected),
                 # The only set itself: many topics share it.

@@ -141,3 +141,23 @@ def test_aborted_records_are_offsets(space: Workspace) -> None:
     assert [action["may_have_gaps"] for action in space.read("plan.json")["actions"]] == [True]
     assert "at most 1,000 offsets (100.0 % of the partition's offsets, perhaps all records)" in aborted
     assert "1,000 records" not in aborted
+
+
+def test_aborted_records_between_and_beside_records_are_in_no_share(space: Workspace) -> None:
+    """Also where they lie between two records that stay, or on a partition that loses nothing and is not selected."""
+    topic = space.create_topic(0, partitions=2)
+    space.produce(topic, 1_000)
+    space.commit(f"reader-{topic}", topic, 990)
+    producer = begin_transaction(space.servers, topic)
+    for number in range(8_000):
+        producer.produce(topic, b"aborted", partition=number % 2)
+        producer.poll(0)
+    assert producer.flush(120) == 0
+    producer.abort_transaction(60)
+    space.produce(topic, 20)
+    limits = "groups: 10000, groupsPercent: 100, recordsPercent: 100"
+    space.write(floor(topic, "keep: {fromOffset: {0: 990}}"), limits=limits)
+    refused = one_line(space.run("plan", "--out", "plan.json", code=3))
+    assert f"share of one topic's records removed ({topic}): 100 %" in refused  # 990 of 1,020
+    assert "100 %" in one_line(space.apply(code=3))
+    assert space.log_start(topic) == 0

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from reconciler.model.plan import Blocked, Satisfied
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.observation import Observation
+from reconciler.operations.offsets_without_records import count_gaps
 from tests.repeats import at_least
-from tests.strategies.facts import NOW_MS, floor, group, planned, reader, snapshot, topic
-from tests.strategies.logs import Log, logs
+from tests.strategies.facts import DAY, NOW_MS, floor, group, planned, reader, snapshot, topic
+from tests.strategies.logs import Entry, Log, logs
 
 
 @at_least(200)
@@ -47,21 +48,42 @@ def test_a_group_is_behind_by_records_only(log: Log, position: int, last: int, c
     assert position > decision.before_offset or failure is not None
 
 
+def _log(records: int, gap: int, more: int) -> Log:
+    old = NOW_MS - 8 * DAY
+    entries = [(Entry.RECORD, old)] * records + [(Entry.ABORTED, old)] * gap + [(Entry.RECORD, old)] * more
+    return Log(tuple(entries), 0, len(entries))
+
+
 @at_least(200)
-@given(logs(), st.integers(1, 10))
-def test_a_share_counts_no_gap_at_either_end_of_what_stays(log: Log, last: int) -> None:
-    """Aborted records behind the others hid that a floor took all of them."""
-    target = log.stable - last
-    if target <= log.log_start:
-        return
-    facts = log.facts((), readers=())
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 200), st.integers(0, 40)), min_size=1, max_size=3),
+    st.integers(1, 300),
+)
+def test_no_share_counts_a_large_gap(parts: list[tuple[int, int, int]], last: int) -> None:
+    """Aborted records hid that a floor took all others, before, between and behind them, and beside them."""
+    partitions = [_log(*part) for part in parts]
     policy = floor(keep={"last": last}, consumers="ignore", driftAfter="1s")
-    facts = replace(facts, offsets_at=dict.fromkeys(policy.spec.instants_ms(NOW_MS)))
-    of_transactions = topic("__transaction_state", internal=True)
-    records = log.stable - log.log_start
-    plan = planned(policy, snapshot(facts, topic(records=records, records_min=records), of_transactions))
-    kept = log.records(target, log.stable)
-    counted = kept[-1].offset - kept[0].offset + 1 if kept else 0
-    removed = target - log.log_start
+    at = dict.fromkeys(policy.spec.instants_ms(NOW_MS))
+    facts = [replace(log.facts((), readers=(), number=number), offsets_at=at) for number, log in enumerate(partitions)]
+    offsets = sum(log.stable for log in partitions)
+    orders = topic(partitions=len(parts), records=offsets, records_min=offsets)
+    plan = planned(policy, snapshot(*facts, orders, topic("__transaction_state", internal=True)))
+    removed = sum(max(0, log.stable - last) for log in partitions)
+    if not removed:
+        assert plan.actions == ()
+        return
+    unseen = sum(gap for records, gap, more in parts if 4 * gap <= records + gap + more + 3)
+    records = sum(records + more for records, _gap, more in parts)
     observed = next(limit.observed for limit in plan.limits if limit.id == "recordsPercentPerTopic")
-    assert observed == 100 * removed / (removed + counted)
+    assert observed is not None
+    assert observed >= 100 * removed / max(records + unseen, removed) - 1e-9
+    if not any(gap for _records, gap, _more in parts):
+        assert observed == 100 * removed / offsets
+
+
+def test_no_share_counts_the_gaps_of_a_producer_that_fails_again_and_again() -> None:
+    old = NOW_MS - 8 * DAY
+    log = Log((*([(Entry.RECORD, old)] * 10 + [(Entry.ABORTED, old)] * 1_000) * 30,), 0, 30_300)
+    gaps, words = count_gaps(log.facts((), readers=()))
+    assert gaps == 30_300
+    assert "30,300 of 30,300 offsets" in words

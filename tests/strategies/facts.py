@@ -48,6 +48,9 @@ LONG_AGO_MS = 1_000_000_000_000  # 2001-09-09, a plausible timestamp that every 
 class OldRecords(dict[RecordLookup, RecordStamp | Unknown | None]):
     """Answers to lookups: where none is given, each offset holds a record with an old timestamp."""
 
+    def __bool__(self) -> bool:
+        return True
+
     def get(self, lookup: RecordLookup, _default: Any = None) -> Any:
         if lookup in self:
             return self[lookup]

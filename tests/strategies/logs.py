@@ -65,6 +65,9 @@ class _Answers(dict[RecordLookup, Any]):
         super().__init__()
         self.log = log
 
+    def __bool__(self) -> bool:
+        return True
+
     def get(self, lookup: RecordLookup, _default: object = None) -> RecordStamp | None:
         log, entries = self.log, self.log.entries
         if lookup.kind is LookupKind.NEWEST:

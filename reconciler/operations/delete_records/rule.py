@@ -1,6 +1,6 @@
 """What a record deletion removes: what a review allows of it, and the check right before its request."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
@@ -22,6 +22,7 @@ from reconciler.operations.delete_records.preconditions import (
     Preconditions,
 )
 from reconciler.operations.observation import Observation, RecheckFailure
+from reconciler.operations.offsets_without_records import known_gaps
 from reconciler.text.escape import quoted
 
 
@@ -31,12 +32,20 @@ def _records(snapshot: ClusterSnapshot, topic: str) -> int | Unknown:
     What could not be read, and what need not be a record, counts as none, so a share looks larger.
     """
     what, records = "the cluster's records", snapshot.cluster_records
+    partitions: Iterable[TopicPartition] = snapshot.partitions
     if topic:
         facts = snapshot.topics.get(topic)
         what, records = f"the records of {topic}", NOT_ASKED if facts is None else facts.records
         if facts is not None and (facts.records_min or not isinstance(records, Unknown)):
             records = facts.records_min
-    return Unknown(f"{what} could not be counted: {records.reason}") if isinstance(records, Unknown) else records
+        number = 0 if facts is None or isinstance(facts.partitions, Unknown) else facts.partitions
+        partitions = (TopicPartition(topic, index) for index in range(number))
+    if isinstance(records, Unknown):
+        return Unknown(f"{what} could not be counted: {records.reason}")
+    if not snapshot.may_have_transactions:
+        return records
+    read = (snapshot.partitions.get(partition) for partition in partitions)
+    return records - sum(known_gaps(of)[0] for of in read if of is not None and of.lookups)
 
 
 TOPICS = Limit("topics", 50, "topics that lose records")
@@ -51,8 +60,8 @@ class Deletion(Operation):
     `consumed_by_named`: an `unreadBy` rule under `consumers: block` answers for these records, so the two
     record limits do not count them. `may_have_gaps`: transactions or compaction may have left offsets
     without a record, so reports speak of offsets. `drift`: a fixed floor that is not met, or a moving
-    one overdue by `driftAfter`. `gaps_above`: offsets from `before_offset` up that hold no record, or may
-    hold none: the record limits take shares of what is left.
+    one overdue by `driftAfter`. `gaps`: offsets of the partition that hold no record, or may hold none:
+    a share is one of what is left.
     """
 
     LIMITS: ClassVar[tuple[Limit, ...]] = (TOPICS, RECORDS_PERCENT_PER_TOPIC, RECORDS_PERCENT)
@@ -64,15 +73,15 @@ class Deletion(Operation):
     consumed_by_named: bool
     drift: bool
     may_have_gaps: bool = field(default=False, metadata=OMIT_DEFAULT)
-    gaps_above: int = field(default=0, metadata=OMIT_DEFAULT)
+    gaps: int = field(default=0, metadata=OMIT_DEFAULT)
 
     def __post_init__(self) -> None:
         if not self.seen.log_start < self.before_offset <= self.seen.last_stable_offset:
             bounds = f"above the log start {self.seen.log_start} and at or below the last stable offset {self.seen.last_stable_offset}"
             raise ValueError(f"before_offset is {self.before_offset}, which is not {bounds}")
-        kept = self.seen.last_stable_offset - self.before_offset
-        if not 0 <= self.gaps_above <= kept:
-            raise ValueError(f"gaps_above is {self.gaps_above}, and only {kept} offsets stay")
+        offsets = self.seen.last_stable_offset - self.seen.log_start
+        if not 0 <= self.gaps <= offsets:
+            raise ValueError(f"gaps is {self.gaps}, and the partition has only {offsets} offsets")
         self.check_subject(self.partition.topic, self.partition.partition)
         guard = self.guard
         if self.consumed_by_named and not (guard.named and guard.consumers is LagPolicy.BLOCK and not guard.accepted):
@@ -87,8 +96,13 @@ class Deletion(Operation):
 
     @property
     def records_counted(self) -> int:
-        """What the partition's share is taken of: its offsets, without those that may hold no record."""
-        return self.seen.last_stable_offset - self.seen.log_start - self.gaps_above
+        """What the partition's share is taken of: its offsets without gaps. Of fewer than are removed it is all."""
+        return max(self.seen.last_stable_offset - self.seen.log_start - self.gaps, self.records_max)
+
+    @property
+    def has_share(self) -> bool:
+        """Whether a share counts the records, of a total that may hold gaps."""
+        return self.may_have_gaps and not self.consumed_by_named
 
     @property
     def skips(self) -> tuple[tuple[str, int], ...]:
@@ -114,8 +128,8 @@ class Deletion(Operation):
         topic = self.partition.topic
         yield LimitUsage(TOPICS, name=topic)
         if not self.consumed_by_named:
-            yield LimitUsage(RECORDS_PERCENT_PER_TOPIC, self.records_max, bucket=topic, uncounted=self.gaps_above)
-            yield LimitUsage(RECORDS_PERCENT, self.records_max, uncounted=self.gaps_above)
+            yield LimitUsage(RECORDS_PERCENT_PER_TOPIC, self.records_max, bucket=topic)
+            yield LimitUsage(RECORDS_PERCENT, self.records_max)
 
     # --- review and recheck
 
@@ -148,11 +162,9 @@ class Deletion(Operation):
         else:
             lower = f"; reviewed up to {before_offset} only" if before_offset < self.before_offset else ""
             guard = replace(self.guard, accepted=accepted)
-            lowered_by = self.before_offset - before_offset
             return replace(
                 self,
                 before_offset=before_offset,
-                gaps_above=self.gaps_above + lowered_by if self.may_have_gaps else 0,
                 reason=self.reason + lower,
                 guard=guard,
             )

@@ -130,7 +130,7 @@ COUNTS: list[Any] = [
     (RECORDS, [purge_of(500)], {RECORDS: 5}, True, 5, ""),
     (RECORDS, [purge_of(250), purge_of(251, of="other")], {RECORDS: 5}, False, 5.01, "RetentionFloor/a"),
     (REMOVED, removals("01"), {"facts": FOUR_GROUPS}, True, 50, ""),
-    (REMOVED, removals("012"), {"facts": FOUR_GROUPS}, False, 75, f"{OF_GROUPS}75 %, the limit is 50 %"),
+    (REMOVED, removals("012"), {"facts": FOUR_GROUPS}, False, 75, f"{OF_GROUPS}75 % (3 of 4), the limit is 50 %"),
     # Removals without a listed group contradict.
     (REMOVED, removals("x"), {"facts": snapshot(group("x", listed=False))}, False, None, NO_GROUPS),
     (TOPIC, [purge_of(1)], {"facts": ONE_RECORD}, False, 100, ""),
@@ -140,19 +140,40 @@ COUNTS: list[Any] = [
     ("topics", TWO_POLICIES, {"topics": 1}, True, 1, ""),
     (TOPIC, TWO_POLICIES, {}, False, 95, "by RetentionFloor/a"),
     # The limit per topic applies to each; the verdict has the topic with the largest share.
-    (TOPIC, SIZES, {}, False, 95, "share of one topic's records removed (full): 95 %, the limit is 90 %"),
+    (
+        TOPIC,
+        SIZES,
+        {},
+        False,
+        95,
+        "share of one topic's records removed (full): 95 % (950 of 1,000), the limit is 90 %",
+    ),
     # Records that every named group has read are not loss; their topic counts.
     (TOPIC, READ_BY_NAMED, {}, True, 0, ""),
     (RECORDS, READ_BY_NAMED, {}, True, 0, ""),
     ("topics", READ_BY_NAMED, {}, True, 1, ""),
     # The message and the suggested waiver round up.
-    (TOPIC, [purge_of(90_001)], {"facts": MILLION}, False, 90.001, "90.1 %, the limit is 90 % … value: 90.1,"),
+    (
+        TOPIC,
+        [purge_of(90_001)],
+        {"facts": MILLION},
+        False,
+        90.001,
+        "90.1 % (90,001 of 100,000), the limit is 90 % … value: 90.1,",
+    ),
     # Only shares are rounded up, to at most 100.
     ("topics", [purge_of(1, of=f"t{n}") for n in range(150)], {"topics": 2}, False, 150, "limit: topics, value: 150, "),
     (TOPIC, [purge_of(6)], {TOPIC: 0.5}, False, 0.6, f"limit: {TOPIC}, value: 0.6, "),
     # It once said `1.23457e+06`, and a waiver with that value was too small. A limit is shown as written.
     ("elections", MANY, {"elections": 1_234_567}, True, 3, "elections: leaders elected: 3, the limit is 1234567"),
-    (TOPIC, [purge_of(500)], {TOPIC: 33.33}, False, 50, f"{TOPIC}: {OF_ORDERS}50 %, the limit is 33.33 %"),
+    (
+        TOPIC,
+        [purge_of(500)],
+        {TOPIC: 33.33},
+        False,
+        50,
+        f"{TOPIC}: {OF_ORDERS}50 % (500 of 1,000), the limit is 33.33 %",
+    ),
     # An unknown share passes no limit, not even 100 percent, and no waiver covers it.
     (TOPIC, BOTH_LOST, {"facts": LOST_TOPIC, TOPIC: 100}, False, None, f"{OF_TOPIC}{LOST.reason} … {LOSER}"),
     (TOPIC, BOTH_LOST, {"facts": snapshot(), TOPIC: 100}, False, None, f"{OF_TOPIC}not asked … {LOSER}"),

@@ -140,10 +140,10 @@ EDITS = [
     ('"consumed_by_named":false', '"consumed_by_named":true', "consumed_by_named is true, but"),
     (
         '"consumed_by_named":false',
-        '"consumed_by_named":false,"gaps_above":151788',
-        "gaps_above is 151788, and only 151787 offsets stay",
+        '"consumed_by_named":false,"gaps":249001',
+        "gaps is 249001, and the partition has only",
     ),
-    ('"consumed_by_named":false', '"consumed_by_named":false,"gaps_above":-1', "gaps_above is -1"),
+    ('"consumed_by_named":false', '"consumed_by_named":false,"gaps":-1', "gaps is -1"),
     ('"replicas":[1,2,3]', '"replicas":[1,2,-3]', "seen.replicas[2] is -3"),
     ('"replicas":[1,2,3]', '"replicas":[1,2,2147483648]', "seen.replicas[2] is 2147483648"),
     ('"consumers":"ignore"', '"consumers":"any"', "guard.consumers is 'any'"),

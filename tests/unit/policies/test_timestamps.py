@@ -160,16 +160,27 @@ def test_what_no_decision_needs_is_not_looked_up(keep: int, consumers: str, fact
     ("answer", "counted", "words"),
     [
         (NO_RIGHT, 40, "hold records is not known (the right READ on orders is missing)"),
-        (None, 41, "none of the last 10,000 offsets below 100 holds a record"),
+        (None, 75, "no limit counts 25 of 100 offsets"),
     ],
 )
 def test_what_is_not_known_to_hold_records_is_in_no_share(answer: Unknown | None, counted: int, words: str) -> None:
     """The loss may be all records, or all but one."""
-    facts = looked_up({RecordLookup(LookupKind.LAST, 40, 100): answer}, {DAY: 100})
+    facts = looked_up({RecordLookup(LookupKind.LAST, 90, 100): answer}, {DAY: 100})
     state = snapshot(facts, topic("__transaction_state", internal=True), topic())
     (action,) = planned(floor(keep={"last": 60}), state).actions
     assert action.records_counted == counted
     assert words in action.reason
+
+
+@pytest.mark.parametrize("spec", [{}, {"partitions": [0]}])
+def test_a_share_asks_about_all_partitions_of_a_topic(spec: Any) -> None:
+    """Also about those that lose nothing, are not selected, or are no part of this plan."""
+    facts = [partition(number=number, end=end, at={DAY: end}, lookups={}) for number, end in enumerate((100, 10))]
+    state = snapshot(*facts, topic("__transaction_state", internal=True), topic(partitions=2))
+    policy = floor(keep={"last": 60}, **spec)
+    plans = planned(policy, state), planned(policy, state, candidates={policy.address_of("orders", 0)})
+    for plan in plans:
+        assert {of.partition: len(lookups) for of, lookups in plan.asked.items()} == {0: 8, 1: 8}
 
 
 DAY_AGO, NOW, HANGING = since(DAY), since(0), RecordStamp(400, NOW_MS - DAY)
