@@ -67,15 +67,20 @@ def test_no_share_counts_a_large_gap(parts: list[tuple[int, int, int]], last: in
     facts = [replace(log.facts((), readers=(), number=number), offsets_at=at) for number, log in enumerate(partitions)]
     offsets = sum(log.stable for log in partitions)
     orders = topic(partitions=len(parts), records=offsets, records_min=offsets)
-    plan = planned(policy, snapshot(*facts, orders, topic("__transaction_state", internal=True)))
+    others = 1_000  # of topics that lose nothing
+    transactions = topic("__transaction_state", internal=True)
+    plan = planned(policy, snapshot(*facts, orders, transactions, cluster_records=offsets + others))
     removed = sum(max(0, log.stable - last) for log in partitions)
     if not removed:
         assert plan.actions == ()
         return
     unseen = sum(gap for records, gap, more in parts if 4 * gap <= records + gap + more + 3)
     records = sum(records + more for records, _gap, more in parts)
-    observed = next(limit.observed for limit in plan.limits if limit.id == "recordsPercentPerTopic")
+    shares = {limit.id: limit.observed for limit in plan.limits}
+    observed, of_cluster = shares["recordsPercentPerTopic"], shares["recordsPercent"]
     assert observed is not None
+    assert of_cluster is not None
+    assert of_cluster >= 100 * removed / max(records + unseen + others, removed) - 1e-9
     assert observed >= 100 * removed / max(records + unseen, removed) - 1e-9
     if not any(gap for _records, gap, _more in parts):
         assert observed == 100 * removed / offsets

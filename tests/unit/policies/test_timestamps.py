@@ -183,6 +183,21 @@ def test_a_share_asks_about_all_partitions_of_a_topic(spec: Any) -> None:
         assert {of.partition: len(lookups) for of, lookups in plan.asked.items()} == {0: 8, 1: 8}
 
 
+def test_no_share_asks_what_it_does_not_need() -> None:
+    """Groups of unreadBy have read all that goes; without the topic of transactions, those ended that are not open."""
+    billing = (reader("billing", 40),)
+    transactions = topic("__transaction_state", internal=True)
+    read = partition(at={DAY: 100}, readers=billing, lookups={})
+    is_open = partition(at={DAY: 50}, end=50, high_watermark=100, lookups={})
+    cases: Any = (
+        ({"unreadBy": ["billing"]}, snapshot(read, transactions, topic(), group("billing"))),
+        ({"fromOffset": {"0": 40}}, snapshot(is_open, topic())),
+    )
+    for keep, state in cases:
+        plan = planned(floor(keep=keep), state)
+        assert (len(plan.actions), plan.asked) == (1, {})
+
+
 DAY_AGO, NOW, HANGING = since(DAY), since(0), RecordStamp(400, NOW_MS - DAY)
 
 
