@@ -120,9 +120,7 @@ def look_up(
     by_time = (LookupKind.NEWEST, LookupKind.UNCOMMITTED)
     found = find_by_time(session, [pair for pair in pairs if pair[1].kind in by_time], facts)
     steps = Counter[tuple[TopicPartition, RecordLookup]]()
-    while wave := dict(
-        pair for pair in reversed(pairs) if pair not in found
-    ):  # a client reads a partition once at a time
+    while wave := dict(pair for pair in reversed(pairs) if pair not in found):  # one of a partition at a time
         ranges, whole = dict[TopicPartition, tuple[int, int]](), set[TopicPartition]()
         for partition, lookup in wave.items():
             is_last = lookup.kind is LookupKind.LAST
@@ -132,6 +130,8 @@ def look_up(
                 whole.add(partition)
         for partition, (first, last) in _find(session, ranges, whole).items():
             lookup = wave[partition]
+            if isinstance(first, Unknown) and first.unanswered:  # its broker is not waited for again
+                found |= {(partition, of): first for of in asked[partition] if (partition, of) not in found}
             if lookup.kind is LookupKind.FIRST:
                 found[partition, lookup] = first
             is_whole = partition in whole and ranges[partition][0] == lookup.start

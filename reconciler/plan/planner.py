@@ -186,7 +186,7 @@ def _decide(
             if address.name not in blocked_names:
                 blocked_names.add(address.name)
                 yield conflict.block.blocked(policy.address_of(address.name), policy.declared_at)
-        elif address.partition in conflict.partitions:
+        elif address.partition in conflict.partitions and not isinstance(decision, Undecided):
             yield conflict.block.blocked(address, policy.declared_at)
         else:
             yield decision

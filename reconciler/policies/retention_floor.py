@@ -316,17 +316,15 @@ class FloorEvaluator:
     def ask_for_gaps(self, topic: str) -> dict[Address, Decision]:
         """Return the partitions, also those that lose nothing, of which a share needs to know more."""
         asked = dict[Address, Decision]()
-        if not self.has_transactions:
+        of = self.snapshot.topics[topic]
+        if not self.has_transactions or not of.records_min:  # no total counts a record of a compacted topic
             return asked
-        for number in range(known(self.snapshot.topics[topic].partitions, "the number of partitions of", topic)):
-            facts, address = (
-                self.snapshot.partitions.get(TopicPartition(topic, number)),
-                self.policy.address_of(topic, number),
-            )
+        for number in range(known(of.partitions, "the number of partitions of", topic)):
             try:
-                if facts is not None:
+                if (facts := self.snapshot.partitions.get(TopicPartition(topic, number))) is not None:
                     count_gaps(facts)
             except LookupNeeded as needed:
+                address = self.policy.address_of(topic, number)
                 asked[address] = needed.blocked(address, self.policy.declared_at)
         return asked
 

@@ -8,10 +8,10 @@ from confluent_kafka import KafkaError, Message
 from reconciler.kafka import records as reading
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.offsets import Watermarks
-from reconciler.kafka.records import read_records
+from reconciler.kafka.records import look_up, read_records
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
-from reconciler.model.snapshot import Unknown
+from reconciler.model.snapshot import LookupKind, RecordLookup, Unknown
 from tests.golden.wording import mentions
 
 
@@ -107,3 +107,14 @@ def test_what_follows_an_error_does_not_hide_it(monkeypatch: pytest.MonkeyPatch)
     records, errors = read(monkeypatch, client, {0: Watermarks(0, 5), 1: Watermarks(0, 1)})
     assert records == [(0, 0), (1, 0)]
     assert list(errors) == [0]
+
+
+def test_a_broker_that_does_not_answer_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight lookups of one partition waited one after the other: four minutes, with the default timeout."""
+    clients: list[FakeConsumer] = []
+    monkeypatch.setattr(reading, "create", lambda *_arguments: clients.append(FakeConsumer()) or clients[-1])
+    session, partition = KafkaSession(Connection(("127.0.0.1:9",), timeout_s=0.2)), TopicPartition("t", 0)
+    asked = [RecordLookup(kind, start, start + 10) for kind in (LookupKind.FIRST, LookupKind.LAST) for start in (0, 90)]
+    found = look_up(session, {partition: asked}, {})
+    assert [isinstance(answer, Unknown) and answer.unanswered for answer in found.values()] == [True] * 4
+    assert len(clients) == 1
