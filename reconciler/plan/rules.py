@@ -39,25 +39,25 @@ def continuous_policies(rules: RuleSet, base: RuleSet | None = None) -> tuple[Ru
     """Return the policies that later runs carry out without a review; also those that only the base
     has.
     """
-    former_modes = {} if base is None else {policy.address: policy.mode for policy in base.policies}
 
     def rule(policy: Policy | None, before: Policy | None) -> Rule:
         if policy is None:
             return _rule(before, Change.REMOVED, ())
         settings, changes = _settings_of(policy, rules), tuple[Setting, ...]()
-        if base is None:
-            change = None
-        elif before is not None:
+        if before is not None and base is not None:
             changes = _changes(settings, _settings_of(before, base))
-            change = Change.CHANGED if changes else Change.UNCHANGED
-        else:
-            change = Change.NEW
-            if mode := former_modes.get(policy.address):
-                changes = (Setting(name="mode", values=(policy.mode,), before=(mode,)),)
+        if policy.mode is not Mode.CONTINUOUS:
+            return _rule(policy, Change.REMOVED, changes)
+        change = None
+        if base is not None:
+            is_new = before is None or before.mode is not policy.mode
+            change = Change.NEW if is_new else Change.CHANGED if changes else Change.UNCHANGED
         shown = policy.spec.settings(explicit=True).keys() | settings.keys() - policy.spec.settings().keys() | {"every"}
-        return _rule(policy, change, (*changes, *_select(settings, shown - {setting.name for setting in changes})))
+        known = {"mode", *(setting.name for setting in changes)}
+        return _rule(policy, change, (*changes, *_select(settings, shown - known)))
 
-    return tuple(rule(*pair) for pair in _pairs(_continuous(rules), () if base is None else _continuous(base)))
+    pairs = _pairs(rules.policies, () if base is None else base.policies)
+    return tuple(rule(*pair) for pair in pairs if any(of and of.mode is Mode.CONTINUOUS for of in pair))
 
 
 def rule_changes(rules: RuleSet, base: RuleSet) -> tuple[Rule, ...]:
@@ -122,7 +122,7 @@ def _continuous(rules: RuleSet) -> list[Policy]:
 
 
 def _settings_of(policy: Policy, rules: RuleSet) -> _Settings:
-    """Return the fields of a policy, the limits that bound it, and its waivers."""
+    """Return the mode and the fields of a policy, the limits that bound it, and its waivers."""
     every = {} if policy.every_ms is None else {"every": (format_duration(policy.every_ms),)}
     limits = {f"limits.{limit.id}": (f"{rules.cluster.limit(limit):.15g}",) for limit in policy.OPERATION.LIMITS}
     waivers = {
@@ -130,7 +130,7 @@ def _settings_of(policy: Policy, rules: RuleSet) -> _Settings:
         for waiver in rules.waivers
         if (spec := waiver.spec).policy == str(policy.address)
     }
-    return {**_fields(policy), **every, **limits, **waivers}
+    return {"mode": (policy.mode,), **_fields(policy), **every, **limits, **waivers}
 
 
 def _fields(manifest: _Manifest) -> _Settings:

@@ -31,6 +31,7 @@ WAIVED = 'policy: RetentionFloor/stream, limit: recordsPercent, value: 90, expir
 WAIVER = "---\n" + manifest("Waiver", "once", WAIVED)
 READER = "---\n" + manifest("ExternalReader", "lake", 'topics: [a-1, b], position: {sparkCheckpoint: "s3://lake/a"}')
 ALL = CLUSTER + STREAM + LEADERS + WAIVER + READER
+MERGED = ALL.replace('mode: continuous\nspec: {topics: ["a', 'spec: {topics: ["a')
 
 
 def manifests(text: str, path: Path) -> files.ManifestSet:
@@ -92,9 +93,15 @@ def test_the_same_manifests_change_nothing(tmp_path: Path) -> None:
     ("proposed", "base", "change", "expected"),
     [
         (ALL, CLUSTER + LEADERS, Change.NEW, {}),
-        (ALL, ALL.replace("mode: continuous\nspec: {topics: [\"a", "spec: {topics: [\"a"), Change.NEW, {"mode": (("continuous",), ("merge",))}),
+        (ALL, MERGED, Change.NEW, {"mode": (("continuous",), ("merge",))}),
         (CLUSTER + LEADERS, ALL, Change.REMOVED, {}),
-        (ALL.replace("mode: continuous\nspec: {topics: [\"a", "spec: {topics: [\"a"), ALL, Change.REMOVED, {}),
+        (MERGED, ALL, Change.REMOVED, {"mode": (("merge",), ("continuous",))}),
+        (MERGED.replace("unreadBy: [app], ", ""), ALL, Change.REMOVED, {
+            "mode": (("merge",), ("continuous",)), "keep.unreadBy": ((), ("app",)), "every": ((), ("30s",))
+        }),
+        (ALL.replace(", b]", "]"), MERGED, Change.NEW, {
+            "mode": (("continuous",), ("merge",)), "topics": (("a-*",), ("a-*", "b"))
+        }),
         (ALL.replace("7d", "1h"), ALL, Change.CHANGED, {"keep.newerThan": (("1h",), ("7d",))}),
         (ALL.replace("exceptTopics: [a-1], ", ""), ALL, Change.CHANGED, {"exceptTopics": ((), ("a-1",))}),
         (ALL.replace(", newerThan: 7d", ""), ALL, Change.CHANGED, {"keep.newerThan": ((), ("7d",))}),
@@ -104,7 +111,7 @@ def test_the_same_manifests_change_nothing(tmp_path: Path) -> None:
             ("recordsPercent up to 95 until 1970-01-20T00:00:00Z",), ("recordsPercent up to 90 until 1970-01-20T00:00:00Z",)
         )}),
     ],
-    ids=["new", "was merge", "removed", "is merge", "narrower", "no exception", "no rule", "no warning", "limit", "waiver"],
+    ids=["new", "was merge", "removed", "is merge", "is merge, and less", "was merge, and more", "narrower", "no exception", "no rule", "no warning", "limit", "waiver"],
 )  # fmt: skip
 def test_a_policy_is_marked_against_the_base(
     tmp_path: Path, proposed: str, base: str, change: Change, expected: dict[str, object]
