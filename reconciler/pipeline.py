@@ -136,13 +136,14 @@ def apply(
     operations: Collection[type[Operation]] = OPERATIONS,
     release: bool = False,
     needs_stamps: bool = False,
+    confirm: Callable[[], None] = lambda: None,
 ) -> ApplyResult:
     """Decide the actions of these operations again with a fresh scan, then send what remains of them.
 
     Other actions are left to another run of the same plan. `release`: release the manifests to later
-    runs before the first request. `needs_stamps`: as in `ApplyContext`. Raises WrongCluster, and
-    PlanUnusable for a plan of another time, also where it expires before its release, and for a release
-    of manifests that the plan was not calculated from, or that others have been released after.
+    runs before the first request. `needs_stamps`: as in `ApplyContext`; `confirm`: as in `converge`.
+    Raises WrongCluster, and PlanUnusable for a plan of another time, also where it expires before its release, and
+    for a release of manifests that the plan was not calculated from, or that others have been released after.
     """
     cluster, own = run.manifests.cluster, tuple(operations)
     check_usable(planned, wall_clock_ms(), {f"{cluster.address} is": cluster.spec.cluster_id})
@@ -179,6 +180,7 @@ def apply(
         tuning=tuning or Tuning(),
     )
     context.note_effects(checked.done)
+    confirm()
     if release and not run.stop():
         check_usable(planned, wall_clock_ms(), {})  # the scan took time, and no request checks this one
         _check_release(planned, run)
@@ -302,17 +304,16 @@ def _rechecked_part(planned: Plan, operations: tuple[type[Operation], ...]) -> P
 def converge(run: Run, *, on_plan: Callable[[Plan], None], confirm: Callable[[], None] = lambda: None) -> ApplyResult:
     """Plan and apply `mode: continuous`: a review approved its rules, limits bound each run.
 
-    `confirm`: called after the scan; raises if the manifests are not the present ones any more. Raises
+    `confirm`: called after each scan; raises if the manifests are not the present ones any more. Raises
     JournalUnavailable for a journal topic that the brokers do not stamp.
     """
-    topic = run.manifests.cluster.spec.journal.topic
-    if topic:
+    if topic := run.manifests.cluster.spec.journal.topic:
         check_stamps(run.session, topic)
     planned = plan(run, modes=(Mode.CONTINUOUS,))
     confirm()
     on_plan(planned)
     if planned.actions and not planned.refused:
-        return apply(planned, run, needs_stamps=bool(topic))
+        return apply(planned, run, needs_stamps=bool(topic), confirm=confirm)
     return _result(planned, run, (), refused=planned.refused)
 
 
@@ -463,7 +464,6 @@ def observe(run: Run) -> Mapping[str, GroupObservation | Unknown] | None:
     parts = [part for part in request.groups if part.idle_for_ms]
     if not cluster.hides_consumer_offsets or not parts:
         return None
-    cluster_id = cluster.spec.cluster_id
     listed = run.gateway.list_groups()
     if isinstance(listed, Unknown):
         raise ScanFailed(f"nothing was recorded, because groups may be missing: {listed.reason}")
@@ -478,7 +478,7 @@ def observe(run: Run) -> Mapping[str, GroupObservation | Unknown] | None:
             else of
             for group, of in seen.items()
         ),
-        cluster_id=cluster_id,
+        cluster_id=cluster.spec.cluster_id,
         run_id=run.run_id,
     )
     return seen

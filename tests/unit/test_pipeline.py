@@ -144,3 +144,18 @@ def test_what_happens_during_the_scan_counts_for_a_release(
         pipeline.apply(planned, run, release=True)
     releases = [entry.run_id for entry in run.journal.history()]
     assert releases == {"": [run.run_id], "the plan expired": []}.get(refusal, ["run-2"])
+
+
+def test_converge_confirms_its_manifests_after_each_scan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release of a protection, or a change of the folder, that came during the recheck did not count."""
+    run, steps = run_of_case(GOLDEN / "17-purge-interval", monkeypatch), list[str]()
+    facts = pipeline.scan(run, run.manifests.policies, NOW_MS)  # type: ignore[arg-type]
+
+    def note(step: str, result: object) -> None:
+        monkeypatch.setattr(pipeline, step, lambda *_arguments, **_options: steps.append(step) or result)
+
+    note("scan", facts)
+    note("send_actions", ())
+    monkeypatch.setattr(pipeline, "wall_clock_ms", lambda: NOW_MS)
+    assert pipeline.converge(run, on_plan=lambda _plan: None, confirm=lambda: steps.append("confirm")).plan.actions
+    assert steps == ["scan", "confirm", "scan", "confirm", "send_actions"]
