@@ -25,7 +25,7 @@ FORMAT_VERSION = "2.0"
 SCHEMA_ID = "urn:kafka-reconciler:schema:results:2"
 DRY_RUN = f"dry run: would be sent{NEXT}apply without the dry run"
 """The detail of an action that a dry run would have sent."""
-_UNDONE = {Status.FAILED: 1, Status.NOT_ATTEMPTED: 1, Status.BLOCKED: 3, Status.STALE: 4}
+UNDONE = {Status.FAILED: 1, Status.NOT_ATTEMPTED: 1, Status.BLOCKED: 3, Status.STALE: 4}
 """Exit code of a run that wrote nothing, by the worst status, the worst first."""
 
 
@@ -96,7 +96,7 @@ def exit_code(outcomes: Collection[Outcome], *, interrupted: bool = False) -> in
     if interrupted and not has_written:
         return ExitCode.INTERRUPTED
     statuses = {Status.STALE if outcome.held else outcome.status for outcome in outcomes}
-    undone = [code for status, code in _UNDONE.items() if status in statuses]
+    undone = [code for status, code in UNDONE.items() if status in statuses]
     if undone and has_written:
         return ExitCode.PARTLY
     return undone[0] if undone else 0

@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 
 from reconciler import pipeline
-from reconciler.apply.results import may_have_written
+from reconciler.apply.results import UNDONE, may_have_written
 from reconciler.cli import common, console
 from reconciler.cli.apply import show_applied
 from reconciler.cli.settings import Settings
@@ -99,9 +99,10 @@ class ClusterRounds:
         codes.add(applied.header.exit_code or max(unwritten, default=ExitCode.DONE))
         measured.count(applied.plan, applied.outcomes, applied.refused)
         self.last_purge = _describe_purge(applied) or self.last_purge
-        refused = [verdict.id for verdict in applied.plan.refused]
-        limits, blocked = f"refused by {', '.join(refused)}, " if refused else "", len(applied.plan.blocked)
-        self.rank, self.blocked = 1 if refused else 2 if blocked else 3, f"{limits}{blocked:,} blocked"
+        refused, blocked = ", ".join(verdict.id for verdict in applied.refused), len(applied.plan.blocked)
+        undone = sum(outcome.status in UNDONE for outcome in applied.outcomes)
+        first = (f"refused by {refused}, " if refused else "") + (f"{undone:,} not done, " if undone else "")
+        self.rank, self.blocked = 1 if first else 2 if blocked else 3, f"{first}{blocked:,} blocked"
         self.has_written = self.has_written or any(map(may_have_written, applied.outcomes))
         return applied.plan
 
@@ -191,8 +192,7 @@ def _describe_purge(applied: ApplyResult) -> str:
         return ""
     records = formatting.count(sum(outcome.removed_max for outcome in purged), "record")
     partitions = formatting.count(len(purged), "partition")
-    ended = formatting.format_time(applied.header.finished_at_ms)
-    return f"last purge {ended} ({partitions}, at most {records})"
+    return f"last purge {formatting.format_time(applied.header.finished_at_ms)} ({partitions}, at most {records})"
 
 
 def _select_valid(

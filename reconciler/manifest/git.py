@@ -20,16 +20,9 @@ _LOCKS = (
 """What the git folder of a checkout holds while git changes its files, or goes from commit to commit."""
 _GLOB = re.compile(r"[\\*?[]")
 _LOG = logging.getLogger(__name__)
-_OF_A_REPOSITORY = frozenset(
-    [
-        "GIT_DIR",
-        "GIT_WORK_TREE",
-        "GIT_INDEX_FILE",
-        "GIT_COMMON_DIR",
-        "GIT_OBJECT_DIRECTORY",
-        "GIT_PREFIX",
-        "GIT_NAMESPACE",
-    ]
+_OF_A_REPOSITORY = (
+    *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"),
+    "GIT_NAMESPACE",
 )
 
 
@@ -41,8 +34,9 @@ def run_git(folder: Path, *arguments: str | Path) -> str | None:
 def _ask_git(folder: Path, *arguments: str | Path) -> tuple[str | None, str]:
     """Return the output of git as `run_git` does, and the first line of what it says about a failure."""
     # `git status` would take the lock of the index, and get in the way of whoever works in the checkout. It would
-    # also run the watcher that the checkout configures, and believe it.
-    command = ["git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-C", folder, *arguments]
+    # also run the watcher that the checkout configures, and believe it, or believe mtimes where that is configured.
+    settings = ["-c", "core.fsmonitor=false", "-c", "core.checkStat=default", "-c", "core.trustctime=true"]
+    command = ["git", "--no-optional-locks", *settings, "-C", folder, *arguments]
     # A hook runs with variables that win over -C, and lead to the repository that the hook is of.
     environment = {name: value for name, value in os.environ.items() if name not in _OF_A_REPOSITORY}
     try:

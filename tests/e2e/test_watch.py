@@ -114,6 +114,13 @@ def test_a_limit_that_refuses_each_round_is_in_the_status_line(space: Workspace,
     assert space.log_start(topic) == 0
 
 
+def test_what_a_round_has_not_done_is_in_the_status_line(space: Workspace, topic: str) -> None:
+    """It said `0 blocked` while no intent could be stored, so nothing was ever done."""
+    (space.folder / ".reconciler").touch()
+    written = watch_a_round(space, topic)
+    assert re.search(r"local: 1 not done, 0 blocked, next round in 1[45] min( \d+ s)?, no purge yet", written)
+
+
 def write_file(path: Path, text: str) -> None:
     path.with_suffix(".new").write_text(text)
     path.with_suffix(".new").replace(path)

@@ -1,7 +1,9 @@
 """The commit of the manifests in a plan, and the author in the journal, with a real git."""
 
+import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -100,6 +102,18 @@ def _edit_unwatched(folder: Path) -> None:
     _edit(folder)
 
 
+def _edit_with_the_same_mtime(folder: Path) -> None:
+    """Change a file as a copy with its times does, where git is told to compare sizes and mtimes only."""
+    git(folder, "config", "core.trustctime", "false")
+    git(folder, "config", "core.checkStat", "minimal")
+    file = folder / "cluster.yaml"
+    os.utime(file, (1_000_000_000, 1_000_000_000))
+    git(folder, "update-index", "--refresh")
+    time.sleep(1.1)  # git compares the times of inodes by seconds
+    file.write_text(MANIFEST[:-1] + "#")
+    os.utime(file, (1_000_000_000, 1_000_000_000))
+
+
 def _leave_out(folder: Path) -> None:
     """Let a sparse checkout leave a file out that the commit has."""
     _remove(folder)
@@ -113,7 +127,18 @@ def _ignored_glob(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [_edit, _add, _ignored, _ignored_glob, _remove, _edit_unseen, _edit_unwatched, _leave_out]
+    "change",
+    [
+        _edit,
+        _add,
+        _ignored,
+        _ignored_glob,
+        _remove,
+        _edit_unseen,
+        _edit_unwatched,
+        _edit_with_the_same_mtime,
+        _leave_out,
+    ],
 )
 @pytest.mark.parametrize("name", ["checkout", "check[out]*\\?"])
 def test_differences_to_the_commit_are_dirty(checkout: Path, name: str, change: Callable[[Path], None]) -> None:
