@@ -227,14 +227,14 @@ def _check_release(planned: Plan, run: Run) -> None:
             "from, so its approval does not release them: nothing was done; plan these manifests (in a workflow of "
             "`init`, re-run all its jobs), and have that plan approved"
         )
-    newest = run.journal.find_release(now_ms)
-    if newest is None or newest.manifests == loaded:
+    if (newest := run.journal.find_release(now_ms)) is None or newest.manifests == loaded:
         return
-    # A time later than now says nothing: a clock was wrong.
-    if planned.observed_at_ms < newest.released_at_ms <= now_ms:
+    # A time later than now says nothing: a clock was wrong, and it moved the releases after it, too.
+    at_ms = newest.released_at_ms if newest.released_at_ms <= now_ms else newest.at_ms
+    if planned.observed_at_ms < at_ms <= now_ms:
         raise PlanUnusable(
             f"--release: other manifests of {run.manifests.cluster.address} were released at "
-            f"{format_instant(newest.released_at_ms)}, after the scan of this plan ({format_instant(planned.observed_at_ms)}), "
+            f"{format_instant(at_ms)}, after the scan of this plan ({format_instant(planned.observed_at_ms)}), "
             "so its approval does not replace them: nothing was done; plan the manifests of now, and have that plan approved"
         )
 

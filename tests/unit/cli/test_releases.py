@@ -147,11 +147,16 @@ def test_the_approval_of_a_plan_releases_no_other_manifests(folder: Path, differ
 
 @pytest.mark.parametrize(
     ("later_ms", "code"),
-    [(1, ExitCode.PLAN_UNUSABLE), (-1, ExitCode.ERROR), (2 * 365 * DAY_MS, ExitCode.ERROR)],
-    ids=["later", "earlier", "by a wrong clock"],
+    [
+        ([1], ExitCode.PLAN_UNUSABLE),
+        ([-1], ExitCode.ERROR),
+        ([2 * 365 * DAY_MS], ExitCode.ERROR),
+        ([2 * 365 * DAY_MS, 1], ExitCode.PLAN_UNUSABLE),
+    ],
+    ids=["later", "earlier", "by a wrong clock", "later than one by a wrong clock"],
 )
 def test_a_plan_from_before_a_release_does_not_replace_it(
-    folder: Path, later_ms: int, code: int, tmp_path: Path
+    folder: Path, later_ms: list[int], code: int, tmp_path: Path
 ) -> None:
     """A protection was merged and released; a stale checkout then released the manifests before it again."""
     now_ms, manifests = pipeline.wall_clock_ms(), files.load([folder], now_ms=0).for_cluster("prod").files
@@ -163,7 +168,8 @@ def test_a_plan_from_before_a_release_does_not_replace_it(
     )
     (tmp_path / "plan.json").write_text(plan_text(saved))
     journal = run_on(folder).journal
-    journal.record_release("sha256:" + "0" * 64, run_id="run-2", at_ms=saved.observed_at_ms + later_ms)
+    for each_ms in later_ms:
+        journal.record_release("sha256:" + "0" * 64, run_id="run-2", at_ms=saved.observed_at_ms + each_ms)
     released = reconciler(tmp_path, "apply", "plan.json", str(folder), "--release", *UNREACHABLE)
     assert (released.returncode, "nothing was done" in released.stderr) == (code, code == ExitCode.PLAN_UNUSABLE)
     release(folder)  # of the same manifests: an approved plan may be applied again
