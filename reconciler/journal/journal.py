@@ -28,7 +28,7 @@ from reconciler.model.snapshot import GroupObservation
 
 _LOG = logging.getLogger(__name__)
 _CLOCK_TOLERANCE_MS = 60_000
-"""How much earlier than asked for entries are read: clocks differ."""
+"""How much earlier than asked for entries are read, and count as of a plan: clocks differ."""
 
 
 _Claims = Mapping[str, Mapping[str, str | int]]
@@ -194,14 +194,14 @@ class ActionJournal:
     def removed_groups(self, plan_digest: str, *, since_ms: int = 0) -> Mapping[Address, str]:
         """Return the groups that a run of the plan, or the restore of one, has found gone, each with the last such run.
 
-        Not earlier than `since_ms`: a plan that is made again may have the same digest.
+        Not long before `since_ms`: a plan that is made again may have the same digest.
         """
         return {
             entry.address: entry.run_id
             for entry in self._of_plan(plan_digest, since_ms, restores=True)
             if (entry.plan_digest != plan_digest or entry.status in (Status.APPLIED, Status.SATISFIED))
             and entry.address.is_of_group
-            and entry.at_ms >= since_ms
+            and entry.at_ms >= since_ms - _CLOCK_TOLERANCE_MS
         }
 
     def other_claims(self, plan_digest: str, run_id: str, *, since_ms: int = 0) -> Mapping[Address, _Claims]:

@@ -31,6 +31,7 @@ from tests.fakes.cluster import FakeCluster, Fault, cluster_of_orders
 from tests.fakes.error_table import Operation
 from tests.fakes.runs import election, intercept, last_purges, purge, removal, run
 from tests.golden.wording import mentions
+from tests.strategies.facts import NOW_MS
 
 AT = TopicPartition("orders", 0)
 PLAN = "sha256:plan"
@@ -327,11 +328,12 @@ def test_a_run_that_removed_nothing_reads_no_journal(journal: ActionJournal) -> 
         ({}, "a"),
         ({"status": Status.SATISFIED}, "a"),
         ({"status": Status.STALE}, None),
-        ({"at_ms": 9}, None),
+        ({"at_ms": NOW_MS - 60_000}, "a"),
+        ({"at_ms": NOW_MS - 60_001}, None),
         ({"plan_digest": f"{PLAN}-b"}, None),
         ({"plan_digest": f"restore of {PLAN}", "status": Status.STALE}, "a"),
     ],
-    ids=["removed", "gone before", "kept", "before the plan", "another plan", "restored"],
+    ids=["removed", "gone before", "kept", "by another clock", "before the plan", "another plan", "restored"],
 )
 def test_a_plan_knows_the_groups_that_its_runs_left_gone(
     cluster: FakeCluster, journal: ActionJournal, changes: dict[str, Any], run_id: str | None
@@ -339,11 +341,13 @@ def test_a_plan_knows_the_groups_that_its_runs_left_gone(
     """Neither a deletion of records nor an intent counts."""
     cluster.commit("other", {AT: 80})
     action, kept = removal(cluster, "billing"), removal(cluster, "other")
-    changes = {"status": Status.APPLIED, "plan_digest": PLAN, "at_ms": 10} | changes
-    journal.record([kept], run_id="a", plan_digest=PLAN, at_ms=10)  # lines of several writers are in no order of time
+    changes = {"status": Status.APPLIED, "plan_digest": PLAN, "at_ms": NOW_MS} | changes
+    journal.record(
+        [kept], run_id="a", plan_digest=PLAN, at_ms=NOW_MS
+    )  # lines of several writers are in no order of time
     events = [outcome(purge(cluster, AT, 60), sends=1), outcome(action, sends=1, status=changes.pop("status"))]
     journal.record(events, run_id="a", **changes)
-    assert journal.removed_groups(PLAN, since_ms=10) == ({} if run_id is None else {action.address: run_id})
+    assert journal.removed_groups(PLAN, since_ms=NOW_MS) == ({} if run_id is None else {action.address: run_id})
 
 
 def test_two_processes_append_whole_lines(cluster: FakeCluster, tmp_path: Path, journal: ActionJournal) -> None:
