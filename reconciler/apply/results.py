@@ -181,7 +181,7 @@ def write(path: Path, outcomes: Iterable[Outcome], header: ResultsHeader) -> Pat
     Returns its place: beside the file, if something else was written there since the check.
     Raises OSError where the folder cannot be written.
     """
-    with _locked(path.parent):
+    with _locked(path.resolve().parent):
         try:
             earlier = read_earlier(path, header.plan_digest)
         except UsageError:

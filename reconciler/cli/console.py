@@ -282,9 +282,8 @@ def prepare(settings: Settings, kind: Kind, *files: Path | None) -> None:
     """
     from reconciler.codec import read_kind  # what reads documents, which `help` does without
 
-    paths = list(filter(None, (*(file.path for file in settings.output_file or ()), *files)))
     places = set[Path]()
-    for path in paths:
+    for path in filter(None, (*(file.path for file in settings.output_file or ()), *files)):
         try:
             place = Path(os.path.realpath(path))
             if place in places and (place.is_file() or not place.exists()):
@@ -300,6 +299,8 @@ def prepare(settings: Settings, kind: Kind, *files: Path | None) -> None:
                 raise FileExistsError(errno.EEXIST, "it has results, with which restore-group writes offsets back")
             if path.is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            if place.is_symlink():
+                place.stat()  # raises: it leads to itself
             if not os.access(present, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         except OSError as error:

@@ -276,11 +276,15 @@ def test_no_file_and_an_empty_one_are_written(tmp_path: Path) -> None:
 
 
 def test_runs_that_end_at_the_same_time_lose_no_row(tmp_path: Path) -> None:
-    """Each reads the file again when it writes, and the other one waits for it."""
+    """Each reads the file again when it writes, and the other one waits for it, also behind a link from another folder."""
     path, cluster = tmp_path / "results.json", create_cluster()
+    (tmp_path / "other").mkdir()
+    link = tmp_path / "other" / "results.json"
+    link.symlink_to(path)
     outcomes = [replace(APPLIED, action=purge(cluster, TopicPartition("orders", n), 60)) for n in range(12)]
     with ThreadPoolExecutor(max_workers=12) as pool:
-        assert set(pool.map(lambda outcome: results.write(path, [outcome], HEADER), outcomes)) == {path}
+        written = pool.map(lambda place, outcome: results.write(place, [outcome], HEADER), [path, link] * 6, outcomes)
+        assert set(written) == {path, link}
     assert len(results.parse(path.read_text())[1]) == 12
 
 

@@ -89,6 +89,17 @@ def test_a_folder_in_place_of_a_file_is_named_so(tmp_path: Path) -> None:
         console.prepare(Settings(), RESULTS, tmp_path)
 
 
+def test_a_link_that_leads_to_itself_is_refused_before_anything_is_done(tmp_path: Path) -> None:
+    """`apply --results` carried out its plan, called it a bug, and its results were in the journal only."""
+    link = tmp_path / "results.json"
+    link.symlink_to(link.name)
+    with pytest.raises(UsageError, match="cannot be written: Too many levels of symbolic links; nothing was done"):
+        console.prepare(Settings(), RESULTS, link)
+    link.unlink()
+    link.symlink_to("new.json")
+    console.prepare(Settings(), RESULTS, link)
+
+
 def test_an_output_below_a_folder_that_is_gone_is_no_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A checkout was replaced below the shell that stands in it."""
     (tmp_path / "gone").mkdir()
