@@ -258,7 +258,7 @@ def _earlier_runs(
     intents = {address: intent for address, intent in opened.items() if intent.operation in names}
     if intents:
         run.progress(journal.progress_message(intents))
-    end = f"has found the group gone, and it was restored or created again since{NEXT}plan again a minute later"
+    end = f"has found the group gone, and it was restored or created again since{NEXT}plan again six minutes later"
     return intents, {address: (Status.STALE, f"run {run_id} {end}") for address, run_id in removed.items()}
 
 

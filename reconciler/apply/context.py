@@ -8,7 +8,7 @@ from threading import Lock
 from typing import Any
 
 from reconciler.errors import JournalUnavailable
-from reconciler.journal.journal import ActionJournal
+from reconciler.journal.journal import CLOCKS_APART_MAX_MS, ActionJournal
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.progress import Progress
 from reconciler.model.snapshot import Consumers, GroupFacts, GroupState, GroupType, Unknown
@@ -30,10 +30,6 @@ broker.
 _CONSUMERS_MAX_AGE_MS = 50_000
 """How long a reading is good for where later ones know less. A check that takes it is good for ten more
 seconds (executor.py), and no request rests on a reading of more than a minute.
-"""
-_CLOCKS_APART_MAX_MS = 5 * 60_000
-"""How far the clock of this machine may be from that of the brokers, which stamp what idleness and
-`newerThan` are measured by.
 """
 _MEMBERLESS = (GroupState.EMPTY, GroupState.DEAD)
 _NOT_LISTED = Unknown("it is not listed, and its coordinator does not say that it is gone")
@@ -224,10 +220,10 @@ class ApplyContext(RunContext):
                 )
             return
         apart_ms = max(began_ms - stored_ms, stored_ms - ended_ms)
-        if apart_ms > _CLOCKS_APART_MAX_MS:
+        if apart_ms > CLOCKS_APART_MAX_MS:
             self.halt(
                 f"the clock of the brokers says {format_instant(stored_ms)}, that of this machine {format_instant(ended_ms)}: "
-                f"they are {approximate_duration(apart_ms)} apart, more than {format_duration(_CLOCKS_APART_MAX_MS)}; set the "
+                f"they are {approximate_duration(apart_ms)} apart, more than {format_duration(CLOCKS_APART_MAX_MS)}; set the "
                 "clock that is wrong, then plan again"
             )
 

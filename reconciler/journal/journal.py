@@ -27,8 +27,10 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import GroupObservation
 
 _LOG = logging.getLogger(__name__)
-_CLOCK_TOLERANCE_MS = 60_000
-"""How much earlier than asked for entries are read, and count as of a plan: clocks differ."""
+CLOCKS_APART_MAX_MS = 5 * 60_000
+"""How far the clock of a run may be from that of the brokers, which stamp entries, idleness and records."""
+_CLOCK_TOLERANCE_MS = CLOCKS_APART_MAX_MS + 60_000
+"""How much earlier than asked for entries are read, and count as of a plan, which may lie a minute ahead of its run."""
 
 
 _Claims = Mapping[str, Mapping[str, str | int]]

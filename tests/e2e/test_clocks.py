@@ -6,17 +6,18 @@ import pytest
 
 from tests.build import waiver
 from tests.command import run_process
-from tests.e2e.workspace import OPEN_LIMITS, Workspace, create_journal, floor
+from tests.e2e.workspace import OPEN_LIMITS, Workspace, create_journal, floor, removal
 from tests.toolbox import run_kafka_tool
 
 YOUNG = "keep: {newerThan: 1d}"
-TWO_DAYS_AHEAD = """\
+AHEAD = """\
 import time
 now = time.time_ns
-time.time_ns = lambda: now() + 2 * 86_400 * 10**9
+time.time_ns = lambda: now() + {} * 10**9
 from reconciler.__main__ import main
 main()
 """
+TWO_DAYS_AHEAD, FOUR_MINUTES_AHEAD = AHEAD.format(2 * 86_400), AHEAD.format(4 * 60)
 LATER_ONCE_STORED = """\
 import time
 from pathlib import Path
@@ -62,6 +63,22 @@ def test_converge_refuses_a_journal_topic_that_the_brokers_do_not_stamp(space: W
     run_kafka_tool(space.cluster, "kafka-configs", *command.split())
     space.run("converge")
     assert space.log_start(topic) == 95
+
+
+def test_a_plan_removes_a_group_once_where_the_brokers_are_behind(space: Workspace, topic: str) -> None:
+    """By four minutes, which a run allows: the stamps of its runs lay before the plan, and a second one removed again."""
+    group = space.commit(f"old-{topic}", topic, 4)
+    space.write(removal(group), more=f"journal: {{topic: {create_journal(space.cluster)}}}")
+    codes = [
+        run_process(space.folder, sys.executable, "-c", FOUR_MINUTES_AHEAD, *words.split()).returncode
+        for words in (
+            "plan --out plan.json",
+            "apply plan.json --results results.json",
+            f"restore-group results.json {group} --confirm {group}",
+            "apply plan.json",
+        )
+    ]
+    assert (codes, group in space.groups()) == ([0, 0, 0, 4], True)
 
 
 def test_a_waiver_that_ends_during_an_apply_lets_no_later_request_out(space: Workspace, topic: str) -> None:

@@ -115,8 +115,8 @@ def test_the_same_plan_does_not_remove_a_restored_group(removed: RemovedGroup, c
     text = removed.space.apply("--results", "results.json", code=4)
     assert "has found the group gone, and it was restored or created again since" in text
     assert removed.commits() == [4, 0, 6]
-    # A minute later.
-    journal.write_text(re.sub('"at_ms":([0-9]+)', lambda at: f'"at_ms":{int(at[1]) - 61_000}', journal.read_text()))
+    # Six minutes later.
+    journal.write_text(re.sub('"at_ms":([0-9]+)', lambda at: f'"at_ms":{int(at[1]) - 361_000}', journal.read_text()))
     removed.space.plan()
     removed.space.apply()
     assert not removed.exists()

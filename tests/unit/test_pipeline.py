@@ -106,9 +106,9 @@ def test_a_plan_removes_a_group_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert sorted(outcome.action.address for outcome in outcomes) == sorted(a.address for a in planned.actions)
         return {outcome.action.address for outcome in outcomes if outcome.status is Status.STALE}
 
-    record(-60_001)  # by an earlier plan with the same digest
+    record(-360_001)  # by an earlier plan with the same digest
     assert stale() == set()
-    record(-60_000)  # of a clock that is behind that of the plan
+    record(-360_000)  # of a clock that is behind that of the plan
     assert stale() == removals
     assert isinstance(run.journal.store, JournalFile)
     run.journal.store.path.write_text(f"damaged {plan_file.digest(planned)}\n")
