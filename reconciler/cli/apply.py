@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,7 @@ from reconciler.cli.loading import PlanAndPaths
 from reconciler.cli.settings import Settings, accepts_settings, parse_names
 from reconciler.cli.signals import handle_signals
 from reconciler.errors import ExitCode, UsageError
+from reconciler.manifest import files
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.plan import Plan
 from reconciler.operations import OPERATIONS, Operation
@@ -90,11 +92,13 @@ def apply(
                 measured.cluster = plan.cluster
                 measured.count(plan, (), plan.refused)
                 _check_plan(plan, expect_digest, places)
+            contents = files.read_contents(paths := paths or [files.DEFAULT_FOLDER])
             manifests = loading.load_cluster(paths, settings, cluster_id=plan.cluster_id if plan else None)
             measured.cluster = manifests.cluster.metadata.name
             if plan is None:
                 plan = _plan_and_confirm(manifests, settings, expect_digest, places)
                 # Those of now: a person takes time to answer, and somebody may protect a topic meanwhile.
+                contents = files.read_contents(paths)
                 manifests = loading.load_cluster(paths, settings, cluster_id=plan.cluster_id)
             # The results are written inside as well: a Ctrl-C at that moment must not end with "interrupted
             # before anything was written".
@@ -107,6 +111,7 @@ def apply(
                         tuning=Tuning(batch_max=batch),
                         operations=operations,
                         release=release,
+                        confirm=partial(loading.confirm_unchanged, paths, contents),
                     )
                 for place in places:
                     with console.report_write_errors(codes), console.write_errors(str(place)):

@@ -12,7 +12,7 @@ from reconciler.cli.log_lines import write_line
 from reconciler.cli.settings import Settings
 from reconciler.clock import wall_clock_ms
 from reconciler.codec import read_kind, wrong_document
-from reconciler.errors import ManifestsInvalid, UsageError
+from reconciler.errors import ManifestsInvalid, PlanUnusable, UsageError
 from reconciler.manifest import files
 from reconciler.manifest.files import ClusterManifests, ManifestSet
 from reconciler.report.diagnostics import diagnostics_document, write_diagnostics
@@ -83,3 +83,12 @@ def load_cluster(
     manifests = load(paths, settings)
     names = [cluster.metadata.name for cluster in manifests.clusters if cluster.spec.cluster_id == cluster_id]
     return manifests.for_cluster(settings.cluster or (names[0] if len(names) == 1 else None))
+
+
+def confirm_unchanged(paths: Sequence[Path], contents: object) -> None:
+    """Raise PlanUnusable if `contents`, as `read_contents` returned it, is not below the paths any more."""
+    # A folder that somebody writes while it is read would otherwise count as written.
+    if files.read_contents(paths) != contents:
+        raise PlanUnusable(
+            "the manifests changed while the cluster was read: nothing was done; run again when they are complete"
+        )

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from reconciler import pipeline
 from reconciler.apply.results import UNDONE, may_have_written
-from reconciler.cli import common, console
+from reconciler.cli import common, console, loading
 from reconciler.cli.apply import show_applied
 from reconciler.cli.settings import Settings
 from reconciler.cli.signals import SignalState
 from reconciler.errors import ExitCode, JournalUnavailable, ManifestsInvalid, PlanUnusable, ReconcilerError, UsageError
 from reconciler.journal.release import manifests_hash
-from reconciler.manifest import files, git
+from reconciler.manifest import git
 from reconciler.manifest.files import ClusterManifests, ManifestSet
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
@@ -173,11 +173,7 @@ class ClusterRounds:
 
         Raises PlanUnusable if the reading was not complete, or if others have been released since.
         """
-        # A folder that somebody writes while it is read would otherwise count as written.
-        if files.read_contents(self.paths) != getattr(reading, "contents", None):
-            raise PlanUnusable(
-                "the manifests changed while the cluster was read: nothing was done; run again when they are complete"
-            )
+        loading.confirm_unchanged(self.paths, getattr(reading, "contents", None))
         if self.reviewed and not pipeline.is_released(run, manifests):
             raise _not_in_force(manifests.cluster.metadata.name, _describe_unreleased(manifests.cluster))
         if isinstance(reading, ManifestSet) and any(manifests is part for part in reading.by_cluster):

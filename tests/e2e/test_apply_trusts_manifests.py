@@ -8,9 +8,11 @@ import os
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from reconciler import pipeline
 from reconciler.operations import Operation
 from reconciler.plan import plan_file
 from tests.command import command, environment
@@ -127,6 +129,23 @@ def test_a_floor_that_keeps_more_by_the_answer_keeps_it(space: Workspace, topic:
         os.write(keys, b"local\n")
         process.stderr.read()
     assert (process.returncode, space.log_start(topic)) == (0, 5)
+
+
+def test_a_protection_that_comes_during_the_recheck_holds(
+    space: Workspace, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The manifests were read before it, and not again before the request."""
+    space.plan(floor(topic, LAST))
+    decide_again = pipeline._decide_again
+
+    def protect_meanwhile(*arguments: Any) -> Any:
+        decided = decide_again(*arguments)
+        space.write(floor(topic, LAST), more=f"protect: {{topics: [{topic}]}}")
+        return decided
+
+    monkeypatch.setattr(pipeline, "_decide_again", protect_meanwhile)
+    assert "the manifests changed while the cluster was read: nothing was done" in space.apply(code=4)
+    assert space.log_start(topic) == 0
 
 
 # --- manifests that no longer ask for an action, and conditions that this version does not know
