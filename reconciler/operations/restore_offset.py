@@ -32,7 +32,7 @@ class RestoreOffset(Sendable):
     A group that exists in any state or type is never touched, nor one whose absence is not proven. Once
     this run has sent a request the group may exist, so from then on a commit on the partition counts.
     The same holds for an EMPTY group that has a part of `removal`, the offsets that were removed together,
-    and no other offset of these partitions: an earlier run wrote that part.
+    and no other offset: an earlier run wrote that part.
     """
 
     OPERATION: ClassVar[str] = "restore_group"
@@ -163,10 +163,10 @@ def observe_restore(
             groups = {name: facts for name, facts in gateway.read_groups([group]).items() if facts.listed is not False}
         if not isinstance(groups, Unknown) and group in groups and groups[group].state is GroupState.EMPTY:
             wanted = {commit.at: commit.offset for commit in actions[0].removal}
-            positions = gateway.read_positions({group: list(wanted)})
-            found = {at: position for (_group, at), position in positions.items() if position is not None}
+            offsets = gateway.read_groups([group])[group].offsets  # all of them: one elsewhere is of another group
+            found = {} if isinstance(offsets, Unknown) else {commit.at: commit.offset for commit in offsets}
             if found and found.items() < wanted.items():
-                groups = {}
+                groups, positions = {}, {(group, at): offset for at, offset in found.items()}
     return Observation(
         observed_at_ms=read_at_ms,
         partitions=present(gateway.read_partitions(partitions, offsets=True)),

@@ -200,6 +200,14 @@ def test_a_group_that_exists_is_refused(removed: RemovedGroup, *, live: bool) ->
     assert committed_offsets(removed.space.cluster, removed.group, removed.topic)[0] == 9
 
 
+def test_a_new_group_that_repeats_a_part_of_the_old_one_is_no_restored_part(removed: RemovedGroup) -> None:
+    """Offset 0 of a partition without records is that of any group. A commit elsewhere shows whose it is."""
+    removed.space.commit(removed.group, removed.space.create_topic(), 9)
+    client.commit(removed.servers, removed.group, {(removed.topic, 1): 0})
+    assert "exists" in removed.restore(code=3)
+    assert removed.commits() == [None, 0, None]
+
+
 def test_the_results_of_another_cluster_and_other_files_are_refused(removed: RemovedGroup) -> None:
     """Each error names the file, what is wrong and what to pass."""
     other = removed.results.read_text().replace(CLUSTER_ID, "AAAAAAAAAAAAAAAAAAAAAQ")
