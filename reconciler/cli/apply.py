@@ -17,7 +17,6 @@ from reconciler.cli.settings import Settings, accepts_settings, parse_names
 from reconciler.cli.signals import handle_signals
 from reconciler.errors import ExitCode, UsageError
 from reconciler.manifest import files
-from reconciler.manifest.files import ClusterManifests
 from reconciler.model.plan import Plan
 from reconciler.operations import OPERATIONS, Operation
 from reconciler.pipeline import ApplyResult
@@ -138,7 +137,7 @@ def parse_operations(text: str) -> tuple[type[Operation], ...]:
 
 
 def _plan_and_confirm(
-    manifests: ClusterManifests, settings: Settings, expect_digest: str | None, places: Sequence[Path]
+    manifests: files.ClusterManifests, settings: Settings, expect_digest: str | None, places: Sequence[Path]
 ) -> Plan:
     """Return a new plan, after the user has seen it and typed the name of the cluster.
 

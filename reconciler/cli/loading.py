@@ -86,8 +86,7 @@ def load_cluster(
 
 
 def confirm_unchanged(paths: Sequence[Path], contents: object) -> None:
-    """Raise PlanUnusable if `contents`, as `read_contents` returned it, is not below the paths any more."""
-    # A folder that somebody writes while it is read would otherwise count as written.
+    """Raise PlanUnusable if the manifests are not `contents` (`read_contents`) any more: somebody writes them."""
     if files.read_contents(paths) != contents:
         raise PlanUnusable(
             "the manifests changed while the cluster was read: nothing was done; run again when they are complete"
