@@ -26,7 +26,7 @@ _BATCH = 10_000
 _SLICE_S = 0.05
 _RANGES_PER_S = 200
 """A tenth of the measured rate: too low a rate only prolongs the wait for a slow broker."""
-_SHORT = 10
+_SHORT = 20
 """A range of so few offsets is read as a whole: one read finds its first and its last record."""
 _STEPS_BACK = (1, 10, 100, 1_000, 10_000)
 """Offsets before the end of a range in which its last record is looked for: mostly one of the last is a record."""

@@ -2,14 +2,24 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import NamedTuple
 
 from reconciler.model.block_reason import LookupNeeded
-from reconciler.model.snapshot import NOT_ASKED, LookupKind, PartitionFacts, RecordLookup, RecordStamp, Unknown
+from reconciler.model.names import TopicPartition
+from reconciler.model.snapshot import (
+    NOT_ASKED,
+    ClusterSnapshot,
+    LookupKind,
+    PartitionFacts,
+    RecordLookup,
+    RecordStamp,
+    Unknown,
+)
 
-_PARTS = 4
-"""In how many parts of a partition gaps are looked for, at the edges: one that is larger than a part is always seen."""
 _EDGE = 10
 """So many offsets in a row may be the markers of transactions that ended side by side."""
+_FEW_OFFSETS = 20
+_FEW_PARTITIONS = 4
 SEARCHED_OFFSETS = 10_000
 """How far below a floor its last record is looked for, and how far behind a group may be to prove that it has read all."""
 
@@ -27,47 +37,61 @@ def find_records(facts: PartitionFacts, *lookups: RecordLookup) -> Iterator[Reco
     return iter(found)
 
 
-def count_gaps(facts: PartitionFacts) -> tuple[int, str]:
-    """Return how many offsets of a partition hold no record, or may hold none; and in words where that is much.
+class Counted(NamedTuple):
+    """Offsets of a partition that may be taken for records, the others, and in words why these are many."""
 
-    Nothing but reading all of them shows that. So records are looked up at both edges of each part. More
-    than a few markers there are aborted records, which come in numbers, as of a producer that fails again
-    and again: nothing of the part counts then. Gaps elsewhere stay unseen. Raises LookupNeeded.
+    records: int = 0
+    gaps: int = 0
+    words: str = ""
+
+
+def count_records(facts: PartitionFacts, partitions: int) -> Counted:
+    """Return which offsets of a partition may be taken for records, of a topic with so many partitions.
+
+    Nothing but reading all of them shows which hold one. So records are looked up on both sides of some
+    places. More than a few markers there are aborted records, which come in numbers, as of a producer
+    that fails again and again: nothing up to the next places counts then. Gaps elsewhere stay unseen.
+    The places are the ends and the quarters, or, of a topic with many partitions, another place in each.
+    Raises LookupNeeded.
     """
-    log_start, stable = facts.log_start, facts.last_stable_offset
+    log_start, stable, number = facts.log_start, facts.last_stable_offset, facts.partition.partition
     if isinstance(log_start, Unknown) or isinstance(stable, Unknown) or stable <= log_start:
-        return 0, ""
+        return Counted()
     offsets = stable - log_start
-    parts = [*pairwise(sorted({log_start + offsets * part // _PARTS for part in range(_PARTS + 1)}))]
+    eighths = () if offsets < _FEW_OFFSETS else (2, 4, 6) if partitions <= _FEW_PARTITIONS else (number % 7 + 1,)
+    places = [log_start, *(log_start + offsets * eighth // 8 for eighth in eighths), stable]
+    inner = min(_EDGE, offsets // 8)  # not beyond the next place
+    edges = [(place, inner if log_start < place < stable else _EDGE) for place in places]
     lookups = (
-        lookup
-        for start, end in parts
-        for lookup in (
-            RecordLookup(LookupKind.FIRST, start, min(start + _EDGE, end)),
-            RecordLookup(LookupKind.LAST, max(start, end - _EDGE), end),
-        )
+        RecordLookup(kind, max(log_start, place - edge), min(place + edge, stable))
+        for place, edge in edges
+        for kind in (LookupKind.FIRST, LookupKind.LAST)
     )
-    answers = find_records(facts, *lookups)
-    gaps, words = 0, ""
-    for (start, end), first, last in zip(parts, answers, answers, strict=True):
+    answers, known = find_records(facts, *lookups), list[tuple[int, int] | None]()
+    for place, first, last in zip(places, answers, answers, strict=True):
         for answer in (first, last):
             if isinstance(answer, Unknown):
                 why = f"whether its offsets hold records is not known ({answer.reason})"
-                return offsets, f"{why}, so no limit counts them"
-        if isinstance(first, RecordStamp) and isinstance(last, RecordStamp):
-            gaps += first.offset - start + end - 1 - last.offset
-        else:
-            gaps += end - start
-            words = "no limit counts {:,} of {:,} offsets, which hold no record or may hold none"
-    return gaps, words.format(gaps, offsets)
+                return Counted(0, offsets, f"{why}, so no limit counts them")
+        start = first.offset if isinstance(first, RecordStamp) else stable
+        end = last.offset + 1 if isinstance(last, RecordStamp) else log_start
+        is_dense = start < end and (place == log_start or start < place) and (place == stable or place < end)
+        known.append((place if place < stable else end, place if place > log_start else start) if is_dense else None)
+    parts = [(right[0] - left[1] if left and right else 0) for left, right in pairwise(known)]
+    records = sum(parts)
+    words = "" if all(parts) else f"limits count {records:,} of {offsets:,} offsets: the others may hold no record"
+    return Counted(records, offsets - records, words)
 
 
-def known_gaps(facts: PartitionFacts) -> tuple[int, str]:
-    """Return `count_gaps`, or no gaps where nothing was looked up."""
+def known_records(snapshot: ClusterSnapshot, partition: TopicPartition) -> Counted:
+    """Return what was looked up of a partition whose records are in totals; otherwise nothing."""
+    topic, facts = snapshot.topics.get(partition.topic), snapshot.partitions.get(partition)
+    if topic is None or facts is None or isinstance(topic.partitions, Unknown):
+        return Counted()
     try:
-        return count_gaps(facts)
+        return count_records(facts, topic.partitions) if topic.records_min and facts.lookups else Counted()
     except LookupNeeded:
-        return 0, ""
+        return Counted()
 
 
 def next_record(facts: PartitionFacts, position: int, floor: int) -> tuple[int, str]:

@@ -5,7 +5,7 @@ the scan: a second rule can only keep more. Then come the consumers that would m
 clock of `every`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -20,7 +20,7 @@ from reconciler.operations import Operation
 from reconciler.operations.consumers import name_consumer, unknown_consumers, verified_offset
 from reconciler.operations.delete_records import DeleteRecords, LagPolicy, ObservedPartition, Preconditions
 from reconciler.operations.delete_records.preconditions import observe_partition
-from reconciler.operations.offsets_without_records import count_gaps, known_gaps
+from reconciler.operations.offsets_without_records import Counted, count_records, known_records
 from reconciler.operations.touchable import check_not_kept_forever, check_records_deletable, listed_topic
 from reconciler.policies import fields
 from reconciler.policies.base import Guards, ManifestModel, Policy, Subjects, first_pattern, reviewed_only_schema
@@ -42,6 +42,8 @@ _NAMES_OF_NO_GROUP = (
 )
 """Patterns that match all names of a part are about no group in particular, as `*`, `[a-z]*` and `regex:[^_].*`."""
 
+_OTHERS = 16
+"""Partitions of a topic that lose nothing, of which a share looks at the largest; the rest count for nothing."""
 _REPARTITION = "-repartition"
 """How the names of topics end that Kafka Streams keeps for ever and purges itself."""
 _RULES = ("newerThan", "since", "last", "fromOffset", "unreadBy")
@@ -273,8 +275,9 @@ class RetentionFloor(Policy):
                         )
                     except BlockReason as error:
                         decisions[address] = error.blocked(address, self.declared_at)
-                if any(isinstance(decision, DeleteRecords) and decision.has_share for decision in decisions.values()):
-                    decisions |= evaluator.ask_for_gaps(topic)
+                deletions = (decision for decision in decisions.values() if isinstance(decision, DeleteRecords))
+                if losing := {deletion.partition.partition for deletion in deletions if deletion.has_share}:
+                    decisions |= evaluator.ask_for_gaps(topic, losing)
                 yield from decisions.values()
             except BlockReason as error:
                 yield error.blocked_or_skipped(self.address_of(topic), self.declared_at, exact=exact)
@@ -313,18 +316,19 @@ class FloorEvaluator:
         )
         self.consumers = FloorConsumers(self.guard, snapshot)
 
-    def ask_for_gaps(self, topic: str) -> dict[Address, Decision]:
-        """Return the partitions, also those that lose nothing, of which a share needs to know more."""
-        asked = dict[Address, Decision]()
-        of = self.snapshot.topics[topic]
+    def ask_for_gaps(self, topic: str, losing: Collection[int]) -> dict[Address, Decision]:
+        """Return the partitions of which a share needs to know more: those that lose records, and the largest others."""
+        asked, of = dict[Address, Decision](), self.snapshot.topics[topic]
+        partitions = known(of.partitions, "the number of partitions of", topic)
         if not self.has_transactions or not of.records_min:  # no total counts a record of a compacted topic
             return asked
-        for number in range(known(of.partitions, "the number of partitions of", topic)):
+        read = [facts for n in range(partitions) if (facts := self.snapshot.partitions.get(TopicPartition(topic, n)))]
+        others = sorted((facts for facts in read if facts.partition.partition not in losing), key=_size, reverse=True)
+        for facts in (*(f for f in read if f.partition.partition in losing), *others[:_OTHERS]):
             try:
-                if (facts := self.snapshot.partitions.get(TopicPartition(topic, number))) is not None:
-                    count_gaps(facts)
+                count_records(facts, partitions)
             except LookupNeeded as needed:
-                address = self.policy.address_of(topic, number)
+                address = self.policy.address_of(topic, facts.partition.partition)
                 asked[address] = needed.blocked(address, self.policy.declared_at)
         return asked
 
@@ -422,11 +426,12 @@ class FloorEvaluator:
         # A finished transaction leaves no other trace than the cluster's topic of them.
         may_have_aborted = self.has_transactions or end < observed.high_watermark
         # No share counts the records of the others.
-        gaps, words = known_gaps(facts) if may_have_aborted and not is_compacted and not consumed_by_named else (0, "")
+        is_counted = may_have_aborted and not is_compacted and not consumed_by_named
+        counted = known_records(self.snapshot, facts.partition) if is_counted else Counted()
         return DeleteRecords(
             address=address,
             declared_at=self.policy.declared_at,
-            reason="; ".join((reason, words)) if words else reason,
+            reason="; ".join((reason, counted.words)) if counted.words else reason,
             mode=self.policy.mode,
             partition=facts.partition,
             before_offset=before_offset,
@@ -437,7 +442,7 @@ class FloorEvaluator:
             drift=observed.log_start < min(before_offset, *(rule.before for rule in rules)),
             caveat="; ".join(filter(None, (self.consumers.caveat(facts.partition.topic), hold.caveat if hold else ""))),
             may_have_gaps=is_compacted or may_have_aborted,
-            gaps=gaps,
+            gaps=counted.gaps,
         )
 
     def _find_hold(self, lowest: RuleOffset, facts: PartitionFacts, observed: ObservedPartition) -> Hold | None:
@@ -517,6 +522,11 @@ class FloorEvaluator:
             offset, name = min(position, end), f"unreadBy {quoted(group)}"
             words = f"unreadBy: group {quoted(group)} has read up to {_offset_text(position, end)}"
             yield RuleOffset(offset, min(offset, _capped(facts, lagging_ms, end)), name, words)
+
+
+def _size(facts: PartitionFacts) -> int:
+    start, end = facts.log_start, facts.last_stable_offset
+    return 0 if isinstance(start, Unknown) or isinstance(end, Unknown) else end - start
 
 
 def _offset_at(facts: PartitionFacts, instant_ms: int, end: int) -> int | None:

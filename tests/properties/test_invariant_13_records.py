@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reconciler.model.plan import Blocked, Satisfied
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.observation import Observation
-from reconciler.operations.offsets_without_records import count_gaps
+from reconciler.operations.offsets_without_records import count_records
 from tests.repeats import at_least
 from tests.strategies.facts import DAY, NOW_MS, floor, group, planned, reader, snapshot, topic
 from tests.strategies.logs import Entry, Log, logs
@@ -89,6 +89,7 @@ def test_no_share_counts_a_large_gap(parts: list[tuple[int, int, int]], last: in
 def test_no_share_counts_the_gaps_of_a_producer_that_fails_again_and_again() -> None:
     old = NOW_MS - 8 * DAY
     log = Log((*([(Entry.RECORD, old)] * 10 + [(Entry.ABORTED, old)] * 1_000) * 30,), 0, 30_300)
-    gaps, words = count_gaps(log.facts((), readers=()))
-    assert gaps == 30_300
-    assert "30,300 of 30,300 offsets" in words
+    for number, partitions in ((0, 1), *((number, 7) for number in range(7))):
+        counted = count_records(log.facts((), readers=(), number=number), partitions)
+        assert (counted.records, counted.gaps) == (0, 30_300)
+        assert "0 of 30,300 offsets" in counted.words

@@ -1,6 +1,6 @@
 """What a record deletion removes: what a review allows of it, and the check right before its request."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
@@ -22,35 +22,42 @@ from reconciler.operations.delete_records.preconditions import (
     Preconditions,
 )
 from reconciler.operations.observation import Observation, RecheckFailure
-from reconciler.operations.offsets_without_records import known_gaps
+from reconciler.operations.offsets_without_records import known_records
 from reconciler.text.escape import quoted
 
 
-def _records(snapshot: ClusterSnapshot, topic: str) -> int | Unknown:
-    """Return how many records a topic has at least, or the cluster where `topic` is empty.
+def _topic_records(snapshot: ClusterSnapshot, topic: str) -> int | Unknown:
+    """Return how many records a topic has at least.
 
-    What could not be read, and what need not be a record, counts as none, so a share looks larger.
+    What could not be read, and what need not be a record, counts as none, so a share looks larger. Where
+    transactions are possible, the topic has the records of the partitions that were looked at.
     """
-    what, records = "the cluster's records", snapshot.cluster_records
-    partitions: Iterable[TopicPartition] = snapshot.partitions
-    if topic:
-        facts = snapshot.topics.get(topic)
-        what, records = f"the records of {topic}", NOT_ASKED if facts is None else facts.records
-        if facts is not None and (facts.records_min or not isinstance(records, Unknown)):
-            records = facts.records_min
-        number = 0 if facts is None or isinstance(facts.partitions, Unknown) else facts.partitions
-        partitions = (TopicPartition(topic, index) for index in range(number))
+    facts = snapshot.topics.get(topic)
+    records = NOT_ASKED if facts is None else facts.records
+    if facts is None or (isinstance(records, Unknown) and not facts.records_min):
+        reason = records.reason if isinstance(records, Unknown) else ""
+        return Unknown(f"the records of {topic} could not be counted: {reason}")
+    if not snapshot.may_have_transactions or isinstance(facts.partitions, Unknown):
+        return facts.records_min
+    partitions = (TopicPartition(topic, number) for number in range(facts.partitions))
+    return sum(known_records(snapshot, partition).records for partition in partitions)
+
+
+def _cluster_records(snapshot: ClusterSnapshot, _bucket: str) -> int | Unknown:
+    """Return the same of all topics, of which only those that lose records were looked at."""
+    records = snapshot.cluster_records
     if isinstance(records, Unknown):
-        return Unknown(f"{what} could not be counted: {records.reason}")
+        return Unknown(f"the cluster's records could not be counted: {records.reason}")
     if not snapshot.may_have_transactions:
         return records
-    read = (snapshot.partitions.get(partition) for partition in partitions)
-    return records - sum(known_gaps(of)[0] for of in read if of is not None and of.lookups)
+    return records - sum(known_records(snapshot, partition).gaps for partition in snapshot.partitions)
 
 
 TOPICS = Limit("topics", 50, "topics that lose records")
-RECORDS_PERCENT_PER_TOPIC = Limit("records_percent_per_topic", 90, "share of one topic's records removed", _records)
-RECORDS_PERCENT = Limit("records_percent", 50, "share of the cluster's records removed", _records)
+RECORDS_PERCENT_PER_TOPIC = Limit(
+    "records_percent_per_topic", 90, "share of one topic's records removed", _topic_records
+)
+RECORDS_PERCENT = Limit("records_percent", 50, "share of the cluster's records removed", _cluster_records)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

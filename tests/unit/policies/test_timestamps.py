@@ -160,7 +160,7 @@ def test_what_no_decision_needs_is_not_looked_up(keep: int, consumers: str, fact
     ("answer", "counted", "words"),
     [
         (NO_RIGHT, 40, "hold records is not known (the right READ on orders is missing)"),
-        (None, 75, "no limit counts 25 of 100 offsets"),
+        (None, 75, "limits count 75 of 100 offsets"),
     ],
 )
 def test_what_is_not_known_to_hold_records_is_in_no_share(answer: Unknown | None, counted: int, words: str) -> None:
@@ -180,7 +180,22 @@ def test_a_share_asks_about_all_partitions_of_a_topic(spec: Any) -> None:
     policy = floor(keep={"last": 60}, **spec)
     plans = planned(policy, state), planned(policy, state, candidates={policy.address_of("orders", 0)})
     for plan in plans:
-        assert {of.partition: len(lookups) for of, lookups in plan.asked.items()} == {0: 8, 1: 8}
+        assert {of.partition: len(lookups) for of, lookups in plan.asked.items()} == {0: 10, 1: 2}
+
+
+def test_a_share_looks_at_the_largest_of_many_partitions() -> None:
+    """The others count for nothing: 5,000 partitions were looked at because one of them lost a record."""
+    facts = [partition(number=number, end=100 + number, at={DAY: 100}, lookups={}) for number in range(40)]
+    state = snapshot(*facts, topic("__transaction_state", internal=True), topic(partitions=40, records=4_780))
+    policy = floor(keep={"last": 60}, partitions=[3])
+    assert {of.partition for of in planned(policy, state).asked} == {3, *range(24, 40)}
+    known = snapshot(
+        *(replace(of, lookups=OldRecords() if of.partition.partition in {3, 39} else {}) for of in facts),
+        topic("__transaction_state", internal=True),
+        topic(partitions=40, records=4_780),
+    )
+    shares = {limit.id: limit.observed for limit in planned(policy, known).limits}
+    assert shares["recordsPercentPerTopic"] == 100 * 43 / (103 + 139)
 
 
 def test_no_share_asks_what_it_does_not_need() -> None:
@@ -209,7 +224,7 @@ def test_a_share_asks_about_a_partition_that_two_policies_claim() -> None:
     state = snapshot(*facts, topic("__transaction_state", internal=True), topic(partitions=3))
     policies: list[Any] = [floor(name=f"p{low}", keep={"last": 60}, partitions=[low, low + 1]) for low in (0, 1)]
     assert {of.partition: len(lookups) for of, lookups in planned(policies, state).asked.items()} == dict.fromkeys(
-        range(3), 8
+        range(3), 10
     )
 
 
