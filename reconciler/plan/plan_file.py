@@ -166,8 +166,8 @@ class Totals:
     `summary`: how many decisions there are of each sort; `irreversible`, `records_removed_max` and
     `unbounded` (how many may remove any number of records) are of the actions. `digest`: sha256 over a
     line of JSON for format, cluster and targets, one for the contents of the manifests, one for each rule that
-    later runs carry out without a review, one for each change of a rule, and one for what each action
-    binds. An approval is of this plan, made from these manifests.
+    later runs carry out without a review or did so before, one for each change of a rule, and one for
+    what each action binds. An approval is of this plan, made from these manifests.
     """
 
     def __init__(self, plan: Plan | Header, decisions: Iterable[Decision] = ()) -> None:
@@ -176,15 +176,13 @@ class Totals:
         self.summary: dict[str, int] = dict.fromkeys(names, 0)
         self._hash = hashlib.sha256(_digest_line([FORMAT_MAJOR, plan.cluster_id, *plan.targets]))
         self._bind(content_hashes(plan.source.manifests))
-        for rule in plan.continuous:
-            if rule.change is not Change.REMOVED:
-                self._bind([str(rule.address), sorted((setting.name, setting.values) for setting in rule.settings)])
-        for rule in plan.rule_changes:
+        for rule in (*plan.continuous, *plan.rule_changes):
             changes = sorted(
                 ((setting.name, setting.values, setting.before) for setting in rule.settings),
                 key=lambda change: (change[0], change[1], change[2] or ()),  # None is not comparable
             )
-            self._bind([str(rule.address), rule.change, changes])
+            # Without a base nothing is known to have changed.
+            self._bind([str(rule.address), None if rule.change is Change.UNCHANGED else rule.change, changes])
         for decision in decisions:
             self.add(decision)
 

@@ -90,17 +90,20 @@ def test_the_digest_ignores_other_decisions_times_reasons_and_places(
 
 @given(strategies.plans(max_size=1), st.data())
 def test_the_digest_binds_the_rules_of_later_runs(plan: Plan, data: st.DataObject) -> None:
-    """An approval lets `converge` carry them out, also where the plan has no action."""
-    assume(any(rule.change is not Change.REMOVED for rule in plan.continuous))
-    rules = [rule for rule in plan.continuous if rule.change is not Change.REMOVED]
+    """An approval lets `converge` carry them out, also where the plan has no action, and carry out no removed ones."""
+    assume(plan.continuous)
+    rules = plan.continuous
     rule = data.draw(st.sampled_from(rules))
     others = tuple(each for each in rules if each != rule)
     assert digest(replace(plan, continuous=others)) != digest(plan)
     setting = Setting(name="keep.last", values=("a value that no strategy draws",))
     other = replace(rule, settings=(*rule.settings, setting))
     assert digest(replace(plan, continuous=(*others, other))) != digest(plan)
-    marked = tuple(replace(each, change=None) for each in rules)
-    assert digest(replace(plan, continuous=marked)) == digest(plan)
+    same = replace(rule, change=None), replace(rule, change=Change.UNCHANGED)
+    of_both = {digest(replace(plan, continuous=(*others, each))) for each in same}
+    assert len(of_both) == 1, "without a base nothing is known to have changed"
+    is_changed = rule.change not in (None, Change.UNCHANGED)
+    assert is_changed == (digest(replace(plan, continuous=(*others, rule))) not in of_both)
 
 
 @given(strategies.plans(max_size=1), strategies.sources, st.permutations(range(4)))
