@@ -26,6 +26,8 @@ _BATCH = 10_000
 _SLICE_S = 0.05
 _RANGES_PER_S = 200
 """A tenth of the measured rate: too low a rate only prolongs the wait for a slow broker."""
+_SOON_S, _SOON_PER_S = 2.0, 1_000
+"""So long takes what comes many in a request."""
 _SHORT = 20
 """A range of so few offsets is read as a whole: one read finds its first and its last record."""
 _STEPS_BACK = (1, 10, 100, 1_000, 10_000)
@@ -64,6 +66,8 @@ _SINGLE: Settings = {
     "fetch.queue.backoff.ms": 10,
     "isolation.level": "read_committed",
 }
+_LARGE: Settings = {**_SINGLE, "max.partition.fetch.bytes": 1024 * 1024}
+"""For what was not read soon. It reads too much of long partitions, where batches are small."""
 
 Ranges = Mapping[TopicPartition, tuple[int, int]]
 """The first offset of each partition, and the one before which its range ends."""
@@ -156,8 +160,11 @@ def _find(
             found[partition] = found.get(partition, (first,))[0], last
         return bool(messages) and partition not in whole
 
-    limit_s = session.timeout_s + len(ranges) / _RANGES_PER_S
-    unread = _read_ranges(session, ranges, add, _SINGLE, limit_s=limit_s) if ranges else {}
+    unread = _read_ranges(session, ranges, add, _SINGLE, limit_s=_SOON_S + len(ranges) / _SOON_PER_S) if ranges else {}
+    if slow := {partition: ranges[partition] for partition, why in unread.items() if why.unanswered}:
+        limit_s = session.timeout_s + len(slow) / _RANGES_PER_S
+        left = _read_ranges(session, slow, add, _LARGE, limit_s=limit_s)
+        unread = {partition: why for partition, why in unread.items() if partition not in slow} | left
     none: tuple[Answer, Answer] = (None, None)
     return {
         partition: (unread[partition],) * 2 if partition in unread else found.get(partition, none)

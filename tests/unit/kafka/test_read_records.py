@@ -11,7 +11,7 @@ from reconciler.kafka.offsets import Watermarks
 from reconciler.kafka.records import look_up, read_records
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.names import TopicPartition
-from reconciler.model.snapshot import LookupKind, RecordLookup, Unknown
+from reconciler.model.snapshot import LookupKind, RecordLookup, RecordStamp, Unknown
 from tests.golden.wording import mentions
 
 
@@ -20,6 +20,7 @@ class FakeMessage:
         self.topic = lambda: "t"
         self.partition = lambda: partition
         self.offset = lambda: offset
+        self.timestamp = lambda: (1, 7)
         self.error = lambda: None if error is None else KafkaError(error)
 
 
@@ -117,4 +118,21 @@ def test_a_broker_that_does_not_answer_is_waited_for_once(monkeypatch: pytest.Mo
     asked = [RecordLookup(kind, start, start + 10) for kind in (LookupKind.FIRST, LookupKind.LAST) for start in (0, 90)]
     found = look_up(session, {partition: asked}, {})
     assert [isinstance(answer, Unknown) and answer.unanswered for answer in found.values()] == [True] * 4
-    assert len(clients) == 1
+    assert len(clients) == 2, "soon, and once more with larger fetches"
+
+
+def test_what_is_not_read_soon_is_read_with_larger_fetches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches above the size of a fetch come one in a request: a wave of 1,000 took 30 s, and one of 4,000 its whole time."""
+    sizes: list[Any] = []
+
+    def create(_client: object, _connection: object, settings: dict[str, Any]) -> FakeConsumer:
+        sizes.append(settings["max.partition.fetch.bytes"])
+        soon = [FakeMessage(0, 5)] if len(sizes) == 1 else []
+        return FakeConsumer(*soon or [FakeMessage(1, 5)])
+
+    monkeypatch.setattr(reading, "create", create)
+    session, lookup = KafkaSession(Connection(("127.0.0.1:9",), timeout_s=0.2)), RecordLookup(LookupKind.FIRST, 5, 6)
+    partitions = [TopicPartition("t", number) for number in (0, 1)]
+    found = look_up(session, {partition: [lookup] for partition in partitions}, {})
+    assert found == {(partition, lookup): RecordStamp(5, 7) for partition in partitions}
+    assert sizes == [64 * 1024, 1024 * 1024]
