@@ -98,7 +98,7 @@ def _converge(
         if not settings.quiet and not any(policy.mode is Mode.CONTINUOUS for policy in cluster.known.policies):
             what = "no policy has `mode: continuous`, so nothing is done; `reconciler plan` plans the others"
             console.print_stderr(f"{display_name(cluster.known.cluster.metadata.name)}: {what}")
-    codes: set[int] = set()
+    codes, told = set[int](), {cluster.known.cluster.metadata.name for cluster in clusters}
     with (
         served(counted, metrics_address),
         Health(health_file) as health,
@@ -132,6 +132,12 @@ def _converge(
                 break
             try:
                 reading = loading.load(paths, settings)
+                new = {cluster.metadata.name for cluster in reading.clusters} - told if not settings.cluster else set()
+                told |= new
+                for name in sorted(new):
+                    console.print_stderr(
+                        f"{display_name(name)}: new in the manifests, and not run before the loop starts again"
+                    )
             except (ManifestsInvalid, UsageError) as error:
                 reading = error
     return ExitCode.DONE if rounds is None else common.worst_exit_code(codes)

@@ -120,7 +120,7 @@ class ClusterRounds:
             present = reading.for_cluster(name)
         except UsageError as error:
             raise UsageError(
-                f"{error}: nothing is done until it is back; start watch again for another cluster"
+                f"{error}: nothing is done until it is back; start the loop again for another cluster"
             ) from None
         reason = self._reason_to_wait(present, signals)
         if not reason:

@@ -341,6 +341,14 @@ def test_a_loop_takes_several_clusters(folder: Path, loop: Loop) -> None:
     ]
 
 
+def test_a_loop_says_which_cluster_it_does_not_run(folder: Path, loop: Loop) -> None:
+    """Once, where its manifest comes after the start: nobody knew that nothing was purged there."""
+    add = write("eu", (CLUSTER % "orders").replace("prod", "eu"))
+    done, rounds = loop(["watch", str(folder)], add, nothing, nothing)
+    assert len(rounds) == 4
+    assert done.stderr.count("eu: new in the manifests, and not run before the loop starts again") == 1
+
+
 def test_reading_a_checkout_takes_no_lock_of_git(checkout: Path, folder: Path) -> None:
     """`git status` refreshes the index, under the lock that another run would see."""
     path = folder / "clicks.yaml"
@@ -390,7 +398,10 @@ def test_invalid_manifests_add_protections_only(folder: Path, loop: Loop) -> Non
         *((text, ("nothing is done until it can be read",)) for text in UNREADABLE),
         (
             (CLUSTER % "billing").replace("name: prod", "name: production"),
-            ("known clusters: production", "nothing is done until it is back; start watch again for another cluster"),
+            (
+                "known clusters: production",
+                "nothing is done until it is back; start the loop again for another cluster",
+            ),
         ),
     ],
 )
