@@ -6,7 +6,7 @@ records are found without reading what lies between them.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from itertools import groupby
 from operator import methodcaller
 
@@ -105,7 +105,8 @@ def read_records(
             ranges[TopicPartition(topic, number)] = start, end
 
     settings = {**_ALL, "isolation.level": "read_committed"} if committed else _ALL
-    unread = _read_ranges(session, ranges, on_records, settings, limit_s=limit_s) if ranges else {}
+    with closing(_Reader(session, settings)) as reader:
+        unread = reader.read(ranges, on_records, limit_s=limit_s)
     return errors | {partition.partition: reason for partition, reason in unread.items()}
 
 
@@ -124,29 +125,31 @@ def look_up(
     by_time = (LookupKind.NEWEST, LookupKind.UNCOMMITTED)
     found = find_by_time(session, [pair for pair in pairs if pair[1].kind in by_time], facts)
     steps = Counter[tuple[TopicPartition, RecordLookup]]()
-    while wave := dict(pair for pair in reversed(pairs) if pair not in found):  # one of a partition at a time
-        ranges, whole = dict[TopicPartition, tuple[int, int]](), set[TopicPartition]()
-        for partition, lookup in wave.items():
-            is_last = lookup.kind is LookupKind.LAST
-            start = lookup.end - _STEPS_BACK[steps[partition, lookup]] if is_last else lookup.start
-            ranges[partition] = max(lookup.start, start), lookup.end
-            if is_last or lookup.end - lookup.start <= _SHORT:
-                whole.add(partition)
-        for partition, (first, last) in _find(session, ranges, whole).items():
-            lookup = wave[partition]
-            if isinstance(first, Unknown) and first.unanswered:  # its broker is not waited for again
-                found |= {(partition, of): first for of in asked[partition] if (partition, of) not in found}
-            if lookup.kind is LookupKind.FIRST:
-                found[partition, lookup] = first
-            is_whole = partition in whole and ranges[partition][0] == lookup.start
-            if is_whole or (lookup.kind is LookupKind.LAST and last is not None):
-                found[partition, lookup._replace(kind=LookupKind.LAST)] = last
-            steps[partition, lookup] += 1
+    with closing(_Reader(session, _SINGLE)) as soon, closing(_Reader(session, _LARGE)) as later:
+        readers = soon, later
+        while wave := dict(pair for pair in reversed(pairs) if pair not in found):  # one of a partition at a time
+            ranges, whole = dict[TopicPartition, tuple[int, int]](), set[TopicPartition]()
+            for partition, lookup in wave.items():
+                is_last = lookup.kind is LookupKind.LAST
+                start = lookup.end - _STEPS_BACK[steps[partition, lookup]] if is_last else lookup.start
+                ranges[partition] = max(lookup.start, start), lookup.end
+                if is_last or lookup.end - lookup.start <= _SHORT:
+                    whole.add(partition)
+            for partition, (first, last) in _find(readers, ranges, whole).items():
+                lookup = wave[partition]
+                if isinstance(first, Unknown) and first.unanswered:  # its broker is not waited for again
+                    found |= {(partition, of): first for of in asked[partition] if (partition, of) not in found}
+                if lookup.kind is LookupKind.FIRST:
+                    found[partition, lookup] = first
+                is_whole = partition in whole and ranges[partition][0] == lookup.start
+                if is_whole or (lookup.kind is LookupKind.LAST and last is not None):
+                    found[partition, lookup._replace(kind=LookupKind.LAST)] = last
+                steps[partition, lookup] += 1
     return {pair: found[pair] for pair in pairs}
 
 
 def _find(
-    session: KafkaSession, ranges: Ranges, whole: Collection[TopicPartition]
+    readers: "tuple[_Reader, _Reader]", ranges: Ranges, whole: Collection[TopicPartition]
 ) -> dict[TopicPartition, tuple[Answer, Answer]]:
     """Return the first and the last record that a read-committed consumer is given in each range.
 
@@ -160,10 +163,10 @@ def _find(
             found[partition] = found.get(partition, (first,))[0], last
         return bool(messages) and partition not in whole
 
-    unread = _read_ranges(session, ranges, add, _SINGLE, limit_s=_SOON_S + len(ranges) / _SOON_PER_S) if ranges else {}
+    soon, later = readers
+    unread = soon.read(ranges, add, limit_s=_SOON_S + len(ranges) / _SOON_PER_S)
     if slow := {partition: ranges[partition] for partition, why in unread.items() if why.unanswered}:
-        limit_s = session.timeout_s + len(slow) / _RANGES_PER_S
-        left = _read_ranges(session, slow, add, _LARGE, limit_s=limit_s)
+        left = later.read(slow, add, limit_s=later.session.timeout_s + len(slow) / _RANGES_PER_S)
         unread = {partition: why for partition, why in unread.items() if partition not in slow} | left
     none: tuple[Answer, Answer] = (None, None)
     return {
@@ -172,36 +175,57 @@ def _find(
     }
 
 
-def _read_ranges(
-    session: KafkaSession,
-    ranges: Ranges,
-    on_records: Callable[[TopicPartition, list[Message]], bool | None],
-    settings: Settings,
-    *,
-    limit_s: float | None,
-) -> dict[TopicPartition, Unknown]:
-    """Call `on_records` with the next records of each partition, until it returns that they are enough.
+class _Reader:
+    """A client that reads ranges of partitions, one call after the other. Each client is a handshake with each broker."""
 
-    Returns why a partition was not read to the end of its range.
-    """
-    errors: dict[TopicPartition, Unknown] = {}
-    unfinished = {partition: end for partition, (_start, end) in ranges.items()}
-    idle = session.deadline()
-    limit = Deadline.after(float("inf") if limit_s is None else limit_s)
-    finished: list[ClientPartition] = []
-    throttled: Counter[str] = Counter()
+    def __init__(self, session: KafkaSession, settings: Settings) -> None:
+        self.session, self._settings = session, settings
+        self._client: Consumer | None = None
+        self._paused: list[ClientPartition] = []
+        self._throttled: Counter[str] = Counter()
 
-    def add_throttle(event: ThrottleEvent) -> None:
-        throttled[event.broker_name] += event.throttle_time
+    def close(self) -> None:
+        if self._client is not None:
+            # In a thread: the library ends thousands of partitions one by one.
+            with suppress(ClusterUnreachable):
+                submit(self._client.close)
 
-    callbacks: Settings = {"throttle_cb": add_throttle}
-    client = create(Consumer, session.connection, {**read_timeouts(session.connection), **settings, **callbacks})
-    try:
-        client.assign([ClientPartition(p.topic, p.partition, start) for p, (start, _end) in ranges.items()])
+    def _assign(self, ranges: Ranges) -> Consumer:
+        if self._client is None:
+            connection, callbacks = self.session.connection, {"throttle_cb": self._add_throttle}
+            self._client = create(Consumer, connection, {**read_timeouts(connection), **self._settings, **callbacks})
+        if self._paused:  # a pause outlasts an assignment
+            self._client.resume(self._paused)
+            self._paused = []
+        self._client.assign([ClientPartition(p.topic, p.partition, start) for p, (start, _end) in ranges.items()])
+        return self._client
+
+    def _add_throttle(self, event: ThrottleEvent) -> None:
+        self._throttled[event.broker_name] += event.throttle_time
+
+    def read(
+        self,
+        ranges: Ranges,
+        on_records: Callable[[TopicPartition, list[Message]], bool | None],
+        *,
+        limit_s: float | None,
+    ) -> dict[TopicPartition, Unknown]:
+        """Call `on_records` with the next records of each partition, until it returns that they are enough.
+
+        Returns why a partition was not read to the end of its range.
+        """
+        if not ranges:
+            return {}
+        errors: dict[TopicPartition, Unknown] = {}
+        unfinished = {partition: end for partition, (_start, end) in ranges.items()}
+        idle = self.session.deadline()
+        limit = Deadline.after(float("inf") if limit_s is None else limit_s)
+        finished: list[ClientPartition] = []
+        client = self._assign(ranges)
         while unfinished and not idle.passed and not limit.passed:
             messages = client.consume(_BATCH, _SLICE_S)
             if messages:
-                idle = session.deadline()
+                idle = self.session.deadline()
             pending = len(unfinished)
             for partition, run in _runs(messages):
                 if partition not in unfinished:
@@ -221,18 +245,15 @@ def _read_ranges(
             # Each call waits for the client's thread, and of many short ranges most end in a few batches.
             if finished and len(unfinished) == pending:
                 client.pause(finished)
+                self._paused += finished
                 finished = []
-    finally:
-        # In a thread: the library ends thousands of partitions one by one.
-        with suppress(ClusterUnreachable):
-            submit(client.close)
-    reason = f"no data for {session.timeout_s:.0f} s"
-    if limit_s is not None and not idle.passed:
-        reason = f"not done after {limit_s:.0f} s"
-    if throttled.total() >= 1:
-        [(broker, seconds)] = throttled.most_common(1)
-        reason += f"; a quota of {broker} held the reading back for {seconds:.0f} s in all: raise it, or --timeout"
-    return errors | dict.fromkeys(unfinished, Unknown(reason, Cause.NO_ANSWER))
+        reason = f"no data for {self.session.timeout_s:.0f} s"
+        if limit_s is not None and not idle.passed:
+            reason = f"not done after {limit_s:.0f} s"
+        if self._throttled.total() >= 1:
+            [(broker, seconds)] = self._throttled.most_common(1)
+            reason += f"; a quota of {broker} held the reading back for {seconds:.0f} s in all: raise it, or --timeout"
+        return errors | dict.fromkeys(unfinished, Unknown(reason, Cause.NO_ANSWER))
 
 
 def _runs(messages: Iterable[Message]) -> Iterator[tuple[TopicPartition, list[Message]]]:
