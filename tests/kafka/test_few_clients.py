@@ -12,13 +12,17 @@ from reconciler import pipeline
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.kafka.connect import Connection
+from reconciler.kafka.records import look_up
 from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import files
+from reconciler.model.names import TopicPartition as Partition
+from reconciler.model.snapshot import LookupKind, RecordLookup, RecordStamp
 from reconciler.run import Run
 from reconciler.scan.engine_choice import Engine, EngineName
 from tests.build import cluster_manifest, head
 
 pytestmark = pytest.mark.brokers
+EDGES = (LookupKind.FIRST, LookupKind.LAST)
 
 
 def opened(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -78,3 +82,19 @@ def test_a_new_client_knows_the_brokers_before_its_first_use(cluster: SandboxClu
         (future,) = reader.list_offsets({TopicPartition(topic, 0): OffsetSpec.latest()}, request_timeout=30).values()
         assert future.result().offset == 0
         session.close()
+
+
+def test_a_client_that_reads_again_gives_nothing_of_an_earlier_range(cluster: SandboxCluster) -> None:
+    """Else a record would look absent, and what no time rule can prove to be old would look like markers only."""
+    name = f"ranges-{uuid4().hex[:8]}"
+    client.create_topics(cluster.bootstrap_servers, [client.Topic(name, partitions=4)])
+    client.produce(cluster.bootstrap_servers, name, dict.fromkeys(range(4), [client.Record(b"x" * 500)] * 400))
+    starts = (350, 0, 120, 390, 40, 200)  # to and fro: an earlier range may lie below or above
+    ranges = [RecordLookup(kind, start, start + size) for start in starts for size in (5, 9) for kind in EDGES]
+    asked = {Partition(name, number): ranges for number in range(4)}
+    session = KafkaSession.open(Connection((cluster.bootstrap_servers,)))
+    found = look_up(session, asked, {})
+    session.close()
+    for (partition, lookup), answer in found.items():
+        assert isinstance(answer, RecordStamp), (partition, lookup, answer)
+        assert answer.offset == (lookup.start if lookup.kind is LookupKind.FIRST else lookup.end - 1)
