@@ -64,15 +64,19 @@ def _policy(selection: Selection, snapshot: ClusterSnapshot) -> Iterator[Unmatch
 
 
 def _guards(manifest: Cluster | Policy | ExternalReader, snapshot: ClusterSnapshot) -> Iterator[Unmatched]:
-    """Yield a warning for each list of guards of a manifest with some that match no name of the cluster.
+    """Yield a warning for each list of guards of a manifest with some that match no name; not under `expectNone`.
 
-    Nothing is said of those under `metadata.expectNone`, or where the list of names is incomplete.
+    An exception guards what its policy would select. Nothing is said where the list of names is incomplete.
     """
     expected = frozenset(manifest.metadata.expect_none or ())
     for field, (subjects, selectors) in manifest.guards.items():
         names, incomplete = snapshot.listed(subjects)
         if incomplete is not None:
             continue
+        own = (
+            select(names, manifest.selectors) if isinstance(manifest, Policy) and subjects == manifest.SUBJECTS else {}
+        )
+        names, among = (own.keys(), " that it would select") if own else (names, "")
         empty = [
             selector
             for selector in selectors
@@ -85,7 +89,7 @@ def _guards(manifest: Cluster | Policy | ExternalReader, snapshot: ClusterSnapsh
             part = "" if len(empty) == len(selectors) else "a part of "
             yield _warning(
                 manifest,
-                f"{part}{field} guards nothing: of {count(len(names), subjects.removesuffix('s'))}, none matches {cited}",
+                f"{part}{field} guards nothing: of {count(len(names), subjects.removesuffix('s'))}{among}, none matches {cited}",
                 f"correct {field}, or write the same text under metadata.expectNone while none is expected",
             )
 
@@ -137,8 +141,7 @@ def _nothing_selected(selection: Selection, names: Collection[str]) -> str:
     hints = (_similar_selector(selector, names) for selector in policy.selectors[:_CITED_MAX])
     meant = ", ".join(quoted(hint) for hint in hints if hint)
     hint = question(meant, before="; ", quote=str)
-    number = count(len(names), policy.SUBJECTS.removesuffix("s"))
-    return f"it selects nothing: of {number}, none matches {cited}{hint}"
+    return f"it selects nothing: of {count(len(names), policy.SUBJECTS.removesuffix('s'))}, none matches {cited}{hint}"
 
 
 def _misspelt(selection: Selection, names: Collection[str]) -> str:
@@ -146,9 +149,8 @@ def _misspelt(selection: Selection, names: Collection[str]) -> str:
     policy = selection.policy
     others = frozenset(select(names, [Selector("*")], excluding=policy.excluding)) - selection.subjects.keys()
     absent = [name for name, exact in selection.subjects.items() if exact and name not in names]
-    compared = islice(absent, _COMPARISONS_MAX // max(1, len(others)))
     similar = []
-    for name in compared:
+    for name in islice(absent, _COMPARISONS_MAX // max(1, len(others))):
         # Other numbers make another group, and no mistake.
         candidates = (other for other in others if _without_numbers(other) != _without_numbers(name))
         if near := did_you_mean(name, candidates, cutoff=_SIMILAR):
