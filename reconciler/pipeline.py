@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from reconciler import __version__
 from reconciler.apply import restore, results
@@ -54,7 +54,7 @@ from reconciler.text.escape import display_name
 from reconciler.text.formatting import count, format_instant
 from reconciler.text.suggest import suggestion
 
-D = TypeVar("D", Plan, recheck.Recheck)
+D = TypeVar("D", bound=Any)
 _LOG = logging.getLogger(__name__)
 
 

@@ -4,6 +4,7 @@ A transaction marker is not a record, a timestamp that is missing or implausible
 a floor back is named.
 """
 
+import json
 import time
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -129,6 +130,20 @@ def test_a_marker_behind_a_group_is_no_record_and_stays(space: Workspace, topic:
     space.run("drift")
     space.produce(topic, 10)
     assert read_and_commit(space, group, topic, 10) == list(range(51, 61))
+
+
+def test_no_suggestion_takes_markers_for_records(space: Workspace) -> None:
+    """A group before the last marker has read everything, and what a floor asks of records is looked up."""
+    ended, held = space.create_topic(0), space.create_topic(5, age_ms=MONTH_MS, configs={"retention.ms": "10000000000"})
+    write_transaction(space, ended, 5, commit=True)
+    for group, at in (("before", 5), ("behind", 6)):
+        space.commit(f"{ended}-{group}", ended, at)
+    space.commit(f"{held}-group", held, 5)
+    with open_transaction(space.servers, held):
+        found = json.loads(space.run("suggest", "--bootstrap-server", space.servers, "-q", "-o", "json"))
+    assert not any("looked up" in text for section in found["sections"] for text in section["unknown"])
+    subjects = {of["subject"]: of["kind"] for of in found["findings"] if of["subject"] in (f"{ended}-before", held)}
+    assert subjects == {held: "read-records"}
 
 
 def test_aborted_records_are_no_records(space: Workspace, topic: str) -> None:

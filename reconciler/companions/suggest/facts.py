@@ -3,11 +3,11 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from reconciler.model.block_reason import BlockReason, known
+from reconciler.model.block_reason import BlockReason, LookupNeeded, known
 from reconciler.model.names import TopicPartition
 from reconciler.model.scan_request import ExternalReaderRequest
 from reconciler.model.snapshot import (
@@ -16,10 +16,12 @@ from reconciler.model.snapshot import (
     GroupState,
     KeptForever,
     PartitionFacts,
+    RecordLookup,
     Unknown,
 )
 from reconciler.operations import consumers
 from reconciler.operations.idle_groups import state_elsewhere, topics_of_streams
+from reconciler.operations.offsets_without_records import next_record
 from reconciler.operations.touchable import check_records_deletable
 from reconciler.policies import Policy
 from reconciler.policies.cluster import Cluster
@@ -47,11 +49,23 @@ class ReadTopic:
 
 @dataclass
 class ClusterFacts:
-    """One snapshot, with what findings of several kinds need of it. `policies`: those of the cluster."""
+    """One snapshot, with what findings of several kinds need of it. `policies`: those of the cluster.
+
+    `asked`: what the records of partitions still have to tell.
+    """
 
     snapshot: ClusterSnapshot
     cluster: Cluster
     policies: Sequence[Policy]
+    asked: dict[TopicPartition, tuple[RecordLookup, ...]] = field(default_factory=dict)
+
+    @property
+    def noun(self) -> str:
+        """What lies between two offsets: behind the first record there may be markers."""
+        return "offset" if self.snapshot.may_have_transactions else "record"
+
+    def ask(self, partition: TopicPartition, lookups: Sequence[RecordLookup]) -> None:
+        self.asked[partition] = tuple(dict.fromkeys((*self.asked.get(partition, ()), *lookups)))
 
     @cached_property
     def covered(self) -> Mapping[type[Policy], frozenset[str]]:
@@ -152,7 +166,7 @@ class ClusterFacts:
     def held(self, idle: Collection[str]) -> Mapping[str, Counter[str]]:
         """Return the records that a group has not read and all others have, by group and topic.
 
-        Groups of `idle` do not count among the others.
+        Groups of `idle` do not count among the others. Transaction markers and aborted records are none.
         """
         held: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for partition, positions in self.positions.items():
@@ -164,9 +178,18 @@ class ClusterFacts:
                 # The first or the second: two positions are enough to leave the reader itself out.
                 least = next((committed for committed, group in counting[:2] if group != reader.group), None)
                 if least is not None:
-                    records = min(least, facts.last_stable_offset) - max(reader.committed, facts.log_start)
-                    held[reader.group][partition.topic] += max(0, records)
+                    floor, position = min(least, facts.last_stable_offset), max(reader.committed, facts.log_start)
+                    if position < floor and self.snapshot.may_have_transactions:
+                        position = self._next_record(facts, position, floor)
+                    held[reader.group][partition.topic] += max(0, floor - position)
         return {group: Counter({t: n for t, n in by_topic.items() if n}) for group, by_topic in held.items()}
+
+    def _next_record(self, facts: PartitionFacts, position: int, floor: int) -> int:
+        try:
+            return next_record(facts, position, floor)[0]
+        except LookupNeeded as needed:
+            self.ask(needed.partition, needed.lookups)
+            return position
 
     def is_kept(self, topic: str) -> bool:
         """Whether its own configuration keeps a topic for ever, or may: a draft names it exactly, which overrules that.

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import replace
+from functools import partial
 
 from reconciler import pipeline
 from reconciler.clock import wall_clock_ms
@@ -18,10 +19,11 @@ def find_suggestions(run: Run, *, idle_for_ms: int, ignored: Collection[str]) ->
     mirrors = read_positions(run.session, rules.undeclared_readers(snapshot))
     snapshot = replace(snapshot, external={**snapshot.external, **mirrors})
     run.progress("comparing groups, records and leaders")
-    return rules.suggest(
-        snapshot,
+    suggest = partial(
+        rules.suggest,
         cluster=run.manifests.cluster,
         policies=run.manifests.policies,
         idle_for_ms=idle_for_ms,
         ignored=ignored,
     )
+    return pipeline.decide_with_lookups(run.session, snapshot, suggest, run.progress)[0]

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from reconciler.codec import Codec, document
 from reconciler.model.bounds import NonEmpty
 from reconciler.model.names import Address
+from reconciler.model.snapshot import Lookups
 from reconciler.policies import Policy
 from reconciler.policies.external_reader import ExternalReader
 from reconciler.text.formatting import first_few, format_exact_instant
@@ -100,7 +101,7 @@ class Suggestions:
 
     `sections`: one for each kind, in the order of `Kind`. `unmatched`: ids to ignore that no finding
     has. `idle_for_ms`: how long a group has to be without activity. `size`: of what could be read, the
-    number of brokers, topics, partitions and groups.
+    number of brokers, topics, partitions and groups. `asked`: lookups of records that findings wait for.
     """
 
     cluster: str
@@ -111,6 +112,7 @@ class Suggestions:
     sections: tuple[FindingSection, ...]
     drafts: tuple[Draft, ...]
     unmatched: tuple[str, ...] = ()
+    asked: Lookups = field(default_factory=dict)
 
     @property
     def findings(self) -> tuple[Finding, ...]:

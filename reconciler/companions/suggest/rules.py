@@ -26,7 +26,7 @@ from reconciler.companions.suggest.findings import (
 )
 from reconciler.model.action import Action, Mode
 from reconciler.model.names import Address, format_subject
-from reconciler.model.plan import Blocked, Decision, Waiting
+from reconciler.model.plan import Blocked, Decision, Undecided, Waiting
 from reconciler.model.scan_request import ExternalReaderRequest, GroupRequest, PositionKind, ScanRequest, TopicRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, ExternalPosition, Unknown, doubt_age
@@ -187,6 +187,7 @@ class _Analysis:
                 for policy, ids in policies
             ),
             unmatched=tuple(sorted(self.ignored_ids - matched)),
+            asked=facts.asked,
         )
 
     @cached_property
@@ -246,7 +247,9 @@ class _Analysis:
             evidence.append(f"what it holds back cannot be told: {self.facts.unknown_consumers}")
         elif held:
             least = "" if self.facts.all_read else "at least "
-            evidence.append(f"it holds back {least}{_records_of(held)}, which every other group has read")
+            evidence.append(
+                f"it holds back {least}{_records_of(held, self.facts.noun)}, which every other group has read"
+            )
         counter_evidence = [
             f"a consumer that works less often than every {format_duration(self.idle_for_ms)} looks the same"
         ]
@@ -275,7 +278,10 @@ class _Analysis:
 
     def _add_lagging_group(self, collector: Collector, group: str, topic: str, records: int, read: ReadTopic) -> None:
         others = sorted(read.readers - self.leaving - {group})
-        held, works = f"{_share(records, read.records)} of {display_name(topic)}", self.facts.works(group)
+        held, works = (
+            f"{_share(records, read.records, self.facts.noun)} of {display_name(topic)}",
+            self.facts.works(group),
+        )
         facts = self.facts.snapshot.groups.get(group)
         state = "in an unknown state" if facts is None or isinstance(facts.state, Unknown) else facts.state
         outlook = "it may catch up by itself" if works else "it may be one that works once in a while"
@@ -534,6 +540,8 @@ class _Analysis:
             by_name: defaultdict[str, list[Decision]] = defaultdict(list)
             for decision in policy.decide(dict.fromkeys(chunk, True), snapshot or self.facts.snapshot):
                 by_name[decision.address.name].append(decision)
+                if isinstance(decision, Undecided):
+                    self.facts.ask(decision.partition, decision.lookups)
             for name, decisions in by_name.items():
                 actions = [decision for decision in decisions if isinstance(decision, operation)]
                 unread = [decision for decision in decisions if isinstance(decision, Blocked) and decision.unread]
@@ -614,7 +622,7 @@ def _groups(names: Sequence[str]) -> str:
     return first_few([quoted(name) for name in names])
 
 
-def _records_of(held: Counter[str]) -> str:
+def _records_of(held: Counter[str], noun: str) -> str:
     """Return `1,200 records of orders`, or the sum and the first topics."""
     topics = [display_name(topic) for topic in sorted(held, key=lambda topic: (-held[topic], topic))]
-    return f"{count(held.total(), 'record')} of {first_few(topics)}"
+    return f"{count(held.total(), noun)} of {first_few(topics)}"

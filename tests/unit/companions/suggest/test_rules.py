@@ -1,6 +1,7 @@
 """What `suggest` finds on a cluster, kind by kind, and what it does not dare to say."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,10 @@ from reconciler.model.snapshot import (
     GroupState,
     GroupType,
     KeptForever,
+    LookupKind,
     PartitionFacts,
+    RecordLookup,
+    RecordStamp,
     Unknown,
 )
 from reconciler.plan import planner
@@ -294,6 +298,46 @@ def test_a_standalone_consumer_that_has_read_everything_is_in_doubt(committed: i
     assert finding.confidence is confidence
     doubts = [sentence for sentence in finding.counter_evidence if "assigns its partitions itself" in sentence]
     assert len(doubts) == (confidence is Confidence.LOW)
+
+
+@pytest.mark.parametrize(
+    ("next_record", "confidence", "held"),
+    [
+        (None, Confidence.LOW, None),
+        (RecordStamp(95, NOW_MS - DAY), Confidence.HIGH, "5 offsets of orders"),
+        (Unknown("the right READ on orders is missing"), Confidence.HIGH, "10 offsets of orders"),
+    ],
+    ids=["markers", "a record", "unread"],
+)
+def test_markers_are_no_records_that_a_group_could_have_read(
+    next_record: RecordStamp | Unknown | None, confidence: Confidence, held: str | None
+) -> None:
+    """A running consumer before the last marker was suggested for removal: it held back a record, and did not move."""
+    groups = group("billing", state=GroupState.STABLE), group("alone", idle=100 * DAY, commits_only=True)
+    of_topic = partition("orders", readers=(reader("billing", 100), reader("alone", 90)), lookups={})
+    asking = suggest(snapshot(of_topic, topic("orders"), topic("__transaction_state"), *groups))
+    lookup = RecordLookup(LookupKind.FIRST, 90, 100)
+    assert asking.asked == {of_topic.partition: (lookup,)}
+    of_topic = replace(of_topic, lookups={lookup: next_record})
+    suggestions = suggest(snapshot(of_topic, topic("orders"), topic("__transaction_state"), *groups))
+    assert not suggestions.asked
+    finding = found(suggestions, FindingKind.IDLE_GROUP)["alone"]
+    assert finding.confidence is confidence
+    assert ("holds back" in " ".join(finding.evidence)) is (held is not None)
+    assert held is None or held in " ".join(finding.evidence)
+
+
+def test_what_a_floor_asks_of_records_is_asked() -> None:
+    """Behind an open transaction it could not tell, for records that nobody had looked up."""
+    ends: dict[str, Any] = {"at": {DAY: None}, "end": 90, "high_watermark": 100}
+    of_topic = facts.partition(readers=(reader("a", 90),), lookups={}, **ends)
+    working = group("a", state=GroupState.STABLE)
+    suggestions = suggest(snapshot(of_topic, topic("orders"), topic("__transaction_state"), working))
+    assert [lookup.kind for lookup in suggestions.asked[of_topic.partition]] == [LookupKind.UNCOMMITTED] * 2
+    answers = dict.fromkeys(suggestions.asked[of_topic.partition], RecordStamp(90, NOW_MS))
+    of_topic = replace(of_topic, lookups=answers)
+    suggestions = suggest(snapshot(of_topic, topic("orders"), topic("__transaction_state"), working))
+    assert found(suggestions, FindingKind.READ_RECORDS)["orders"].records == 90
 
 
 def test_the_topics_of_a_stopped_streams_application_are_no_question() -> None:
