@@ -37,7 +37,6 @@ from reconciler.kafka.consumer_offsets_layout import log_partition
 from reconciler.kafka.coordinators import Consumption
 from reconciler.kafka.group_listing import GroupListing
 from reconciler.kafka.offsets import OffsetsRequest, Watermarks
-from reconciler.kafka.records import Answers
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import CONSUMER_OFFSETS_TOPIC, RetentionFacts, TopicListing
 from reconciler.manifest.files import ClusterManifests, load
@@ -50,6 +49,7 @@ from reconciler.model.snapshot import (
     GroupType,
     Lookups,
     PartitionFacts,
+    RecordLookup,
     RecordStamp,
     TopicFacts,
 )
@@ -151,10 +151,11 @@ class SimulatedCluster:
         ]
 
     @staticmethod
-    def look_up(_session: object, asked: Lookups, _facts: object) -> Answers:
+    def look_up(
+        _session: object, asked: Lookups, _facts: object
+    ) -> dict[TopicPartition, dict[RecordLookup, RecordStamp]]:
         old_ms = NOW_MS - 30 * DAY_MS
-        pairs = ((partition, lookup) for partition, lookups in asked.items() for lookup in lookups)
-        return {(partition, lookup): RecordStamp(lookup.start, old_ms) for partition, lookup in pairs}
+        return {at: {of: RecordStamp(of.start, old_ms) for of in lookups} for at, lookups in asked.items()}
 
     @staticmethod
     def _committed(group: int) -> int:

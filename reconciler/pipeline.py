@@ -498,9 +498,9 @@ def decide_with_lookups(
     while asked := decided.asked:
         progress(f"looking up records of {count(len(asked), 'partition')}")
         partitions = dict(snapshot.partitions)
-        for (partition, lookup), answer in look_up(session, asked, snapshot.partitions).items():
+        for partition, answers in look_up(session, asked, snapshot.partitions).items():
             facts = partitions[partition]
-            partitions[partition] = replace(facts, lookups={**facts.lookups, lookup: answer})
+            partitions[partition] = replace(facts, lookups={**facts.lookups, **answers})
         snapshot = replace(snapshot, partitions=partitions)
         decided = decide(snapshot)
     return decided, snapshot

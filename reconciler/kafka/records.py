@@ -20,7 +20,7 @@ from reconciler.kafka.offsets import Watermarks, find_by_time
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import TopicPartition
-from reconciler.model.snapshot import Cause, LookupKind, PartitionFacts, RecordLookup, RecordStamp, Unknown
+from reconciler.model.snapshot import Cause, LookupKind, Lookups, PartitionFacts, RecordLookup, RecordStamp, Unknown
 
 _BATCH = 10_000
 _SLICE_S = 0.05
@@ -73,8 +73,7 @@ Ranges = Mapping[TopicPartition, tuple[int, int]]
 """The first offset of each partition, and the one before which its range ends."""
 
 Answer = RecordStamp | Unknown | None
-Answers = dict[tuple[TopicPartition, RecordLookup], Answer]
-"""What was found; None: there is no such record."""
+"""What a lookup found; None: there is no such record."""
 
 
 def read_records(
@@ -112,40 +111,48 @@ def read_records(
 
 @gc_paused()
 def look_up(
-    session: KafkaSession,
-    asked: Mapping[TopicPartition, Collection[RecordLookup]],
-    facts: Mapping[TopicPartition, PartitionFacts],
-) -> Answers:
+    session: KafkaSession, asked: Lookups, facts: Mapping[TopicPartition, PartitionFacts]
+) -> dict[TopicPartition, dict[RecordLookup, Answer]]:
     """Answer each lookup: where the record is and its timestamp, None without one, or why it is not known.
 
     `facts`: of the partitions. FIRST and LAST need READ on the topic, the others DESCRIBE. No key and
     no value is kept. Raises as `read_records`.
     """
-    pairs = [(partition, lookup) for partition, lookups in asked.items() for lookup in lookups]
+    answers: dict[TopicPartition, dict[RecordLookup, Answer]] = {partition: {} for partition in asked}
     by_time = (LookupKind.NEWEST, LookupKind.UNCOMMITTED)
-    found = find_by_time(session, [pair for pair in pairs if pair[1].kind in by_time], facts)
+    pairs = [(partition, of) for partition, lookups in asked.items() for of in lookups if of.kind in by_time]
+    for (partition, of), answer in find_by_time(session, pairs, facts).items():
+        answers[partition][of] = answer
     steps = Counter[tuple[TopicPartition, RecordLookup]]()
     with closing(_Reader(session, _SINGLE)) as soon, closing(_Reader(session, _LARGE)) as later:
         readers = soon, later
-        while wave := dict(pair for pair in reversed(pairs) if pair not in found):  # one of a partition at a time
+        while wave := {  # the first open one of each partition
+            partition: of
+            for partition, lookups in asked.items()
+            for of in reversed(lookups)
+            if of not in answers[partition]
+        }:
             ranges, whole = dict[TopicPartition, tuple[int, int]](), set[TopicPartition]()
-            for partition, lookup in wave.items():
-                is_last = lookup.kind is LookupKind.LAST
-                start = lookup.end - _STEPS_BACK[steps[partition, lookup]] if is_last else lookup.start
-                ranges[partition] = max(lookup.start, start), lookup.end
-                if is_last or lookup.end - lookup.start <= _SHORT:
+            for partition, (kind, start, end) in wave.items():
+                if kind is LookupKind.LAST:
+                    ranges[partition] = max(start, end - _STEPS_BACK[steps[partition, wave[partition]]]), end
                     whole.add(partition)
+                else:
+                    ranges[partition] = start, end
+                    if end - start <= _SHORT:
+                        whole.add(partition)
             for partition, (first, last) in _find(readers, ranges, whole).items():
-                lookup = wave[partition]
+                lookup, known = wave[partition], answers[partition]
                 if isinstance(first, Unknown) and first.unanswered:  # its broker is not waited for again
-                    found |= {(partition, of): first for of in asked[partition] if (partition, of) not in found}
+                    answers[partition] = {**dict.fromkeys(asked[partition], first), **known}
+                    continue
                 if lookup.kind is LookupKind.FIRST:
-                    found[partition, lookup] = first
-                is_whole = partition in whole and ranges[partition][0] == lookup.start
-                if is_whole or (lookup.kind is LookupKind.LAST and last is not None):
-                    found[partition, lookup._replace(kind=LookupKind.LAST)] = last
-                steps[partition, lookup] += 1
-    return {pair: found[pair] for pair in pairs}
+                    known[lookup] = first
+                if partition in whole and (last is not None or ranges[partition][0] == lookup.start):
+                    known[lookup._replace(kind=LookupKind.LAST)] = last
+                else:
+                    steps[partition, lookup] += 1
+    return answers
 
 
 def _find(
@@ -159,7 +166,8 @@ def _find(
 
     def add(partition: TopicPartition, messages: list[Message]) -> bool:
         if messages:
-            first, last = (RecordStamp(m.offset() or 0, m.timestamp()[1]) for m in (messages[0], messages[-1]))
+            last = _stamp(messages[-1])
+            first = last if len(messages) == 1 else _stamp(messages[0])
             found[partition] = found.get(partition, (first,))[0], last
         return bool(messages) and partition not in whole
 
@@ -217,20 +225,22 @@ class _Reader:
         if not ranges:
             return {}
         errors: dict[TopicPartition, Unknown] = {}
-        unfinished = {partition: end for partition, (_start, end) in ranges.items()}
+        unfinished = {(of.topic, of.partition): (of, start, end) for of, (start, end) in ranges.items()}
         idle = self.session.deadline()
         limit = Deadline.after(float("inf") if limit_s is None else limit_s)
         finished: list[ClientPartition] = []
         client = self._assign(ranges)
         while unfinished and not idle.passed and not limit.passed:
-            messages = client.consume(_BATCH, _SLICE_S)
+            # The call returns at once with as many as there are offsets left.
+            left = sum(end - start for _partition, start, end in unfinished.values())
+            messages = client.consume(min(left, _BATCH), _SLICE_S)
             if messages:
                 idle = self.session.deadline()
             pending = len(unfinished)
-            for partition, run in _runs(messages):
-                if partition not in unfinished:
+            for at, run in _runs(messages):
+                if at not in unfinished:
                     continue
-                end = unfinished[partition]
+                partition, _start, end = unfinished[at]
                 records, at_end, failure = _until_failure(run)
                 # A former leader may know an earlier end and lack the last records.
                 is_read = at_end >= end or (bool(records) and (records[-1].offset() or 0) >= end - 1)
@@ -240,10 +250,10 @@ class _Reader:
                 if failure is not None and not (is_read or is_enough):
                     errors[partition] = unknown_of(failure, right=f"READ on {partition.topic}")
                 if is_read or is_enough or failure is not None:
-                    del unfinished[partition]
-                    finished.append(ClientPartition(partition.topic, partition.partition))
-            # Each call waits for the client's thread, and of many short ranges most end in a few batches.
-            if finished and len(unfinished) == pending:
+                    del unfinished[at]
+                    finished.append(ClientPartition(*at))
+            # Each call waits for the client's thread, and most short ranges end in a few batches, with nothing after them.
+            if messages and finished and len(unfinished) == pending:
                 client.pause(finished)
                 self._paused += finished
                 finished = []
@@ -253,14 +263,19 @@ class _Reader:
         if self._throttled.total() >= 1:
             [(broker, seconds)] = self._throttled.most_common(1)
             reason += f"; a quota of {broker} held the reading back for {seconds:.0f} s in all: raise it, or --timeout"
-        return errors | dict.fromkeys(unfinished, Unknown(reason, Cause.NO_ANSWER))
+        silent = Unknown(reason, Cause.NO_ANSWER)
+        return errors | {partition: silent for partition, _start, _end in unfinished.values()}
 
 
-def _runs(messages: Iterable[Message]) -> Iterator[tuple[TopicPartition, list[Message]]]:
+def _stamp(message: Message) -> RecordStamp:
+    return RecordStamp(message.offset() or 0, message.timestamp()[1])
+
+
+def _runs(messages: Iterable[Message]) -> Iterator[tuple[tuple[str, int], list[Message]]]:
     """Yield neighbouring messages of one partition together: few calls for each of millions of records."""
     for topic, of_topic in groupby(messages, methodcaller("topic")):
         for number, run in groupby(of_topic, methodcaller("partition")):
-            yield TopicPartition(topic, number), list(run)
+            yield (topic, number), list(run)
 
 
 def _until_failure(messages: list[Message]) -> tuple[list[Message], int, KafkaError | None]:
