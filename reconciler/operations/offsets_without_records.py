@@ -67,7 +67,7 @@ def count_records(facts: PartitionFacts, partitions: int) -> Counted:
         for place, edge in edges
         for kind in (LookupKind.FIRST, LookupKind.LAST)
     )
-    answers, known = find_records(facts, *lookups), list[tuple[int, int] | None]()
+    answers, bounds = find_records(facts, *lookups), list[int | None]()
     for place, first, last in zip(places, answers, answers, strict=True):
         for answer in (first, last):
             if isinstance(answer, Unknown):
@@ -76,8 +76,9 @@ def count_records(facts: PartitionFacts, partitions: int) -> Counted:
         start = first.offset if isinstance(first, RecordStamp) else stable
         end = last.offset + 1 if isinstance(last, RecordStamp) else log_start
         is_dense = start < end and (place == log_start or start < place) and (place == stable or place < end)
-        known.append((place if place < stable else end, place if place > log_start else start) if is_dense else None)
-    parts = [(right[0] - left[1] if left and right else 0) for left, right in pairwise(known)]
+        bound = start if place == log_start else end if place == stable else place
+        bounds.append(bound if is_dense else None)
+    parts = [0 if left is None or right is None else right - left for left, right in pairwise(bounds)]
     records = sum(parts)
     words = "" if all(parts) else f"limits count {records:,} of {offsets:,} offsets: the others may hold no record"
     return Counted(records, offsets - records, words)
@@ -92,6 +93,33 @@ def known_records(snapshot: ClusterSnapshot, partition: TopicPartition) -> Count
         return count_records(facts, topic.partitions) if topic.records_min and facts.lookups else Counted()
     except LookupNeeded:
         return Counted()
+
+
+def topic_records(snapshot: ClusterSnapshot, topic: str) -> int | Unknown:
+    """Return how many records a topic has at least.
+
+    What could not be read, and what need not be a record, counts as none, so a share looks larger. Where
+    transactions are possible, the topic has the records of the partitions that were looked at.
+    """
+    facts = snapshot.topics.get(topic)
+    records = NOT_ASKED if facts is None else facts.records
+    if facts is None or (isinstance(records, Unknown) and not facts.records_min):
+        reason = records.reason if isinstance(records, Unknown) else ""
+        return Unknown(f"the records of {topic} could not be counted: {reason}")
+    if not snapshot.may_have_transactions or isinstance(facts.partitions, Unknown):
+        return facts.records_min
+    partitions = (TopicPartition(topic, number) for number in range(facts.partitions))
+    return sum(known_records(snapshot, partition).records for partition in partitions)
+
+
+def cluster_records(snapshot: ClusterSnapshot, _bucket: str) -> int | Unknown:
+    """Return the same of all topics, of which only those that lose records were looked at."""
+    records = snapshot.cluster_records
+    if isinstance(records, Unknown):
+        return Unknown(f"the cluster's records could not be counted: {records.reason}")
+    if not snapshot.may_have_transactions:
+        return records
+    return records - sum(known_records(snapshot, partition).gaps for partition in snapshot.partitions)
 
 
 def next_record(facts: PartitionFacts, position: int, floor: int) -> tuple[int, str]:

@@ -9,7 +9,7 @@ from reconciler.model.block_reason import BlockReason, known
 from reconciler.model.bounds import OMIT_DEFAULT
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Status
-from reconciler.model.snapshot import NOT_ASKED, ClusterSnapshot, PartitionFacts, Unknown
+from reconciler.model.snapshot import ClusterSnapshot, PartitionFacts, Unknown
 from reconciler.operations.base import Limit, LimitUsage, Operation, beyond_review
 from reconciler.operations.consumers import (
     Log,
@@ -22,42 +22,14 @@ from reconciler.operations.delete_records.preconditions import (
     Preconditions,
 )
 from reconciler.operations.observation import Observation, RecheckFailure
-from reconciler.operations.offsets_without_records import known_records
+from reconciler.operations.offsets_without_records import cluster_records, topic_records
 from reconciler.text.escape import quoted
-
-
-def _topic_records(snapshot: ClusterSnapshot, topic: str) -> int | Unknown:
-    """Return how many records a topic has at least.
-
-    What could not be read, and what need not be a record, counts as none, so a share looks larger. Where
-    transactions are possible, the topic has the records of the partitions that were looked at.
-    """
-    facts = snapshot.topics.get(topic)
-    records = NOT_ASKED if facts is None else facts.records
-    if facts is None or (isinstance(records, Unknown) and not facts.records_min):
-        reason = records.reason if isinstance(records, Unknown) else ""
-        return Unknown(f"the records of {topic} could not be counted: {reason}")
-    if not snapshot.may_have_transactions or isinstance(facts.partitions, Unknown):
-        return facts.records_min
-    partitions = (TopicPartition(topic, number) for number in range(facts.partitions))
-    return sum(known_records(snapshot, partition).records for partition in partitions)
-
-
-def _cluster_records(snapshot: ClusterSnapshot, _bucket: str) -> int | Unknown:
-    """Return the same of all topics, of which only those that lose records were looked at."""
-    records = snapshot.cluster_records
-    if isinstance(records, Unknown):
-        return Unknown(f"the cluster's records could not be counted: {records.reason}")
-    if not snapshot.may_have_transactions:
-        return records
-    return records - sum(known_records(snapshot, partition).gaps for partition in snapshot.partitions)
-
 
 TOPICS = Limit("topics", 50, "topics that lose records")
 RECORDS_PERCENT_PER_TOPIC = Limit(
-    "records_percent_per_topic", 90, "share of one topic's records removed", _topic_records
+    "records_percent_per_topic", 90, "share of one topic's records removed", topic_records
 )
-RECORDS_PERCENT = Limit("records_percent", 50, "share of the cluster's records removed", _cluster_records)
+RECORDS_PERCENT = Limit("records_percent", 50, "share of the cluster's records removed", cluster_records)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
