@@ -7,6 +7,7 @@ cases in tests/unit/companions/github/test_bounds.py.
 """
 
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from reconciler.companions.sandbox.cluster import SandboxCluster
 from tests.command import reconciler
 from tests.e2e.github.repository import PULL, Repository, cluster_manifest, removal
 from tests.e2e.github.runner import WorkflowRun
-from tests.e2e.workspace import Workspace
+from tests.e2e.workspace import Workspace, create_journal
 from tests.toolbox import list_groups
 
 UPLOADS = """\
@@ -244,6 +245,35 @@ def test_only_the_last_decision_of_a_writer_on_the_last_commit_approves(attack: 
     repository.hub.variables = {"RECONCILER_UNREVIEWED": "us, eu"}
     rerun = repository.hub.rerun(merged)
     assert _applied(rerun), rerun.log
+
+
+def test_the_merge_approves_no_rules_that_no_plan_has_shown_together(attack: Attack, repository: Repository) -> None:
+    """One change removes a protection, the other adds a continuous policy, and each alone removes nothing.
+
+    Where the merge is the approval, nobody sees a plan of both: `converge` once removed the group.
+    """
+    journal = f"  journal: {{topic: {create_journal(attack.cluster)}}}\n"
+    protected = f"{cluster_manifest('eu')}  protect: {{groups: [{attack.reviewed}]}}\n{journal}"
+    repository.commit(cluster=protected)
+    environment = repository.state.environments["reconciler-apply-eu"]
+    repository.state.environments["reconciler-apply-eu"] = replace(environment, reviewers=())
+    repository.hub.variables = {"RECONCILER_UNREVIEWED": "eu"}
+    repository.propose(cluster=cluster_manifest("eu") + journal)
+    repository.commit(branch="other", groups=removal(attack.reviewed, idle_for="1s", mode="continuous"))
+    repository.update("other", number=8)
+    repository.merge()
+    merged = repository.merge(number=8)
+    assert not _applied(merged), merged.log
+    assert "no plan has shown together" in merged.log
+    converged = repository.hub.schedule("converge.yml")
+    assert "not released" in converged.log
+    assert attack.groups() == (True, False)
+
+    # The plan of a pull request that is brought up to date shows both.
+    repository.commit(branch="third", groups=removal(attack.reviewed, attack.later, idle_for="1s", mode="continuous"))
+    assert attack.reviewed in repository.update("third", number=9)["plan.yml"].log
+    assert _applied(repository.merge(number=9))
+    assert attack.groups() == (False, False)
 
 
 def test_a_refused_attempt_leaves_no_plan_of_an_earlier_one(attack: Attack, repository: Repository) -> None:

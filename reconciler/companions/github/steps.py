@@ -24,6 +24,7 @@ from reconciler.companions.github.bounds import Finder
 from reconciler.companions.github.check import unreviewed_clusters
 from reconciler.companions.github.workflow_run import WorkflowRun, annotate, answer, needs
 from reconciler.errors import ExitCode, PlanUnusable, Refused
+from reconciler.journal.release import manifests_hash
 from reconciler.operations import OPERATIONS, Operation
 from reconciler.plan import plan_file
 from reconciler.plan.plan_file import SavedPlan
@@ -64,7 +65,7 @@ def agenda(settings: Settings, folder: Folder) -> None:
 
     Output: jobs, one for each environment that a plan with something to approve needs.
     """
-    digest = WorkflowRun.of(settings.timeout).inputs.get("digest")
+    digest, unreviewed = WorkflowRun.of(settings.timeout).inputs.get("digest"), unreviewed_clusters()
     jobs: list[object] = []
     for attempts in sorted(folder.iterdir()) if folder.is_dir() else ():
         attempt = max(attempts.iterdir(), key=lambda path: int(path.name))
@@ -77,14 +78,29 @@ def agenda(settings: Settings, folder: Folder) -> None:
         found = plan_file.digest(plan)
         if plan.cluster != attempts.name or found != (digest or found):
             raise PlanUnusable(f"{file} is the plan {found} of {plan.cluster}: run the workflow again")
-        jobs += [{**job, "attempt": attempt.name} for job in plan_jobs(plan)]
+        approved = plan.cluster not in unreviewed or _is_of(attempt / "reviewed" / "plan.json", plan)
+        if plan.continuous and not approved:
+            text = (
+                f"{plan.cluster}: the plan of the pull request is of other manifests, so no plan has shown together what "
+                "`converge` would do with these. Bring a change of them in a new pull request, or run this workflow by "
+                "hand: without a digest it plans, and the digest of that plan approves it."
+            )
+            annotate("warning", "Not released", text)
+        jobs += [{**job, "attempt": attempt.name} for job in plan_jobs(plan, release=approved)]
     answer(jobs=jobs)
 
 
-def plan_jobs(plan: SavedPlan) -> Iterator[dict[str, str]]:
+def _is_of(reviewed: Path, plan: SavedPlan) -> bool:
+    """Whether a reviewed plan is of the manifests of the plan. Where the merge is the approval, it is of those only."""
+    return reviewed.exists() and (
+        manifests_hash(plan_file.open_plan(reviewed).source.manifests) == manifests_hash(plan.source.manifests)
+    )
+
+
+def plan_jobs(plan: SavedPlan, *, release: bool = True) -> Iterator[dict[str, str]]:
     """Yield the jobs of a plan, each with the operations that its principal has the rights for.
 
-    Continuous policies need the approval, too: what converges later must have been approved.
+    Continuous policies need the approval, too: what converges later must have been approved. `release`: whether it is.
     """
     digest = plan_file.digest(plan)
     row = {"cluster": plan.cluster, "digest": digest, "artifact": f"apply_{plan.cluster}_{digest.partition(':')[2]}"}
@@ -94,10 +110,11 @@ def plan_jobs(plan: SavedPlan) -> Iterator[dict[str, str]]:
 
     def job(kind: str, title: str, operations: Iterable[type[Operation]]) -> dict[str, str]:
         names = ",".join(operation.API[0] for operation in operations)
-        return {**row, "kind": kind, "title": title, "operations": names}
+        released = "yes" if release and kind == "apply" else ""
+        return {**row, "kind": kind, "title": title, "operations": names, "release": released}
 
     present = {action.OPERATION for action in plan.actions}
-    if plan.continuous or any(operation.OPERATION in present for operation in others):
+    if (release and plan.continuous) or any(operation.OPERATION in present for operation in others):
         yield job("apply", "Apply to", others)
     if any(operation.OPERATION in present for operation in elections):
         yield job("elect", "Elect leaders on", elections)

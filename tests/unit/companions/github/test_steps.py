@@ -1,6 +1,7 @@
 """What the steps of the workflows answer and report: outputs, the required check, comments and issues."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from reconciler.companions.github.proposal import find_proposal, gate
 from reconciler.companions.github.steps import plan_jobs
 from reconciler.companions.github.workflow_run import WorkflowRun, answer
 from reconciler.errors import ExitCode
+from reconciler.model.plan import ManifestFile
 from reconciler.plan import plan_file
 from tests.build import cluster_manifest
 from tests.command import reconciler
@@ -115,6 +117,29 @@ def test_the_agenda_has_the_last_attempt_of_each_cluster(tmp_path: Path, variabl
     [job] = json.loads(result.stdout)["jobs"]
     assert (job["cluster"], job["attempt"], job["digest"]) == ("prod-eu", "10", plan_file.digest(plan(removal("new"))))
     assert "::notice title=No plan for us::Attempt 1 of this run has no plan for us" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("unreviewed", "reviewed", "release"),
+    [("", None, "yes"), ("prod-eu", "ab", "yes"), ("prod-eu", "cd", ""), ("prod-eu", None, ""), ("us", "cd", "yes")],
+)
+def test_a_merge_that_is_the_approval_releases_the_manifests_of_its_plan(
+    unreviewed: str, reviewed: str | None, release: str, tmp_path: Path, variables: dict[str, str]
+) -> None:
+    """Another merge in between makes a set that no plan has shown."""
+
+    def write(digit_pair: str, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        files = (ManifestFile(path="manifests/a.yaml", sha256=digit_pair * 32),)
+        planned = plan(purge())
+        plan_file.write(replace(planned, source=replace(planned.source, manifests=files)), folder / "plan.json")
+
+    write("ab", tmp_path / "plans/prod-eu/1")
+    if reviewed is not None:
+        write(reviewed, tmp_path / "plans/prod-eu/1/reviewed")
+    result = reconciler(tmp_path, "github", "agenda", "plans", **variables, RECONCILER_UNREVIEWED=unreviewed)
+    assert result.returncode == 0, result.stderr
+    assert [job["release"] for job in json.loads(result.stdout)["jobs"]] == [release]
 
 
 @pytest.mark.parametrize("name", ["us", "prod-eu"])
