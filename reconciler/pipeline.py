@@ -440,7 +440,7 @@ def _with_observations(run: Run, request: ScanRequest, snapshot: ClusterSnapshot
     if not empty:
         return snapshot
     present = observe_groups(run.session, empty, clock=wall_clock_ms)
-    since_ms = snapshot.observed_at_ms - idle_for_ms * 5 // 4  # the first one, and the widest gap
+    since_ms = snapshot.observed_at_ms - idle_for_ms * 2  # the first one, and those before it
     try:
         _check_untracked(run.journal, "proves nothing")
         before = run.journal.observations(empty, cluster_id=snapshot.cluster_id, since_ms=since_ms)

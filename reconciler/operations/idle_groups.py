@@ -49,7 +49,7 @@ def idle_evidence(facts: GroupFacts, idle_for_ms: int, observed_at_ms: int, *, e
         observations = known(facts.observations, f"whether group {group} is idle")
         window = _idle_window(group, observations, idle_for_ms)
         since_ms = window[0].at_ms
-        words = f"no commit since {format_instant(since_ms)}, while each of its partitions got records; {_UNCOUNTED}"
+        words = f"no commit since {format_instant(since_ms)}, when each partition had records to read; {_UNCOUNTED}"
         return words, since_ms, None, len(window)
     last = facts.last_activity_ms
     if isinstance(last, Unknown) and last.cause is Cause.OPEN_TRANSACTION:
@@ -67,8 +67,8 @@ def _idle_window(group: str, observations: Sequence[GroupObservation], idle_for_
     """Return the observations that show that a group does not read what it could. Raises BlockReason.
 
     `observations`: the present one is the last. From one that is at least `idle_for_ms` old, without a
-    gap above a quarter of that, each shows the same type, the state EMPTY and the same commits, and
-    each partition with a commit had a record to read at the first, and has got more since.
+    gap above a quarter of that, each shows the same type, the state EMPTY and the same commits. Until then
+    each partition with a commit got a record: what lies right behind a commit may be a transaction marker.
     """
 
     def unproven(why: str) -> BlockReason:
@@ -89,15 +89,14 @@ def _idle_window(group: str, observations: Sequence[GroupObservation], idle_for_
     for seen, later in pairwise(window):
         if not -_CLOCK_TOLERANCE_MS <= later.at_ms - seen.at_ms <= idle_for_ms // _GAPS:
             between = f"{format_instant(seen.at_ms)} and {format_instant(later.at_ms)}"
-            raise unproven(
-                f"nothing observed it between {between}, which is longer than a quarter of idleFor ({length})"
-            )
+            raise unproven(f"nothing observed it between {between}, longer than a quarter of idleFor ({length})")
     if not now.commits:
         raise unproven("it has no commit, so nothing shows what it could read")
-    for before, after in zip(first.commits, now.commits, strict=True):
-        if not before.offset < before.last_stable_offset < after.last_stable_offset:
-            partition = TopicPartition(after.topic, after.partition)
-            raise unproven(f"it could read no new record of {partition} since {format_instant(first.at_ms)}")
+    same = [seen.commits for seen in complete[: old[-1]] if _positions(seen) == _positions(now)]
+    for commit, *before in zip(first.commits, *same, strict=True):
+        if not any(commit.offset < seen.last_stable_offset < commit.last_stable_offset for seen in before):
+            partition = TopicPartition(commit.topic, commit.partition)
+            raise unproven(f"no record of {partition} that it could read is known to be older than {length}")
     return window
 
 

@@ -31,15 +31,17 @@ from tests.toolbox import list_groups
 pytestmark = pytest.mark.brokers
 
 USER = "ci-hidden"
-TOPICS = ("clicks", "orders", "quiet", "ledger")
+TOPICS = ("clicks", "orders", "quiet", "ledger", "ended")
 FLOOR, DEAD = "RetentionFloor/floor/clicks[0]", "GroupRemoval/idle/dead"
-LIVE = {f"GroupRemoval/idle/{group}" for group in ("at-the-end", "behind-a-transaction")}
+LIVE = {f"GroupRemoval/idle/{group}" for group in ("at-the-end", "before-a-marker", "behind-a-transaction")}
 HOURS_MS = 3_600_000
 POLICIES = "---\n".join(
     (
         policy("RetentionFloor", "floor", "topics: [clicks], keep: {unreadBy: [billing]}"),
         policy("GroupRemoval", "named", "groups: [gone], idleFor: 0s"),
-        policy("GroupRemoval", "idle", "groups: [dead, at-the-end, behind-a-transaction], idleFor: 3d"),
+        policy(
+            "GroupRemoval", "idle", "groups: [dead, at-the-end, before-a-marker, behind-a-transaction], idleFor: 3d"
+        ),
     )
 )
 HIDDEN = "consumerOffsets: hidden"
@@ -82,13 +84,18 @@ def actions(document: dict[str, Any]) -> set[str]:
 
 
 def backdate(journal: Path) -> None:
-    """Put copies of the observations before them, 18 hours apart, as if a schedule had run for three days."""
+    """Put copies of the observations before them, 18 hours apart, as if a schedule had run for days.
+
+    Before the first one, the groups could read a record less.
+    """
     lines = journal.read_text().splitlines()
     before = []
-    for back in range(4, 0, -1):
+    for back in range(5, 0, -1):
         for line in lines:
             seen = json.loads(line)
             moved = line.replace(f'"at_ms":{seen["at_ms"]}', f'"at_ms":{seen["at_ms"] - back * 18 * HOURS_MS}', 1)
+            for end in (20, 22) if back == 5 else ():
+                moved = moved.replace(f'"last_stable_offset":{end}', f'"last_stable_offset":{end - 1}')
             before.append(moved.replace(f'"run":"{seen["run"]}"', f'"run":"{seen["run"]}-{back}"', 1))
     journal.write_text("".join(f"{line}\n" for line in (*before, *lines)))
 
@@ -103,7 +110,16 @@ def test_hidden_consumer_offsets(secure_cluster: SandboxCluster, tmp_path: Path)
     transaction = begin_transaction(servers, "open")
     transaction.produce("ledger", b"x", partition=0)
     transaction.flush(30)
-    commits = {"billing": ("clicks", 15), "gone": ("clicks", 20), "dead": ("orders", 10)}
+    ended = begin_transaction(servers, "ended")
+    ended.produce("ended", b"x", partition=0)
+    ended.commit_transaction(30)
+    client.wait_until(lambda: client.watermarks(servers, "ended", 0)[1] == 22, 30, "the marker")
+    commits = {
+        "billing": ("clicks", 15),
+        "gone": ("clicks", 20),
+        "dead": ("orders", 10),
+        "before-a-marker": ("ended", 21),
+    }
     for group, (topic, offset) in (
         commits | {"at-the-end": ("quiet", 20), "behind-a-transaction": ("ledger", 20)}
     ).items():
@@ -141,9 +157,9 @@ def test_hidden_consumer_offsets(secure_cluster: SandboxCluster, tmp_path: Path)
     assert doctor.returncode == 0, doctor.stdout
 
     observed = run(tmp_path, "observe")
-    assert (observed.returncode, observed.stdout) == (0, "guarded: recorded 3 groups, 3 EMPTY\n"), observed.stderr
+    assert (observed.returncode, observed.stdout) == (0, "guarded: recorded 4 groups, 4 EMPTY\n"), observed.stderr
     backdate(tmp_path / "manifests" / ".reconciler" / "guarded.jsonl")
-    for topic in ("orders", "ledger"):
+    for topic in ("orders", "ledger", "ended"):
         client.produce(servers, topic, {0: [Record(b"x")] * 10})
     assert client.watermarks(servers, "ledger", 0, isolation="read_committed")[1] == 20
     proven, codes = plan(tmp_path)
@@ -171,7 +187,7 @@ def test_hidden_consumer_offsets(secure_cluster: SandboxCluster, tmp_path: Path)
     applied = run(tmp_path, "apply", "plan.json", "-q")
     transaction.abort_transaction(30)
     assert applied.returncode == 0, applied.stdout + applied.stderr
-    assert list_groups(secure_cluster) == {"billing", "at-the-end", "behind-a-transaction"}
+    assert list_groups(secure_cluster) == {"billing", "at-the-end", "before-a-marker", "behind-a-transaction"}
     assert client.watermarks(servers, "clicks", 0)[0] == 15
 
 
