@@ -232,7 +232,7 @@ class _Reader:
         client = self._assign(ranges)
         while unfinished and not idle.passed and not limit.passed:
             # The call returns at once with as many as there are offsets left.
-            left = sum(end - start for _partition, start, end in unfinished.values())
+            left = sum(max(1, end - start) for _partition, start, end in unfinished.values())
             messages = client.consume(min(left, _BATCH), _SLICE_S)
             if messages:
                 idle = self.session.deadline()

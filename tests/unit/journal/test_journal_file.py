@@ -229,10 +229,13 @@ def test_a_time_in_the_future_counts_as_none(cluster: FakeCluster, journal: Acti
     assert journal.last_purges(every_ms=30_000, now_ms=2_000) == {AT: 1_000}
 
 
-def test_a_run_that_did_nothing_ends_no_intent_of_another(cluster: FakeCluster, journal: ActionJournal) -> None:
-    """Run a sent and crashed, b stopped before its request: that of a is still to be read back."""
+def test_what_decides_nothing_ends_no_intent_of_another_run(cluster: FakeCluster, journal: ActionJournal) -> None:
+    """Run a sent and crashed, b stopped before its request, and a restore wrote offsets back: that of a is still open."""
     action = purge(cluster, AT, 60)
     journal.record([action], run_id="a", plan_digest=PLAN, at_ms=100)
+    restored = outcome(action, sends=1, status=Status.APPLIED)
+    journal.record([restored], run_id="r", plan_digest=action_journal.restore_of(PLAN), at_ms=150)
+    assert {entry.run_id for entry in journal.open_intents(PLAN).values()} == {"a"}
     for status in (Status.NOT_ATTEMPTED, Status.WAITING):
         journal.record([action], run_id="b", plan_digest=PLAN, at_ms=200)
         journal.record([outcome(action, sends=0, status=status)], run_id="b", plan_digest=PLAN, at_ms=201)

@@ -32,8 +32,8 @@ class FakeConsumer:
     def assign(self, partitions: list[Any]) -> None:
         self.assigned = {partition.partition: partition.offset for partition in partitions}
 
-    def consume(self, _count: int, _timeout_s: float) -> list[FakeMessage]:
-        messages, self.messages = self.messages, []
+    def consume(self, count: int, _timeout_s: float) -> list[FakeMessage]:
+        messages, self.messages = self.messages[:count], self.messages[count:]
         return messages
 
     def pause(self, _partitions: list[Any]) -> None: ...
@@ -119,6 +119,15 @@ def test_a_broker_that_does_not_answer_is_waited_for_once(monkeypatch: pytest.Mo
     found = look_up(session, {partition: asked}, {})
     assert [isinstance(answer, Unknown) and answer.unanswered for answer in found[partition].values()] == [True] * 4
     assert len(clients) == 2, "soon, and once more with larger fetches"
+
+
+def test_an_empty_range_has_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its reader asks for one message, and not for none: that would find out nothing until it gives up."""
+    clients = [FakeConsumer(FakeMessage(0, 5)), FakeConsumer()]
+    monkeypatch.setattr(reading, "create", lambda *_arguments: clients.pop(0))
+    session, lookup = KafkaSession(Connection(("127.0.0.1:9",), timeout_s=0.2)), RecordLookup(LookupKind.FIRST, 5, 5)
+    partition = TopicPartition("t", 0)
+    assert look_up(session, {partition: [lookup]}, {})[partition][lookup] is None
 
 
 def test_what_is_not_read_soon_is_read_with_larger_fetches(monkeypatch: pytest.MonkeyPatch) -> None:
