@@ -80,18 +80,24 @@ def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         try:
             gateway.connect()
             yield
+            end_session()
         finally:
             gateway.end()
 
 
 @pytest.fixture
-def session(jvm: None) -> Iterator[SparkSession]:
-    """A session as a user's program creates it."""
+def session(jvm: None) -> SparkSession:
+    """A session as a user's program creates it, for several tests: each context starts its own workers."""
     interrupt = signal.getsignal(signal.SIGINT)
     own = SparkSession.builder.master("local[2]").appName("sources").config(PUSHDOWN, "true").getOrCreate()
     signal.signal(signal.SIGINT, interrupt)  # Spark's handler would outlive its session
-    yield own
-    own.stop()
+    return own
+
+
+def end_session() -> None:
+    """End the session of the tests before, if any: a JVM has one context."""
+    if session := SparkSession.getActiveSession():
+        session.stop()
 
 
 @pytest.fixture
@@ -319,6 +325,7 @@ def test_example_runs_as_it_is_documented(cluster: SandboxCluster, jvm: None, ha
     Executors once found no code, because the file was removed before their first task. After a
     registration of the sources, other jobs and other executors of the session work.
     """
+    end_session()
     program = f"import sys; sys.argv = sys.argv[1:]\n{EXAMPLE_AND_ANOTHER_JOB}"
     result = subprocess.run(
         [sys.executable, "-c", program, "examples/lag.py", cluster.bootstrap_servers, half_read],
