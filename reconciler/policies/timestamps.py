@@ -187,7 +187,7 @@ def find_marker(facts: PartitionFacts, seen: ObservedPartition, rule: TimeRule, 
     transactions. Raises LookupNeeded, and BlockReason where that record could not be read.
     """
     end = seen.last_stable_offset
-    if rule.answer is None or not 0 < rule.answer < end:  # a marker follows a record, so it is not at offset 0
+    if rule.answer is None or rule.answer >= end:
         return None
     start = max(rule.answer, seen.log_start)
     (found,) = find_records(facts, RecordLookup(LookupKind.FIRST, start, end))

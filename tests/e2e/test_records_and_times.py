@@ -261,6 +261,15 @@ def test_a_marker_that_keeps_a_backfill_is_named(space: Workspace, topic: str, r
     assert targets(space.plan(floor(topic, "keep: {last: 5}, driftAfter: 1h"))) == [63]
 
 
+def test_aborted_records_that_begin_a_log_are_named(space: Workspace, topic: str) -> None:
+    """Young ones at offset 0 kept 40 records of 30 days, which were in sync."""
+    write_transaction(space, topic, 5, commit=False)
+    space.produce(topic, 40, age_ms=MONTH_MS)
+    (decision,) = space.plan(floor(topic, f"{WEEK}, driftAfter: 1h"))["blocked"]
+    assert (decision["code"], "keeps offset 0" in decision["reason"]) == ("B217", True)
+    space.run("drift", code=2)
+
+
 def test_another_rule_that_holds_the_floor_is_no_future(space: Workspace, topic: str) -> None:
     """`last` keeps everything, so the stamp decides nothing."""
     raw_requests.produce(space.servers, topic, [now_ms() + 3_600_000])

@@ -340,6 +340,16 @@ def test_a_stamp_of_the_future_blocks_once_what_follows_is_overdue(
     assert "until 2026-11-29T10:00:00Z" in decision.reason
 
 
+def test_aborted_records_at_the_very_start_are_named() -> None:
+    """No marker is at offset 0, and what old ones are behind an aborted record there was in sync."""
+    facts = looked_up({first(0, 100): RecordStamp(21, LONG_AGO_MS)}, {7 * DAY: 0, 8 * DAY: 0})
+    plan = planned(floor(keep={"newerThan": "7d"}), snapshot(facts, topic(), topic("__transaction_state")))
+    (decision,) = plan.decisions
+    assert isinstance(decision, Blocked)
+    assert decision.code == "B217"
+    assert "keeps offset 0, a transaction marker or an aborted record" in decision.reason
+
+
 @pytest.mark.parametrize("log_start", [20, 0], ids=["in sync", "records go"])
 @pytest.mark.parametrize(
     ("found", "code"),
