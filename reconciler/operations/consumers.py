@@ -64,7 +64,7 @@ _NEXT_STEPS = {
     _REBALANCING: "plan again once its members have partitions, or name it in exceptGroups",
     _NEW_STREAMS: "plan again once it has committed, or name it in exceptGroups",
     # Not exceptGroups: what these groups need is not known.
-    _HIDDEN: "ask its owner what it reads; brokers from Kafka 3.8 on tell types once all of them have that version",
+    _HIDDEN: "plan again: it may be new; if it stays, ask its owner what it reads; brokers before Kafka 3.8 tell no types",
     _NOT_LISTED: "plan again: it was created during the scan, or the broker that lists it was lost and another takes over; "
     f"if it stays, its removal was not stored: {STORE_REMOVAL}",
     _CUT: "remove it with another client, or name it in exceptGroups if it may miss these records",
