@@ -202,9 +202,7 @@ def validate_sources(files: Sequence[SourceFile | Diagnostic], *, now_ms: int) -
         read = ", ".join(display_name(source.path) for source in sources[:_CITED_MAX])
         more = f" and {len(sources) - _CITED_MAX:,} more files" if len(sources) > _CITED_MAX else ""
         message = f"no manifest in {read}{more}: comments and empty documents only" if read else "no manifest was named"
-        diagnostics.append(
-            _file_error("M005", "", message, "write a document with apiVersion, kind, metadata and spec")
-        )
+        diagnostics += [_file_error("M005", "", message, "write a document with apiVersion, kind, metadata and spec")]
     diagnostics = list(_in_file_order(diagnostics, files))
     if any(diagnostic.severity == "error" for diagnostic in diagnostics):
         raise ManifestsInvalid(diagnostics, list(_valid_clusters(items)), _contents(files))
@@ -217,6 +215,8 @@ def validate_sources(files: Sequence[SourceFile | Diagnostic], *, now_ms: int) -
 
 def source_of(path: str, content: bytes) -> SourceFile | Diagnostic:
     """Return a file's content as a source, or the error that prevents it."""
+    if not content:  # a full disk leaves it so
+        return _file_error("M005", path, "an empty file, which may be half of one", "write its manifests, or remove it")
     if len(content) > LARGEST_BYTES:
         return _file_error("M004", path, f"larger than {LARGEST_BYTES:,} bytes", "split the file")
     try:

@@ -160,6 +160,13 @@ def test_files_of_comments_are_no_manifests(tmp_path: Path) -> None:
     assert all(str(tmp_path / "m" / name) in only.message for name in ("a.yaml", "b.yaml"))
 
 
+def test_a_file_of_no_bytes_may_be_half_of_one(tmp_path: Path) -> None:
+    """A full disk left a floor so, which awaited a group: `converge` removed the group."""
+    write(tmp_path, {"m/c.yaml": CLUSTER, "m/floor.yaml": "", "m/later.yaml": "# later\n"})
+    (only,) = refused(tmp_path / "m")
+    assert (only.code, only.location.path) == ("M005", str(tmp_path / "m" / "floor.yaml"))
+
+
 def test_what_is_no_file_is_an_error(tmp_path: Path) -> None:
     """A pipe without a writer, for which the reader does not wait, a device or a socket, a path that no system
     accepts, and a file used as a folder.
