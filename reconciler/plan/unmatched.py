@@ -115,10 +115,8 @@ def _readers(rules: RuleSet, planned: Sequence[Selection], snapshot: ClusterSnap
     cluster = rules.cluster
     syncs = [topic for topic in undeclared_syncs(snapshot) if topic not in (cluster.metadata.expect_none or ())]
     if syncs and any(selection.subjects for selection in waiting):
-        reason = (
-            f"MirrorMaker 2 reads topics of this cluster, and no ExternalReader holds their records: {first_few(syncs)}"
-        )
-        next_step = "declare it (reconciler suggest drafts one), or write the topic under metadata.expectNone"
+        reason = f"MirrorMaker 2 keeps offset syncs here, and no ExternalReader holds what it has not mirrored: {first_few(syncs)}"
+        next_step = "declare it (suggest drafts one), or its topic under metadata.expectNone where it only writes here"
         yield _warning(cluster, reason, next_step)
 
 

@@ -463,13 +463,14 @@ class _Analysis:
         identifier = collector.add(
             reader.at,
             title="declare the mirror, so that floors wait for it",
-            confidence=Confidence.HIGH,
+            confidence=Confidence.MEDIUM,
             evidence=(
                 f"it has offset syncs of {count(len(topics), 'topic')} here: {first_few(topics)}",
                 f"the newest one was written at {format_time(position.written_at_ms)}",
             ),
             counter_evidence=(
                 "a sync may be offset.lag.max records behind the mirror",
+                "with offset-syncs.topic.location: target the mirror writes here, and its syncs are of the other cluster",
                 "topics that it mirrors later have to be added, and a mirror that is gone holds them for ever",
             ),
             partitions=len(position.offsets),

@@ -371,6 +371,8 @@ def test_a_mirror_is_drafted_with_the_topics_that_it_mirrors() -> None:
     suggestions = suggest(mirrored(ExternalPosition(offsets, NOW_MS)))
     finding = found(suggestions, FindingKind.EXTERNAL_READER)["mm2-offset-syncs.B.internal"]
     assert finding.manifest == Address("ExternalReader", "mm2-offset-syncs.b.internal")
+    assert finding.confidence is Confidence.MEDIUM, "the topic may lie on the cluster that the mirror writes"
+    assert "offset-syncs.topic.location: target" in finding.counter_evidence[1]
     (draft,) = (draft.policy for draft in suggestions.drafts if isinstance(draft.policy, ExternalReader))
     assert draft.request.at == "mm2-offset-syncs.B.internal"
     assert [selector.text for selector in draft.request.topics] == ["orders"]
