@@ -33,7 +33,7 @@ _EXPECTED = {
     "model_type": "a mapping",
 }
 """Errors about the type of a value → the expected type."""
-_EMPTY = ("M116", "empty {empty}", "remove the field, or add a value")
+_EMPTY = ("M116", "empty {empty}", "add a value, or remove the field if it may be absent")
 _WORDS: Mapping[str, tuple[str, str, str]] = {
     **{kind: ("M114", f"expected {expected}, found {{actual}}", "") for kind, expected in _EXPECTED.items()},
     "too_short": _EMPTY,

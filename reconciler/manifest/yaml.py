@@ -275,7 +275,7 @@ class _Reader:
             self.document.dropped.append((name, value))
             return
         if value.is_null:
-            self._error("M116", f"`{name}` has no value", key.span, "remove it, or add a value")
+            self._error("M116", f"`{name}` has no value", key.span, "add a value, or remove it if it may be absent")
         mapping.entries[name] = (key, value)
         mapping.value[key.value if is_integer else name] = value.value
 

@@ -99,7 +99,7 @@ def _find_candidates(text: str, policies: Sequence[Policy], *, label: str) -> fr
     names: Iterable[str] = (selector.name for policy in policies for selector in policy.selectors if selector.name)
     word, candidates, otherwise = text.partition("[")[0], names, ", no policy selects a topic or group of this name"
     if unknown:
-        word, candidates, otherwise = str(unknown.policy_address), known, ""
+        word, candidates, otherwise = str(unknown.policy_address), known, ", no manifest has this policy"
     hint = suggestion(word, candidates, before="; ", otherwise=otherwise)
     raise UsageError(f"{label}: nothing is decided about it{hint}")
 

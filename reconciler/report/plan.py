@@ -492,7 +492,7 @@ def explain_report(plan: Plan, address: Address) -> Report:
     unmatched = [unmatched_item(warning) for warning in plan.unmatched if warning.policy == address.policy_address]
     if not decisions and not unmatched:
         decided = (str(decision.address) for decision in plan.decisions)
-        hint = suggestion(str(address), decided, otherwise="`show --full` lists what it decides")
+        hint = suggestion(str(address), decided, otherwise="`plan --full` lists what is decided now")
         raise UsageError(f"the plan decides nothing at {subject.text}; {hint}")
     sections = [Section(items=tuple(unmatched), severity=Severity.WARNING)]
     for decision in decisions[:_EXPLAINED_MAX]:

@@ -415,6 +415,11 @@ def test_a_block_of_the_policy_or_topic_answers_for_a_target(
     [
         # A mistyped target must not look like a subject in sync.
         (last(), ["RetentionFloor/gdrp"], "nothing is decided about it; did you mean RetentionFloor/gdpr"),
+        (
+            last(),
+            ["LeaderPolicy/far"],
+            "^--target LeaderPolicy/far: nothing is decided about it, no manifest has this policy$",
+        ),
         (last(), ["RetentionFloor/gdrp/orders[0]"], "nothing is decided about it; did you mean RetentionFloor/gdpr"),
         (
             last(),

@@ -168,5 +168,5 @@ def test_an_address_that_does_not_exist_is_wrong_usage() -> None:
     """The message suggests the closest address."""
     with pytest.raises(UsageError, match=r"orders\[4\].*RetentionFloor/orders-gdpr/orders\[3\]"):
         explained("RetentionFloor/orders-gdpr/orders[4]", purge())
-    with pytest.raises(UsageError, match=r"LeaderPolicy/none.*`show --full`"):
+    with pytest.raises(UsageError, match=r"LeaderPolicy/none.*`plan --full`"):
         explained("LeaderPolicy/none", purge())
