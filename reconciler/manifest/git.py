@@ -44,7 +44,7 @@ def _ask_git(folder: Path, *arguments: str | Path) -> tuple[str | None, str]:
             command, capture_output=True, text=True, errors="surrogateescape", timeout=30, check=False, env=environment
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return None, getattr(error, "strerror", None) or "git does not answer"
+        return None, f"git does not run: {error.strerror}" if isinstance(error, OSError) else "git does not answer"
     return (result.stdout.strip(), "") if result.returncode == 0 else (None, result.stderr.strip().partition("\n")[0])
 
 
@@ -78,7 +78,7 @@ def git_source(manifests: tuple[ManifestFile, ...], roots: Iterable[Path] = ()) 
     top = git("rev-parse", "--show-toplevel")
     if commit is None or top is None:
         if failure and _git_folder(folders[0]) is not None:
-            _LOG.warning("no commit of %s is known, because git refuses: %s", folders[0], display_name(failure))
+            _LOG.warning("no commit of %s is known: %s; see git status there", folders[0], display_name(failure))
         return Source(manifests=manifests)
     # A removed manifest is not among the files, so the status covers the YAML files beside and below them.
     globs = [_GLOB.sub(r"\\\g<0>", str(folder)) for folder in folders]

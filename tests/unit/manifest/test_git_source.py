@@ -289,7 +289,7 @@ def test_a_root_without_a_manifest_is_a_source_where_git_does_not_answer(
     """No file tells which folder it is about."""
     monkeypatch.setenv("PATH", "/nonexistent")
     assert manifest_git.git_sources([], [checkout]) == [Source(manifests=())]
-    assert mentions(caplog.text, str(checkout), "git refuses")
+    assert mentions(caplog.text, str(checkout), "git does not run", "see git status")
 
 
 def test_a_file_that_a_link_leads_to_is_in_its_checkout(checkout: Path, tmp_path: Path) -> None:
