@@ -78,7 +78,7 @@ def create_hostile_groups(space: Workspace) -> HostileGroups:
     """Create each id twice, as an idle group and as a group below a floor, and manifests that
     select them.
     """
-    topic = space.create_topic(40, partitions=2, replication=3, age_ms=30 * DAY_MS)
+    topic = space.create_topic(40, partitions=2, age_ms=30 * DAY_MS)
     space.produce(topic, 1, partitions=2)
     dead, live = f"hostile-{topic}", f"behind-{topic}"
     removable, behind = tuple(f"{name}{dead}" for name in CORPUS), tuple(f"{name}{live}" for name in CORPUS)
