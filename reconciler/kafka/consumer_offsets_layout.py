@@ -113,7 +113,6 @@ _CLASSIC_MEMBER_TAG = 0
 _SHARE_MEMBER: _Layout = [_NULLABLE_TEXT, _TEXT, _TEXT, [_TOPIC]]  # rack, client id, host, subscribed topics
 # Initializing, initialized and deleting: topic id, name, partitions.
 _SHARE_STATE: _Layout = [[16, _TOPIC, [4]], [16, _TOPIC, [4]], [16, _TOPIC]]
-_EARLY_SHARE_STATE: _Layout = [_REFUSED]  # Kafka 4.0, an early access, has no key that survives the members
 _SUBTOPOLOGY: _Layout = [
     _TEXT,  # id
     [_TOPIC],
@@ -169,15 +168,16 @@ def _decode_generation(data: bytes) -> set[str]:
 SUBSCRIPTIONS: Mapping[int, Callable[[bytes], set[str]]] = {
     2: _decode_generation,
     5: partial(_decode_topics, _CONSUMER_MEMBER, tags=(_CLASSIC_MEMBER_TAG,)),
-    9: partial(_decode_topics, _EARLY_SHARE_STATE),
+    9: partial(_decode_topics, [_REFUSED]),  # of Kafka 4.0, where no key of topics survives the members
     10: partial(_decode_topics, _SHARE_MEMBER),
+    11: partial(_decode_topics, [4, 8]),  # epoch, and what Kafka 4.0 lacks: a hash of metadata
     15: partial(_decode_topics, _SHARE_STATE),
     23: partial(_decode_topics, _TOPOLOGY),
 }
 """Key types that say what a group reads, and what decodes the topics in their values.
 
 5 and 10: what a member of a consumer or share group subscribes to; 15: on what the group has a position, gets one or loses
-one; no release after 4.0 writes 9. 23: the source and repartition topics of a Streams group.
+one; no release after 4.0 writes 9. 11 shows that it would have a key 15. 23: the source and repartition topics of a Streams group.
 """
 
 

@@ -405,11 +405,18 @@ def test_a_share_group_blocks_its_topics_only(space: Workspace, topic: str, shar
 
 
 def test_a_share_group_that_waits_for_its_topic_blocks_no_other(space: Workspace, topic: str, share_group: str) -> None:
-    """It has a member and no position: only the key of the member says what it reads."""
+    """It has a member and no position: only the key of the member says what it reads.
+
+    Once the members had left, it blocked every topic of the cluster, for as long as it was there.
+    """
     with share_member(space.servers, share_group, [f"to-come-{topic}"]):
         assert target(space, topic, BLOCK) == 90
         space.apply()
     assert space.log_start(topic) == 90
+    space.produce(topic, 10)
+    assert target(space, topic, BLOCK) == 100
+    space.apply()
+    assert space.log_start(topic) == 100
 
 
 @pytest.mark.parametrize("knows_group", [False, True], ids=["a new group", "a group of another topic"])

@@ -309,7 +309,8 @@ LIVE_KEYS: dict[str, tuple[list[tuple[bytes, bytes | None]], object]] = {
     ),
     "a value with one byte more": ([(MEMBER_KEY, BY_MEMBER), (STATE_KEY, BY_STATE + b"\0")], None),
     "Kafka 4.0, where nothing survives the members": ([(MEMBER_KEY, BY_MEMBER), (group_key(9, "s"), b"\0\0")], None),
-    "neither key": ([(GROUP_KEY, b"\0\0\0\0\0\1\0")], "unknown"),
+    "neither key, of Kafka 4.0": ([(GROUP_KEY, b"\0\0\0\0\0\1\0")], None),
+    "neither key, of a later version": ([(GROUP_KEY, b"\0\0\0\0\0\1" + bytes(9))], []),
     "the group was removed": ([(MEMBER_KEY, None), (STATE_KEY, None), (GROUP_KEY, None)], "unknown"),
 }  # fmt: skip
 
