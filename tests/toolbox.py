@@ -7,14 +7,17 @@ tests, with one toolbox per cluster and process.
 import re
 import subprocess
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
 import pyspark
+import pytest
 from py4j.java_gateway import CallbackServerParameters, GatewayParameters, JavaGateway
 
-from reconciler.companions.sandbox import client, config
+from reconciler.companions.sandbox import client, config, tools
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sandbox.java import find_java
 from reconciler.companions.sandbox.tools import tool_class
@@ -131,6 +134,18 @@ def run_kafka_tool(cluster: SandboxCluster, tool: str, *arguments: str) -> str:
     if toolbox is None:
         toolbox = _TOOLBOXES[cluster.bootstrap_servers] = Toolbox(cluster)
     return toolbox.run(tool, *arguments)
+
+
+@contextmanager
+def warm_tools() -> Iterator[None]:
+    """In this block `tools.reassign` runs its tool as `run_kafka_tool` does, instead of in a JVM of its own."""
+
+    def run(cluster: SandboxCluster, tool: str, *words: str, **_options: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(words, 0, run_kafka_tool(cluster, tool, *words), "")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tools, "run_tool", run)
+        yield
 
 
 def close_toolboxes() -> None:

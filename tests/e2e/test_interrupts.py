@@ -28,7 +28,7 @@ from reconciler.journal.journal import ActionJournal
 from reconciler.model.outcome import Status
 from tests.command import command, environment
 from tests.e2e.workspace import Workspace, create_journal, floor, leaders, removal
-from tests.toolbox import log_start_offsets, partition_leaders
+from tests.toolbox import log_start_offsets, partition_leaders, warm_tools
 
 PARTITIONS = 48
 RECORDS = 20
@@ -113,7 +113,8 @@ def create_and_plan(space: Workspace, *, cluster_spec: str = "") -> ApplyScenari
     for group in (*scenario.dead, scenario.bystander):
         client.commit(space.servers, group, {(other, 0): 0})
     moved = {(topic, number): (*assignment[number][1:], assignment[number][0]) for number in range(ELECTIONS)}
-    tools.reassign(space.cluster, moved)
+    with warm_tools():
+        tools.reassign(space.cluster, moved)
     floors = ", ".join(f"{number}: {FLOOR}" for number in range(PARTITIONS))
     space.write(
         floor(topic, f"keep: {{fromOffset: {{{floors}}}}}", name="floors"),

@@ -33,7 +33,14 @@ from reconciler.operations.delete_records import DeleteRecords
 from tests import kafka_client
 from tests.fakes.runs import intercept, last_purges
 from tests.strategies.examples import election, purge, removal
-from tests.toolbox import list_groups, log_start_offsets, partition_leaders, run_kafka_tool, wait_for_topic
+from tests.toolbox import (
+    list_groups,
+    log_start_offsets,
+    partition_leaders,
+    run_kafka_tool,
+    wait_for_topic,
+    warm_tools,
+)
 
 pytestmark = pytest.mark.brokers
 
@@ -88,7 +95,8 @@ class Planned:
         self.create_topic()
         client.commit(self.servers, self.group, {(self.topic, 0): 8})
         client.commit(self.servers, self.bystander, {(self.topic, 0): 9})
-        tools.change_preferred_leaders(cluster, [(self.topic, 1)])
+        with warm_tools():
+            tools.change_preferred_leaders(cluster, [(self.topic, 1)])
         first, second = (TopicPartition(self.topic, number) for number in (0, 1))
         facts: Any = gateway.read_partitions([first, second], offsets=True)
         of_group = gateway.read_groups([self.group])[self.group]
