@@ -24,6 +24,8 @@ from reconciler.model.snapshot import Cause, LookupKind, Lookups, PartitionFacts
 
 _BATCH = 10_000
 _SLICE_S = 0.05
+_STALLED_S = 0.1
+"""So long only partitions that ended send records before they are paused: a pause waits for the client's thread."""
 _RANGES_PER_S = 200
 """A tenth of the measured rate: too low a rate only prolongs the wait for a slow broker."""
 _SOON_S, _SOON_PER_S = 2.0, 1_000
@@ -229,6 +231,7 @@ class _Reader:
         idle = self.session.deadline()
         limit = Deadline.after(float("inf") if limit_s is None else limit_s)
         finished: list[ClientPartition] = []
+        stalled = Deadline.after(_STALLED_S)
         client = self._assign(ranges)
         while unfinished and not idle.passed and not limit.passed:
             # The call returns at once with as many as there are offsets left.
@@ -252,8 +255,9 @@ class _Reader:
                 if is_read or is_enough or failure is not None:
                     del unfinished[at]
                     finished.append(ClientPartition(*at))
-            # Each call waits for the client's thread, and most short ranges end in a few batches, with nothing after them.
-            if messages and finished and len(unfinished) == pending:
+            if len(unfinished) < pending:
+                stalled = Deadline.after(_STALLED_S)
+            elif messages and finished and stalled.passed:
                 client.pause(finished)
                 self._paused += finished
                 finished = []
