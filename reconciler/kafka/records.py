@@ -234,9 +234,9 @@ class _Reader:
         stalled = Deadline.after(_STALLED_S)
         client = self._assign(ranges)
         while unfinished and not idle.passed and not limit.passed:
-            # The call returns at once with as many as there are offsets left.
+            # The first call returns at once with as many as there are offsets left, the second one with what else is there.
             left = sum(max(1, end - start) for _partition, start, end in unfinished.values())
-            messages = client.consume(min(left, _BATCH), _SLICE_S)
+            messages = client.consume(min(left, _BATCH), _SLICE_S) + client.consume(_BATCH, 0)
             if messages:
                 idle = self.session.deadline()
             pending = len(unfinished)
