@@ -278,10 +278,8 @@ class _Analysis:
 
     def _add_lagging_group(self, collector: Collector, group: str, topic: str, records: int, read: ReadTopic) -> None:
         others = sorted(read.readers - self.leaving - {group})
-        held, works = (
-            f"{_share(records, read.records, self.facts.noun)} of {display_name(topic)}",
-            self.facts.works(group),
-        )
+        held = f"{_share(records, read.records, self.facts.noun)} of {display_name(topic)}"
+        works = self.facts.works(group)
         facts = self.facts.snapshot.groups.get(group)
         state = "in an unknown state" if facts is None or isinstance(facts.state, Unknown) else facts.state
         outlook = "it may catch up by itself" if works else "it may be one that works once in a while"

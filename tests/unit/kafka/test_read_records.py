@@ -28,11 +28,13 @@ class FakeConsumer:
     def __init__(self, *messages: FakeMessage) -> None:
         self.messages = list(messages)
         self.assigned: dict[int, int] = {}
+        self.calls = 0
 
     def assign(self, partitions: list[Any]) -> None:
         self.assigned = {partition.partition: partition.offset for partition in partitions}
 
     def consume(self, count: int, _timeout_s: float) -> list[FakeMessage]:
+        self.calls += 1
         messages, self.messages = self.messages[:count], self.messages[count:]
         return messages
 
@@ -119,6 +121,14 @@ def test_a_broker_that_does_not_answer_is_waited_for_once(monkeypatch: pytest.Mo
     found = look_up(session, {partition: asked}, {})
     assert [isinstance(answer, Unknown) and answer.unanswered for answer in found[partition].values()] == [True] * 4
     assert len(clients) == 2, "soon, and once more with larger fetches"
+
+
+def test_what_a_partition_sends_after_its_range_does_not_delay_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one offset left, 5,000 messages of finished partitions were taken one by one, in half a second."""
+    client = FakeConsumer(*(FakeMessage(0, offset) for offset in range(5_000)), FakeMessage(1, 0))
+    records, errors = read(monkeypatch, client, {0: Watermarks(0, 1), 1: Watermarks(0, 1)})
+    assert (records, errors) == ([(0, 0), (1, 0)], {})
+    assert client.calls <= 4
 
 
 def test_an_empty_range_has_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
