@@ -20,7 +20,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
 from reconciler import __version__
-from reconciler.cli import console
+from reconciler.cli import console, documents
 from reconciler.cli.log_lines import asks_for_json, json_lines
 from reconciler.cli.settings import COMMON_PANEL, COMMON_SHOWN, Settings, accepts_settings
 from reconciler.errors import ExitCode, ManifestsInvalid, ReconcilerError
@@ -225,11 +225,11 @@ def run(arguments: Sequence[str]) -> int:
     words = (" ".join(arguments[:number]) for number in (2, 1))
     command = next((name for name in words if name in COMMANDS), "")
     with json_lines(command) if asks_for_json(arguments, os.environ) else nullcontext():
-        console.step_outputs.clear()
+        documents.step_outputs.clear()
         code = run_within(arguments)
         if command in _WITH_STEP_OUTPUTS:
             with console.collect_errors(set()):
-                console.write_step_outputs(console.step_outputs | {"exit_code": int(code)})
+                documents.write_step_outputs(documents.step_outputs | {"exit_code": int(code)})
         return code
 
 

@@ -11,7 +11,7 @@ import typer
 from reconciler import pipeline
 from reconciler.apply import results as results_file
 from reconciler.apply.context import Tuning
-from reconciler.cli import common, console, loading
+from reconciler.cli import common, console, documents, loading
 from reconciler.cli.loading import PlanAndPaths
 from reconciler.cli.settings import Settings, accepts_settings, parse_names
 from reconciler.cli.signals import handle_signals
@@ -74,7 +74,7 @@ def apply(
             f"--release lets `converge` remove what continuous policies select, and --operations leaves out "
             f"{', '.join(left_out)}: name them in --operations, too, or leave --release out"
         )
-    console.prepare(settings, RESULTS, results, metrics)
+    documents.prepare(settings, RESULTS, results, metrics)
     # An output file in JSON is one of results, too: a second run must not take the undo of the first away.
     outputs = settings.output_file or []
     places = [*filter(None, [results]), *(path for output, path in outputs if output is Format.JSON)]
@@ -145,7 +145,7 @@ def _plan_and_confirm(
     """
     with common.open_run(settings, manifests) as run:
         plan = pipeline.plan(run)
-    console.emit(settings, plan_document(plan))
+    documents.emit(settings, plan_document(plan))
     _check_plan(plan, expect_digest, places)
     if plan.actions:
         name = manifests.cluster.metadata.name
@@ -168,4 +168,4 @@ def show_applied(applied: ApplyResult, settings: Settings, unwritten: set[int], 
     header, outcomes = applied.header, applied.outcomes
     with console.report_write_errors(unwritten):
         document = results_document(header, outcomes, lambda: results_file.lines(outcomes, header), paths=paths)
-        console.emit(settings, document)
+        documents.emit(settings, document)

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from reconciler.cli import common, console, loading
+from reconciler.cli import common, console, documents, loading
 from reconciler.cli.health import Health, served
 from reconciler.cli.loading import Paths
 from reconciler.cli.rounds import ClusterRounds
@@ -92,7 +92,7 @@ def _converge(
     ]
     if len(clusters) > 1 and settings.output_file:
         raise UsageError("--output-file needs one cluster: select it with --cluster NAME")
-    console.prepare(settings, RESULTS, metrics, health_file)
+    documents.prepare(settings, RESULTS, metrics, health_file)
     counted, command = common.open_metrics(metrics), context.info_name or ""
     for cluster in clusters:
         if not settings.quiet and not any(policy.mode is Mode.CONTINUOUS for policy in cluster.known.policies):

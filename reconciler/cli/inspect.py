@@ -14,7 +14,7 @@ import typer
 from rich.text import Text
 
 from reconciler import __version__, pipeline
-from reconciler.cli import common, complete, console, loading
+from reconciler.cli import common, complete, console, documents, loading
 from reconciler.cli.loading import Paths
 from reconciler.cli.settings import SPARK, Settings, accepts_settings, parse_duration
 from reconciler.cli.validate import show_clusters
@@ -74,14 +74,14 @@ def doctor(
         show_clusters(loading.load_clusters(paths, settings), settings)
         return ExitCode.DONE
     if github is not None:
-        return int(console.companion("github.check").check_github(settings, paths, github, environment))
+        return int(documents.companion("github.check").check_github(settings, paths, github, environment))
     if environment is not None:
         raise UsageError("--environment NAME is an environment on GitHub: add --github OWNER/NAME")
     checks = []
     errors: dict[str, str] = {}
     codes: set[int] = set()
     clusters = loading.load_clusters(paths, settings)
-    console.prepare(settings, DOCTOR)
+    documents.prepare(settings, DOCTOR)
     for manifests in clusters:
         name = manifests.cluster.metadata.name
         with console.collect_errors(codes, name) as failed, common.open_run(settings, manifests) as run:
@@ -96,10 +96,10 @@ def doctor(
         yield f"{_versions()}\n"
         for check in checks:
             yield "\n"
-            yield from console.lines([doctor_report(check, purpose)])
+            yield from documents.lines([doctor_report(check, purpose)])
 
     writers = {"text": text, "json": lambda: doctor_json(checks, errors, principal)}
-    console.emit(settings, Document(kind=DOCTOR, writers=writers))
+    documents.emit(settings, Document(kind=DOCTOR, writers=writers))
     if not show_acls and not all(check.passes(purpose) for check in checks):
         codes.add(ExitCode.ERROR)
     return common.worst_exit_code(codes)
@@ -168,7 +168,7 @@ def drift(
     Exit 0 in sync, 1 if too many facts are unknown, 4 if the brokers belong to another cluster.
     With -q, nothing is printed for a cluster in sync.
     """
-    console.prepare(settings, DRIFT, metrics)
+    documents.prepare(settings, DRIFT, metrics)
     if metrics and metrics.is_file() and "reconciler_runs_total" in metrics.read_text(errors="replace"):
         raise UsageError(
             f"--metrics {metrics} has the counters of apply, converge or watch, which drift would replace: nothing was "
@@ -194,7 +194,7 @@ def drift(
         ]
     document = drift_document(reports, paths=paths or (), quiet=settings.quiet, dated=previous is not None)
     try:
-        console.emit(settings, document)
+        documents.emit(settings, document)
     except OutputUnwritten as error:  # the code of what was found comes before it
         console.print_exception(error)
         codes.add(error.exit_code)
@@ -264,7 +264,7 @@ def journal(
 ) -> None:
     """Print what became of each run and policy, oldest first."""
     manifests = loading.load_cluster(paths, settings)
-    console.prepare(settings, JOURNAL)
+    documents.prepare(settings, JOURNAL)
     since_ms = 0 if since is None else wall_clock_ms() - parse_duration("--since", since)
     with common.open_run(settings, manifests) as run:
         entries = pipeline.journal_entries(run, address=address, run_id=run_id, since_ms=since_ms)
@@ -277,4 +277,4 @@ def journal(
         console.print_stderr(
             f"the journal of {run.manifests.cluster.address} has no entry of a run{subject}{when}{seen}"
         )
-    console.emit(settings, journal_document(entries, manifests.cluster, full=full))
+    documents.emit(settings, journal_document(entries, manifests.cluster, full=full))

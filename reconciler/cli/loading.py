@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from reconciler.cli import console
+from reconciler.cli import console, documents
 from reconciler.cli.log_lines import write_line
 from reconciler.cli.settings import Settings
 from reconciler.clock import wall_clock_ms
@@ -50,7 +50,7 @@ def load(paths: Sequence[Path] | None, settings: Settings) -> ManifestSet:
         return files.load(paths, now_ms=wall_clock_ms())
     except ManifestsInvalid as error:
         document = diagnostics_document(error.diagnostics)
-        console.write_files(settings, document, partial(_print_diagnostics, error, document, settings.output))
+        documents.write_files(settings, document, partial(_print_diagnostics, error, document, settings.output))
         raise
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from reconciler import pipeline
-from reconciler.cli import common, complete, console, loading
+from reconciler.cli import common, complete, console, documents, loading
 from reconciler.cli.codes import ALL_CODES, find_code, page
 from reconciler.cli.loading import Paths, PlanAndPaths
 from reconciler.cli.settings import SPARK, Settings, accepts_settings, parse_duration, parse_names
@@ -80,7 +80,7 @@ def plan(
     trusted = loading.load([connect_as], settings) if connect_as else None
     if len(clusters) > 1 and (out or reviewed or settings.output_file):
         raise UsageError("--out, --within and --output-file need one cluster: select it with --cluster NAME")
-    console.prepare(settings, PLAN, out)
+    documents.prepare(settings, PLAN, out)
     if out:
         plan_file.check_replaceable(out)
     codes: set[int] = set()
@@ -102,7 +102,7 @@ def plan(
                 continue
             if out:
                 plan_file.write(planned, out)
-            console.emit(settings, plan_document(planned, full=full, saved_to=out, with_next_step=True, paths=paths))
+            documents.emit(settings, plan_document(planned, full=full, saved_to=out, with_next_step=True, paths=paths))
             codes.add(exit_code(planned, detailed=detailed_exitcode, fail_on=findings))
     if target_errors and len(target_errors) == len(clusters):
         raise target_errors[-1]
@@ -159,14 +159,14 @@ def explain(
         )
     else:
         text = _explain_decision(subject, words, settings)
-    console.emit(settings, Document(kind=EXPLANATION, writers=dict.fromkeys(EXPLANATION.formats, lambda: text)))
+    documents.emit(settings, Document(kind=EXPLANATION, writers=dict.fromkeys(EXPLANATION.formats, lambda: text)))
 
 
 def _explain_decision(subject: str, words: PlanAndPaths, settings: Settings) -> Rendered:
     plan, paths = common.split_plan_and_paths(words)
     if plan is None:
         manifests = loading.load_cluster(paths, settings)
-        console.prepare(settings, EXPLANATION)
+        documents.prepare(settings, EXPLANATION)
     try:
         if plan is None:
             candidates = find_candidates(subject, manifests.policies)
@@ -177,5 +177,5 @@ def _explain_decision(subject: str, words: PlanAndPaths, settings: Settings) -> 
         if (code := did_you_mean(subject, ALL_CODES)) is None:
             raise
         raise UsageError(f"{error}, or the code {code}") from None
-    texts = [list(console.lines([explain_report(plan, address)])) for address in addresses]
+    texts = [list(documents.lines([explain_report(plan, address)])) for address in addresses]
     return [line for number, text in enumerate(texts) for line in (["\n"] if number else []) + text]

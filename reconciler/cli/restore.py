@@ -8,7 +8,7 @@ import typer
 from reconciler import pipeline
 from reconciler.apply import restore
 from reconciler.apply.results import exit_code
-from reconciler.cli import common, console, loading
+from reconciler.cli import common, console, documents, loading
 from reconciler.cli.loading import Paths, parse_path
 from reconciler.cli.settings import SPARK, Settings, accepts_settings
 from reconciler.cli.signals import handle_signals
@@ -42,7 +42,7 @@ def restore_group(
     Only offsets whose topic still has the same id and whose log still holds them are written, and
     never over a group that exists. Records that apply has deleted cannot be restored.
     """
-    console.prepare(settings, RESTORE)
+    documents.prepare(settings, RESTORE)
     if confirm is not None and confirm != group:
         raise UsageError(f"--confirm {quoted(confirm)} is not the group {quoted(group)}: nothing was done")
     if not dry_run and confirm is None:
@@ -61,7 +61,7 @@ def restore_group(
     with common.open_run(settings, manifests) as run:
         unwritable = pipeline.plan_restore(run, removal)
     plan_tree = restore_report(removal, unwritable, cluster, manifests.policies, is_planned=True)
-    console.emit(settings, Document(kind=RESTORE, trees=lambda _view: [plan_tree]))
+    documents.emit(settings, Document(kind=RESTORE, trees=lambda _view: [plan_tree]))
     if len(unwritable) == len(removal.offsets):
         return exit_code(unwritable.values())
     if dry_run:
@@ -74,5 +74,5 @@ def restore_group(
         unwritten: set[int] = set()
         with console.report_write_errors(unwritten):
             tree = restore_report(removal, outcomes, cluster)
-            console.emit(settings, Document(kind=RESTORE, trees=lambda _view: [tree]))
+            documents.emit(settings, Document(kind=RESTORE, trees=lambda _view: [tree]))
     return exit_code(outcomes.values(), interrupted=signals()) or max(unwritten, default=ExitCode.DONE)

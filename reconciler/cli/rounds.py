@@ -14,7 +14,7 @@ from pathlib import Path
 
 from reconciler import pipeline
 from reconciler.apply.results import UNDONE, may_have_written
-from reconciler.cli import common, console, loading
+from reconciler.cli import common, console, documents, loading
 from reconciler.cli.apply import show_applied
 from reconciler.cli.settings import Settings
 from reconciler.cli.signals import SignalState
@@ -87,7 +87,7 @@ class ClusterRounds:
                 codes.add(ExitCode.ERROR)
             is_quiet = self.settings.quiet or self.last_purges is not None
             if plan.actions or plan.refused or has_unknown_facts or not is_quiet:
-                console.emit(self.settings, plan_document(plan))
+                documents.emit(self.settings, plan_document(plan))
 
         with common.open_run(self.settings, manifests, signals, self.last_purges) as run:
             applied = pipeline.converge(run, on_plan=on_plan, confirm=partial(self.confirm, run, manifests, reading))

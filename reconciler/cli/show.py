@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from reconciler.apply import results as results_file
-from reconciler.cli import console
+from reconciler.cli import console, documents
 from reconciler.cli.settings import NO_CLUSTER, Settings, accepts_settings
 from reconciler.clock import wall_clock_ms
 from reconciler.codec import document, read_kind
@@ -66,7 +66,7 @@ def plan_diff(
 ) -> None:
     """Show what changed between two saved plans."""
     comparison = compare(plan_file.open_plan(old, proven=False), plan_file.open_plan(new, proven=False))
-    console.emit(settings, diff_document(comparison, full=full))
+    documents.emit(settings, diff_document(comparison, full=full))
 
 
 @accepts_settings(PLAN, without=NO_CLUSTER)
@@ -82,11 +82,11 @@ def show(
     """
     kind = read_kind(saved)
     if kind in ("Results", "DriftReport"):
-        console.emit(settings, _read_document(saved, kind, settings))
+        documents.emit(settings, _read_document(saved, kind, settings))
         return ExitCode.DONE
     planned = plan_file.read(saved)
     has_expired = planned.has_expired(now_ms := wall_clock_ms())
-    console.emit(settings, plan_document(planned, full=full, saved_to=saved, with_next_step=not has_expired))
+    documents.emit(settings, plan_document(planned, full=full, saved_to=saved, with_next_step=not has_expired))
     if has_expired:
         console.print_stderr(
             f"warning: this plan expired at {format_time(planned.expires_at_ms)}, "

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from reconciler.cli import console, loading
+from reconciler.cli import documents, loading
 from reconciler.cli.loading import Paths
 from reconciler.cli.settings import SPARK, Settings, accepts_settings
 from reconciler.manifest.files import ClusterManifests
@@ -24,7 +24,7 @@ def validate(settings: Settings, paths: Paths = None) -> None:
     names = ", ".join(cluster.metadata.name for cluster in manifests.clusters) or "no cluster"
     policies = count(len(manifests.policies), "policy", "policies")
     summary = f"valid: {policies} for {names} in {count(len(manifests.files), 'file')}\n"
-    console.emit(settings, diagnostics_document(manifests.warnings, summary=summary))
+    documents.emit(settings, diagnostics_document(manifests.warnings, summary=summary))
 
 
 @accepts_settings(CLUSTERS, without=SPARK)
@@ -45,4 +45,4 @@ def show_clusters(clusters: Iterable[ClusterManifests], settings: Settings) -> N
     """Write the names of clusters in the format of `-o`."""
     names = [part.cluster.metadata.name for part in clusters]
     writers = {"text": lambda: "".join(f"{name}\n" for name in names), "json": lambda: json.dumps(names) + "\n"}
-    console.emit(settings, Document(kind=CLUSTERS, writers=writers))
+    documents.emit(settings, Document(kind=CLUSTERS, writers=writers))

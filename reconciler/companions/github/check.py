@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from reconciler.cli import console, loading
+from reconciler.cli import console, documents, loading
 from reconciler.cli.settings import Settings
 from reconciler.companions.code_host import CodeHostUnavailable
 from reconciler.companions.github import protection
@@ -21,7 +21,7 @@ from reconciler.text.escape import escape_text, harmless_json
 def check_github(settings: Settings, paths: Sequence[Path] | None, repository: str, environment: str | None) -> int:
     """Print what protects a repository, or one environment; a refusal of that begins with `not protected`."""
     api = GitHub.of(repository, timeout_s=settings.timeout)
-    console.prepare(settings, DOCTOR)
+    documents.prepare(settings, DOCTOR)
     unreviewed = unreviewed_clusters()
     failing = {State.GAP}
     if environment is None:
@@ -49,7 +49,7 @@ def check_github(settings: Settings, paths: Sequence[Path] | None, repository: s
     rows = list(map(asdict, findings))
     document = {"format_version": "1.0", "kind": "Protection", "repository": repository, "findings": rows}
     writers = {"text": text, "json": lambda: harmless_json(json.dumps(document, indent=1)) + "\n"}
-    console.emit(settings, Document(kind=DOCTOR, writers=writers))
+    documents.emit(settings, Document(kind=DOCTOR, writers=writers))
     return ExitCode.ERROR if failed else ExitCode.DONE
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from reconciler.cli import console
+from reconciler.cli import console, documents
 from reconciler.companions.github.api import GitHub
 from reconciler.errors import UsageError
 from reconciler.text.escape import command_data, command_property, escape_text, harmless_json
@@ -89,4 +89,4 @@ def answer(**values: str | Sequence[object]) -> None:
     """Print values as JSON, and make each an output of the step: a text as it is, a list as JSON."""
     console.write(harmless_json(json.dumps(values, indent=1)) + "\n")
     texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in values.items()}
-    console.write_step_outputs(texts)
+    documents.write_step_outputs(texts)

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from reconciler.cli import console
+from reconciler.cli import console, documents
 from reconciler.cli.app import Application
 from reconciler.cli.settings import NO_CLUSTER, Settings, accepts_settings
 from reconciler.companions.sandbox import demo_data, jars, registry
@@ -49,7 +49,7 @@ def _show(cluster: SandboxCluster, settings: Settings) -> None:
         f"  Suggestions: reconciler suggest --bootstrap-server {cluster.bootstrap_servers}\n"
     )
     writers = {"text": lambda: text, "json": lambda: f"{registry.to_json(cluster)}\n"}
-    console.emit(settings, Document(kind=SANDBOX, writers=writers))
+    documents.emit(settings, Document(kind=SANDBOX, writers=writers))
 
 
 @sandbox.command()

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from reconciler.cli import common, console
+from reconciler.cli import common, console, documents
 from reconciler.cli.common import BootstrapServer, Client
 from reconciler.cli.loading import Paths
 from reconciler.cli.settings import Settings, accepts_settings, parse_duration
@@ -61,7 +61,7 @@ def suggest(
     """
     if write is not None and os.path.lexists(write):
         raise UsageError(f"--write {write}: the file exists, and suggest overwrites no file: name another one")
-    console.prepare(settings, SUGGESTIONS, write)
+    documents.prepare(settings, SUGGESTIONS, write)
     idle_for_ms, ignored = parse_duration("--idle-for", idle_for), read_ignored(ignore)
     if idle_for_ms == 0:
         raise UsageError(f"--idle-for {idle_for}: would need no evidence that a group is idle; such as 3d")
@@ -86,7 +86,7 @@ def suggest(
             "json": lambda: findings.dumps(suggestions, texts),
         },
     )
-    console.emit(settings, document)
+    documents.emit(settings, document)
 
 
 def read_ignored(path: Path | None) -> Sequence[str]:

@@ -14,7 +14,7 @@ import pytest
 
 from reconciler import pipeline
 from reconciler.apply import results
-from reconciler.cli import console
+from reconciler.cli import console, documents
 from reconciler.cli.apply import show_applied
 from reconciler.cli.settings import OutputFile, Settings
 from reconciler.errors import ClusterUnreachable, ExitCode, OutputUnwritten, Refused, UsageError, WrongCluster
@@ -86,7 +86,7 @@ def test_a_scan_that_fails_leaves_no_folder(folder: Path) -> None:
 def test_a_folder_in_place_of_a_file_is_named_so(tmp_path: Path) -> None:
     """`apply --results manifests` said "Permission denied" to whoever owns the folder."""
     with pytest.raises(UsageError, match="cannot be written: Is a directory; nothing was done"):
-        console.prepare(Settings(), RESULTS, tmp_path)
+        documents.prepare(Settings(), RESULTS, tmp_path)
 
 
 def test_a_link_that_leads_to_itself_is_refused_before_anything_is_done(tmp_path: Path) -> None:
@@ -94,10 +94,10 @@ def test_a_link_that_leads_to_itself_is_refused_before_anything_is_done(tmp_path
     link = tmp_path / "results.json"
     link.symlink_to(link.name)
     with pytest.raises(UsageError, match="cannot be written: Too many levels of symbolic links; nothing was done"):
-        console.prepare(Settings(), RESULTS, link)
+        documents.prepare(Settings(), RESULTS, link)
     link.unlink()
     link.symlink_to("new.json")
-    console.prepare(Settings(), RESULTS, link)
+    documents.prepare(Settings(), RESULTS, link)
 
 
 def test_an_output_below_a_folder_that_is_gone_is_no_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +106,7 @@ def test_an_output_below_a_folder_that_is_gone_is_no_bug(tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
     with pytest.raises(UsageError, match=r"d\.json cannot be written: No such file or directory; nothing was done"):
-        console.prepare(Settings(), RESULTS, Path("d.json"))
+        documents.prepare(Settings(), RESULTS, Path("d.json"))
 
 
 JOURNAL_LINE = '{"v":3,"at_ms":1,\n'
@@ -164,12 +164,12 @@ def test_an_export_of_the_journal_is_replaced_by_the_next_one(tmp_path: Path) ->
     export, journal = tmp_path / "journal.jsonl", tmp_path / ".reconciler" / "one.jsonl"
     for text in ('{"v":2,', '{"v":2,"at_ms":1,'):
         document = Document(kind=JOURNAL, writers={"json": lambda text=text: text})
-        console.write_files(to(export, Format.JSON), document)
+        documents.write_files(to(export, Format.JSON), document)
     assert export.read_text() == text
     journal.parent.mkdir()
     journal.write_text(JOURNAL_LINE)
     with pytest.raises(OutputUnwritten, match="it is a journal"):
-        console.write_files(to(journal, Format.JSON), document)
+        documents.write_files(to(journal, Format.JSON), document)
     assert journal.read_text() == JOURNAL_LINE
 
 
@@ -180,7 +180,7 @@ def test_documents_move_results_with_removed_groups_aside(tmp_path: Path, capsys
     results.write(path, [gone], HEADER)
     before = path.read_text()
     for _round in range(2):
-        console.write_files(to(path, Format.JSON), results_document(HEADER, [], lambda: ["next"]))
+        documents.write_files(to(path, Format.JSON), results_document(HEADER, [], lambda: ["next"]))
     assert path.read_text() == "next"
     assert (tmp_path / f"out-{HEADER.run_id}.json").read_text() == before
     assert f"now in {tmp_path / f'out-{HEADER.run_id}.json'}" in capsys.readouterr().err
@@ -258,9 +258,9 @@ def test_an_output_file_is_whole_or_the_earlier_one(tmp_path: Path) -> None:
     path.write_text("before")
     path.chmod(0o640)
     with pytest.raises(OutputUnwritten, match="No space left"):
-        console.write_files(to(path, Format.JSON), results_document(HEADER, [], cut))
+        documents.write_files(to(path, Format.JSON), results_document(HEADER, [], cut))
     assert path.read_text() == "before"
-    console.write_files(to(path, Format.JSON), results_document(HEADER, [], lambda: ["after"]))
+    documents.write_files(to(path, Format.JSON), results_document(HEADER, [], lambda: ["after"]))
     assert (path.read_text(), path.stat().st_mode & 0o777) == ("after", 0o640)
     assert list(tmp_path.iterdir()) == [path]
 
@@ -269,8 +269,8 @@ def test_two_outputs_have_two_files(tmp_path: Path) -> None:
     """`--metrics` once replaced the results in the same file, which `restore-group` needs."""
     (tmp_path / "link").symlink_to(tmp_path / "out")
     with pytest.raises(UsageError, match="is named for two outputs"):
-        console.prepare(to(tmp_path / "link"), RESULTS, tmp_path / "out", None)
-    console.prepare(Settings(), RESULTS, Path(os.devnull), Path(os.devnull))
+        documents.prepare(to(tmp_path / "link"), RESULTS, tmp_path / "out", None)
+    documents.prepare(Settings(), RESULTS, Path(os.devnull), Path(os.devnull))
 
 
 def test_a_pipe_that_nothing_reads_is_an_error(tmp_path: Path) -> None:
@@ -485,7 +485,7 @@ def test_a_closed_stream_acts_like_dev_null(closed: int, folder: Path) -> None:
 CLOSED = """
 import os, sys
 from reconciler import __main__ as program
-from reconciler.cli import app, console
+from reconciler.cli import app, console, documents
 def run(_words):
     numbers = [os.open(os.devnull, os.O_WRONLY) for _ in range(3)]
     console.print_error("an error line")
@@ -536,7 +536,7 @@ def test_exit_handlers_of_libraries_do_not_change_the_exit_code_without_a_reader
 
 RECOVERING = """
 import os, sys
-from reconciler.cli import console
+from reconciler.cli import console, documents
 from reconciler.errors import OutputUnwritten
 before = os.dup(1)
 os.dup2(os.open("/dev/full", os.O_WRONLY), 1)

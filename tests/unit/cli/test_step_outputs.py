@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.cli import console
+from reconciler.cli import documents
 from reconciler.cli.app import run
 from reconciler.errors import ExitCode
 from reconciler.model.outcome import Outcome, Status
@@ -62,7 +62,7 @@ def test_several_clusters_add_up_and_have_no_digest() -> None:
 
 def test_nothing_is_written_outside_of_github(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GITHUB_OUTPUT", raising=False)
-    console.write_step_outputs({"exit_code": 0})
+    documents.write_step_outputs({"exit_code": 0})
 
 
 def test_a_file_that_cannot_be_written_changes_no_exit_code(

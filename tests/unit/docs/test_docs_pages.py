@@ -15,7 +15,7 @@ from rich.text import Text
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from reconciler.cli.app import COMMANDS, app, load_command
-from reconciler.cli.console import texts
+from reconciler.cli.documents import texts
 from reconciler.companions.suggest.report import suggest_report
 from reconciler.companions.suggest.rules import suggest
 from reconciler.companions.suggest.starter import starter_manifests
