@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -17,6 +18,9 @@ def main() -> None:
     codes: list[int] = []
     atexit.register(_end_process, codes)  # registered first, so that it runs after all other exit handlers
     _open_closed_streams()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP
+            signal.signal(number, _interrupt_once)
     if foreign := find_foreign_code(Path(__file__).parent):
         sys.stderr.write(f"error: {foreign}\n")
         sys.exit(1)
@@ -32,6 +36,12 @@ def main() -> None:
     sys.stderr = unfailing_stderr()
     codes.append(run(sys.argv[1:]))
     sys.exit(codes[0])
+
+
+def _interrupt_once(number: int, _frame: object) -> None:
+    """End the command as Ctrl-C does: it says so, and removes its drafts and folders. A shell sends SIGHUP twice."""
+    signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _end_process(codes: list[int]) -> None:

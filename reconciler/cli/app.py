@@ -9,8 +9,8 @@ import errno
 import logging
 import os
 import traceback
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -145,12 +145,23 @@ class LazyGroup(TyperGroup):
             command = self.commands[name] = load_command(name)
         return name, command, remaining
 
+    def make_context(self, *words: Any, **options: Any) -> Any:
+        """Parse the words before the command. Raises Abort for Ctrl-C, of which typer would make a code without a word."""
+        with _interrupts():
+            return super().make_context(*words, **options)
+
     def invoke(self, ctx: Any) -> Any:
-        """Run the command. Says that Ctrl-C ended it: typer would end without a word."""
-        try:
+        """Run the command. Raises as `make_context`."""
+        with _interrupts():
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            return _interrupted()
+
+
+@contextmanager
+def _interrupts() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise typer.Abort from None
 
 
 def _interrupted() -> ExitCode:

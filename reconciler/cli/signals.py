@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -25,6 +26,8 @@ _ENDED = {
     ),
 }
 """What the last line says. Key: whether a request may have been sent."""
+_SAME_S = 0.2
+"""A signal so soon after the first one is no second one: timeout(1) sends one to the command and to its group."""
 _WRITE_LIMIT_S = 0.5
 """How long the end waits for a terminal that stalls."""
 
@@ -46,10 +49,12 @@ class SignalState:
     def listen(self, read_fd: int) -> None:
         """Count the signals whose numbers come through a pipe. The second one ends the process."""
         erase = ERASE_LINE if shows_bar() else ""  # a bar may be on the line
+        first_s = 0.0
         while numbers := os.read(read_fd, 64):
             for number in filter(_SIGNALS.__contains__, numbers):
-                if number == signal.SIGHUP and self._count:
-                    continue  # a shell sends that of its terminal once more
+                if self._count and (number == signal.SIGHUP or time.monotonic() - first_s < _SAME_S):
+                    continue  # a shell sends the SIGHUP of its terminal once more
+                first_s = first_s or time.monotonic()
                 self._count += 1
                 # In its own thread: the next signal must be received even if the reader of stderr
                 # stalls. Not with print(): the main thread may hold the buffer's lock.

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -161,7 +160,6 @@ def demo(settings: Settings) -> None:
     everything at the end.
     """
     find_java()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="reconciler-demo-", ignore_cleanup_errors=True) as folder:
         with console.progress(settings) as progress:

@@ -25,7 +25,7 @@ ELSEWHERE = f"""{IMPORTS}
 def press():
     for _ in range(2):
         signal.pthread_kill(threading.get_ident(), signal.SIGINT)
-        time.sleep(0.2)
+        time.sleep(0.4)
 
 lines = json_lines("apply") if sys.argv[1] == "json" else contextlib.nullcontext()
 with lines, handle_signals() as interrupts:
@@ -76,18 +76,39 @@ def test_a_terminal_that_closes_stops_a_run_once(before: str, stops: bool) -> No
     assert (result.returncode, result.stdout) == (0, f"{stops}\n"), result.stderr
 
 
-def test_ctrl_c_during_the_imports_prints_no_traceback(tmp_path: Path) -> None:
-    """The imports take a fifth of a second, in which Ctrl-C once printed 30 lines of them."""
-    module = "import signal, time\nsignal.raise_signal(signal.SIGINT)\ntime.sleep(30)\n"
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_during_the_imports_prints_no_traceback(tmp_path: Path, number: str) -> None:
+    """The imports take a fifth of a second, in which Ctrl-C once printed 30 lines of them.
+
+    SIGTERM and SIGHUP once ended every command but `apply` and the loops without a word, and left drafts of files.
+    """
+    module = f"import signal, time\nsignal.raise_signal(signal.{number})\ntime.sleep(30)\n"
     (tmp_path / "typer.py").write_text(module, encoding="utf-8")
     result = reconciler_process(tmp_path, "validate", PYTHONPATH=os.pathsep.join((str(tmp_path), *sys.path)))
     assert (result.returncode, result.stderr) == (130, "error: interrupted before anything was written\n")
+
+
+SENT_TWICE = f"""{IMPORTS}
+with handle_signals() as interrupts:
+    for _ in range(2):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.02)
+    time.sleep(0.4)
+    print(interrupts())
+"""
+
+
+def test_a_signal_that_comes_twice_at_once_is_one() -> None:
+    """`timeout` sends it to the command and to its group: one run in six left requests without results."""
+    result = python(SENT_TWICE)
+    assert (result.returncode, result.stdout) == (0, "True\n"), result.stderr
 
 
 STALLED = f"""{IMPORTS}
 with handle_signals() as interrupts:
     for _ in range(int(sys.argv[1])):
         os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.3)
         while not interrupts():
             time.sleep(0.01)
     if sys.argv[1] == "2":
@@ -150,6 +171,8 @@ def test_a_command_that_ctrl_c_ends_says_so(
     def interrupt(*_arguments: object, **_options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(loading, "load", interrupt)
-    assert app.run(["clusters"]) == ExitCode.INTERRUPTED
-    assert capsys.readouterr().err == "error: interrupted before anything was written\n"
+    for owner, name in ((loading, "load"), (app.LazyGroup, "parse_args")):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, interrupt)
+            assert app.run(["clusters"]) == ExitCode.INTERRUPTED
+        assert capsys.readouterr().err == "error: interrupted before anything was written\n"
