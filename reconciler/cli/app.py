@@ -23,6 +23,7 @@ from reconciler import __version__
 from reconciler.cli import console, documents
 from reconciler.cli.log_lines import asks_for_json, json_lines
 from reconciler.cli.settings import COMMON_PANEL, COMMON_SHOWN, Settings, accepts_settings
+from reconciler.cli.signals import restored_handlers
 from reconciler.errors import ExitCode, ManifestsInvalid, ReconcilerError
 from reconciler.report.document import Format, Kind
 from reconciler.text.redact import redact
@@ -235,7 +236,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code. Never raises; -v shows the traceback of a bug."""
     words = (" ".join(arguments[:number]) for number in (2, 1))
     command = next((name for name in words if name in COMMANDS), "")
-    with json_lines(command) if asks_for_json(arguments, os.environ) else nullcontext():
+    with restored_handlers(), json_lines(command) if asks_for_json(arguments, os.environ) else nullcontext():
         documents.step_outputs.clear()
         code = run_within(arguments)
         if command in _WITH_STEP_OUTPUTS:

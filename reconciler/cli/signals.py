@@ -76,14 +76,16 @@ def handle_signals() -> Iterator[SignalState]:
 
     A separate thread receives each signal. A Python handler would run in the main thread, which may
     wait for an unresponsive broker: the kernel may deliver the signal to another thread, and two
-    signals in the meantime count as one.
+    signals in the meantime count as one. After the block, signals do nothing until `restored_handlers` ends:
+    the results are told, and nothing but their exit code comes.
     """
     state = SignalState()
     read_fd, write_fd = os.pipe()
     os.set_blocking(write_fd, False)
     # A handler that does nothing, because the default one would end the process. nohup ignores SIGHUP.
     ours = (n for n in _SIGNALS if n != signal.SIGHUP or signal.getsignal(n) != signal.SIG_IGN)
-    previous_handlers = {number: signal.signal(number, lambda *_: None) for number in ours}
+    for number in ours:
+        signal.signal(number, lambda *_: None)
     previous_fd = signal.set_wakeup_fd(write_fd, warn_on_full_buffer=False)
     listener = threading.Thread(target=state.listen, args=(read_fd,), name="signals", daemon=True)
     listener.start()
@@ -91,8 +93,18 @@ def handle_signals() -> Iterator[SignalState]:
         yield state
     finally:
         signal.set_wakeup_fd(previous_fd)
-        for number, handler in previous_handlers.items():
-            signal.signal(number, handler)
         os.close(write_fd)
         listener.join()
         os.close(read_fd)
+
+
+@contextmanager
+def restored_handlers() -> Iterator[None]:
+    """Handle signals after the block as before it; to be entered in the main thread."""
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if signal.getsignal(number) != handler:
+                signal.signal(number, handler)

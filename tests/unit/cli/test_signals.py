@@ -19,7 +19,7 @@ from tests.golden.wording import mentions
 IMPORTS = """
 import contextlib, os, signal, sys, threading, time
 from reconciler.cli.log_lines import json_lines
-from reconciler.cli.signals import handle_signals
+from reconciler.cli.signals import handle_signals, restored_handlers
 """
 ELSEWHERE = f"""{IMPORTS}
 def press():
@@ -104,6 +104,22 @@ def test_a_signal_that_comes_twice_at_once_is_one() -> None:
     assert (result.returncode, result.stdout) == (0, "True\n"), result.stderr
 
 
+AFTERWARDS = f"""{IMPORTS}
+with restored_handlers():
+    with handle_signals():
+        pass
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.raise_signal(number)
+print("results")
+"""
+
+
+def test_a_signal_after_the_results_changes_nothing() -> None:
+    """In the last millisecond of a run that had deleted records, Ctrl-C said that nothing was written, with 130."""
+    result = python(AFTERWARDS)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "results\n", "")
+
+
 STALLED = f"""{IMPORTS}
 with handle_signals() as interrupts:
     for _ in range(int(sys.argv[1])):
@@ -139,7 +155,7 @@ def left():
     return len(os.listdir("/proc/self/fd")), threading.active_count()
 
 before = left()
-with handle_signals() as interrupts:
+with restored_handlers(), handle_signals() as interrupts:
     assert not interrupts()
     os.kill(os.getpid(), signal.SIGTERM)
     deadline = time.monotonic() + 10
