@@ -58,7 +58,7 @@ def duration_ms(value: Any) -> int:
         raise invalid("M114", "expected a duration", hint)
     match = _DURATION.fullmatch(str(value))
     if match is None:
-        hint = f'a number has no unit: write "{value}s"?' if isinstance(value, int) else hint
+        hint = f"add the unit that you mean, {hint}" if str(value).isdigit() else hint
         raise invalid("M121", f"not a duration: `{value}`", hint)
     return int(match[1]) * _UNITS_MS[match[2]]
 

@@ -396,13 +396,14 @@ LACKED = {
     ),
 }
 HINTS: list[tuple[str, str, str]] = [
-    # A bare number has no unit; the hint has the number with one.
+    # A bare number has no unit. The hint chooses none: 7 is more often days than seconds, which delete more.
     *(
         (f"groups: [old-etl]\nidleFor: {text}", "M121", "")
         for text in ("3w", "'3 d'", "03d", "-3d", "P3D", "''", "1.5d", "d")
     ),
     ("groups: [old-etl]\nidleFor: 9999999999d", "M121", ""),
-    ("groups: [old-etl]\nidleFor: 3", "M121", '"3s"'),
+    ("groups: [old-etl]\nidleFor: 3", "M121", "add the unit that you mean, such as"),
+    ("groups: [old-etl]\nidleFor: '3'", "M121", "add the unit that you mean, such as"),
     ("groups: [old-etl]\nidleFor: 1.5", "M115", ""),
     ("groups: [old-etl]\nidleFor: true", "M115", ""),
     ("groups: [old-etl]\nidleFor: [3d]", "M114", ""),
