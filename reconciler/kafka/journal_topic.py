@@ -137,9 +137,10 @@ class JournalTopic:
         """
         described = describe(self._session, [self._topic])[self._topic]
         if described is None:
+            command = create_command(self._topic, brokers=len(list_topics(self._session).brokers))
             raise JournalUnavailable(
                 f"the journal topic {self._topic} does not exist; no request is sent without its intent"
-                f"{NEXT}create it with a broker's address as --bootstrap-server: {create_command(self._topic)}"
+                f"{NEXT}create it with a broker's address as --bootstrap-server: {command}"
             )
         if isinstance(described, Unknown):
             raise self._unavailable("read", described.reason)

@@ -21,8 +21,10 @@ from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sandbox.tools import kafka_version
 from reconciler.doctor import apply_request, write_permission
+from reconciler.errors import JournalUnavailable
 from reconciler.kafka import doctor
 from reconciler.kafka.connect import Connection
+from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.kafka.permissions import NameSelection, RequiredAccess, Role
 from reconciler.kafka.session import KafkaSession
 from reconciler.model.scan_request import GroupRequest, ScanRequest, TopicRequest
@@ -379,7 +381,8 @@ def test_the_doctor_reports_versions_clock_and_absent_names(secure_cluster: Sand
         journal_topic="no-journal",
         requests=tuple(map(apply_request, OPERATIONS)),
     )
-    report = doctor.run_checks(KafkaSession(Connection((secure_cluster.bootstrap_servers,), timeout_s=10)), required)
+    session = KafkaSession(Connection((secure_cluster.bootstrap_servers,), timeout_s=10))
+    report = doctor.run_checks(session, required)
     [version] = report.versions
     assert version.kafka_4 == (kafka_version(secure_cluster) >= (4,))
     assert version.lacking == ()
@@ -387,6 +390,9 @@ def test_the_doctor_reports_versions_clock_and_absent_names(secure_cluster: Sand
     assert isinstance(report.clock_age_ms, int)
     assert abs(report.clock_age_ms) < 60_000
     assert report.journal_missing
+    # An apply names the command that doctor names: its replicas are no more than the brokers.
+    with pytest.raises(JournalUnavailable, match=r"--replication-factor 1 .*min.insync.replicas=1"):
+        JournalTopic(session, "no-journal").append([b"x"])
     assert {(r.operation, r.resource): r.total for r in report.rights if r.resource == "topic"} == {
         ("DESCRIBE", "topic"): len(report.topics),  # the group may have commits on any
         ("DESCRIBE_CONFIGS", "topic"): 1,
