@@ -58,6 +58,7 @@ _MAX_SESSIONS = 20
 """Of one day: the server may have closed them all. Then a command takes one for itself."""
 _DAY_S = 86_400
 _SESSION_ENDED = "INVALID_HANDLE.SESSION_"
+_GIVEN_UP = re.compile(r"Application has been killed\. Reason: (.+?)\.?$", re.MULTILINE)
 """How a Connect server's errors begin about a session that it has closed, and does not open again."""
 LOG_FILE = "spark.log"
 _FOLDER = "kafka-reconciler-spark-"
@@ -267,7 +268,7 @@ def main(descriptor: int) -> None:
         pipe.send((_FAILED, f"pyspark ended its process: {last_lines(folder / LOG_FILE)}", False))
     except Exception as error:  # noqa: BLE001 - pyspark, py4j and gRPC have their own exception trees
         sys.stderr.write(redact("".join(traceback.format_exception(error))))
-        pipe.send((_FAILED, cause_of(error), False))
+        pipe.send((_FAILED, cause_of(error, folder / LOG_FILE), False))
     received.get()
 
 
@@ -492,11 +493,14 @@ def check_reachable(remote: str) -> None:
         ) from None
 
 
-def cause_of(error: BaseException) -> str:
+def cause_of(error: BaseException, log: Path) -> str:
     """Return the line of a Java or gRPC error that says why, without secrets.
 
     It is the last one before Java's stack: that of the failed task, or that of its Python exception.
+    A standalone cluster that gives the application up stops its context, and says why in the log only.
     """
+    if "stopped SparkContext" in str(error) and (given_up := _GIVEN_UP.search(log.read_text(errors="replace"))):
+        return redact(given_up[1])
     head = re.split(r"\n\s*at |\n\s*JVM stacktrace", str(error), maxsplit=1)[0]
     lines = [line for line in head.splitlines() if line.strip() and not line.strip().startswith("SQLSTATE")]
     return redact(lines[-1].strip().removeprefix(": ")) if lines else type(error).__name__

@@ -49,7 +49,7 @@ TOKEN = "planted-4f2c9aa"
         "sc://127.0.0.1:1/;{}",
     ],
 )
-def test_no_error_has_the_token(address: str) -> None:
+def test_no_error_has_the_token(address: str, tmp_path: Path) -> None:
     """Neither our errors nor those of Spark, which quote the address or its parts."""
     remote = address.format(TOKEN)
     with pytest.raises(ScanFailed) as unreachable:
@@ -58,7 +58,7 @@ def test_no_error_has_the_token(address: str) -> None:
     assert TOKEN not in f"{Engine(master=remote)} {Engine(master=remote)!r}"
     add_references(Engine(remote=remote).secrets)
     if "/token" not in address and "?token" not in address:
-        assert TOKEN not in cause_of(RuntimeError(f"invalid: {remote!r}, header {TOKEN}"))
+        assert TOKEN not in cause_of(RuntimeError(f"invalid: {remote!r}, header {TOKEN}"), tmp_path / "spark.log")
 
 
 def test_an_address_without_secrets_is_shown() -> None:
@@ -110,6 +110,11 @@ LOST = (
     "recent failure: Lost task 1.3 in stage 2.0 (TID 11) (192.0.2.2 executor 3): org.apache.spark.SparkException: "
     "Python worker exited unexpectedly (crashed)"
 )
+GIVEN_UP = "Application has been killed. Reason: All masters are unresponsive! Giving up."
+STOPPED = (
+    "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.\nThis stopped SparkContext was created "
+    "at:\n\njava.base/java.lang.Thread.run(Thread.java:840)\n\tat org.apache.spark.SparkContext.assertNotStopped\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -127,11 +132,16 @@ LOST = (
         (f"{CALL}: {LOST}\n\tat org.apache.spark.api.python.X\n", LOST),
         ("[JAVA_GATEWAY_EXITED] Java gateway process exited.", "[JAVA_GATEWAY_EXITED] Java gateway process exited."),
         ("", "RuntimeError"),
+        (f"{CALL}: {STOPPED}", "All masters are unresponsive! Giving up"),
     ],
 )
-def test_the_cause_of_a_failure_is_one_line(error: str, cause: str) -> None:
-    """Texts of Spark 4.3: Java's stack follows the cause, and the name of the call comes before it."""
-    assert cause_of(RuntimeError(error)) == cause
+def test_the_cause_of_a_failure_is_one_line(error: str, cause: str, tmp_path: Path) -> None:
+    """Texts of Spark 4.3: Java's stack follows the cause, and the name of the call comes before it.
+
+    A master at which nothing listens was once told as the last line of a stack.
+    """
+    (log := tmp_path / "spark.log").write_text(f"26/11/28 06:18:23 ERROR Backend: {GIVEN_UP}\n26/11/28 WARN X: next\n")
+    assert cause_of(RuntimeError(error), log) == cause
 
 
 @pytest.mark.parametrize(("jar", "version"), [("spark-core_2.13-3.5.1.jar", "3.5.1"), ("other.jar", "no version")])
