@@ -154,7 +154,7 @@ def _verdict(
             # A waiver for a share of what one broker hides would outlast the broker's silence.
             steps = [] if missed is None else [_READ_ALL]
             if missed is None or not missed.silent:
-                steps.append(_advice(limit, most, refused, rules.cluster.metadata.name, now_ms))
+                steps.append(_advice(limit, most, refused, rules, now_ms))
             advice = f"{NEXT}{'; else '.join(steps)}"
     used_waivers = tuple(used[policy] for policy in sorted(used))
     left = {waiver: approximate_duration(waiver.expires_ms - now_ms) for waiver in used_waivers}
@@ -200,9 +200,12 @@ def _sort_out(waivers: Iterable[Waiver], now_ms: int) -> tuple[dict[Address, Use
 
 
 def _advice(
-    limit: Limit, most: float, refused: Iterable[tuple[_Bucket, list[Address]]], cluster: str, now_ms: int
+    limit: Limit, most: float, refused: Iterable[tuple[_Bucket, list[Address]]], rules: RuleSet, now_ms: int
 ) -> str:
-    """Return the fewest waivers that the plan needs, each a manifest to paste; worst policies first."""
+    """Return the fewest waivers that the plan needs, each a manifest to paste; worst policies first.
+
+    One of the same name is to be replaced: it has expired, or allows too little.
+    """
     needed: dict[Address, float] = {}
     for bucket, policies in refused:
         ordered = bucket.by_amount(policies)
@@ -213,10 +216,12 @@ def _advice(
             needed[policy] = max(needed.get(policy, 0.0), round_up(amount))
     expires_ms = now_ms + min(limit.waiver_max_ms, _WAIVER_MS)
     expires = format_instant(expires_ms - expires_ms % _HOUR_MS)
+    present = {waiver.metadata.name: f" in place of that in {waiver.declared_at}" for waiver in rules.waivers}
     waivers = " and ".join(
-        f"{{apiVersion: reconciler/v1, kind: Waiver, metadata: {{name: {policy.policy[:_WAIVER_NAME_MAX]}-{limit.id.lower()}, "
-        f"cluster: {cluster}}}, spec: {{policy: {policy}, limit: {limit.id}, value: {_number(value)}, expires: {expires}}}}}"
+        f"{{apiVersion: reconciler/v1, kind: Waiver, metadata: {{name: {name}, cluster: {rules.cluster.metadata.name}}}, "
+        f"spec: {{policy: {policy}, limit: {limit.id}, value: {_number(value)}, expires: {expires}}}}}{present.get(name, '')}"
         for policy, value in list(needed.items())[:_CLAUSES_MAX]
+        for name in [f"{policy.policy[:_WAIVER_NAME_MAX]}-{limit.id.lower()}"]
     )
     more = f" (and {len(needed) - _CLAUSES_MAX} more)" if len(needed) > _CLAUSES_MAX else ""
     return f"{limit.remedy}, or let a review add the manifest {waivers}{more}"

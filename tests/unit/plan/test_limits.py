@@ -332,11 +332,18 @@ def test_the_proposed_waiver_is_a_manifest_to_paste(policy: str, name: str, kind
     bucket = limits._Bucket("", None)
     bucket.amounts[Address(kind, policy)][""] = 1
     manifest = f"apiVersion: reconciler/v1\nkind: {kind}\nmetadata: {{name: {policy}}}\nspec: {POLICIES[kind]}\n"
-    text = limits._advice(limit, 0, [(bucket, list(bucket.amounts))], "prod-eu", NOW_MS)
+    text = limits._advice(limit, 0, [(bucket, list(bucket.amounts))], RuleSet(cluster()), NOW_MS)
     pasted = text.partition("add the manifest ")[2]
     (tmp_path / "set.yaml").write_text(f"{CLUSTER}---\n{manifest}---\n{pasted}\n")
     (proposed,) = load([tmp_path], now_ms=NOW_MS).by_cluster[0].waivers
     assert (proposed.spec.limit, proposed.spec.value) == (name, 1)
+
+
+def test_a_proposed_waiver_takes_the_place_of_one_of_its_name() -> None:
+    """A waiver that had expired, or allowed too little, was proposed beside itself: M301 once it was added."""
+    small = allows(1, name="a-topics")
+    message = verdict("topics", *topics_of("xyz"), topics=2, waivers=(small,)).message
+    assert message.endswith(f"add the manifest {_waiver_text('a', 3)} in place of that in {small.declared_at}")
 
 
 def test_the_suggested_waivers_are_sufficient() -> None:
