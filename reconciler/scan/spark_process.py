@@ -58,8 +58,8 @@ _MAX_SESSIONS = 20
 """Of one day: the server may have closed them all. Then a command takes one for itself."""
 _DAY_S = 86_400
 _SESSION_ENDED = "INVALID_HANDLE.SESSION_"
-_GIVEN_UP = re.compile(r"Application has been killed\. Reason: (.+?)\.?$", re.MULTILINE)
 """How a Connect server's errors begin about a session that it has closed, and does not open again."""
+_GIVEN_UP = re.compile(r"Application has been killed\. Reason: (.+?)\.?$", re.MULTILINE)
 LOG_FILE = "spark.log"
 _FOLDER = "kafka-reconciler-spark-"
 _REMOVE = 'kill -KILL "-$0"; for _ in 1 2 3; do rm -rf "$1" && exit; sleep 1; done'
@@ -499,7 +499,9 @@ def cause_of(error: BaseException, log: Path) -> str:
     It is the last one before Java's stack: that of the failed task, or that of its Python exception.
     A standalone cluster that gives the application up stops its context, and says why in the log only.
     """
-    if "stopped SparkContext" in str(error) and (given_up := _GIVEN_UP.search(log.read_text(errors="replace"))):
+    if "stopped SparkContext" in str(error) and (
+        given_up := _GIVEN_UP.search(log.read_text(encoding="utf-8", errors="replace"))
+    ):
         return redact(given_up[1])
     head = re.split(r"\n\s*at |\n\s*JVM stacktrace", str(error), maxsplit=1)[0]
     lines = [line for line in head.splitlines() if line.strip() and not line.strip().startswith("SQLSTATE")]
@@ -508,5 +510,5 @@ def cause_of(error: BaseException, log: Path) -> str:
 
 def last_lines(log: Path) -> str:
     """Return the last three lines of a log, without secrets."""
-    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
     return redact(" / ".join(lines[-3:])) or "it printed nothing"
