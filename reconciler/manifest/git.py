@@ -39,6 +39,7 @@ def _ask_git(folder: Path, *arguments: str | Path) -> tuple[str | None, str]:
     command = ["git", "--no-optional-locks", *settings, "-C", folder, *arguments]
     # A hook runs with variables that win over -C, and lead to the repository that the hook is of.
     environment = {name: value for name, value in os.environ.items() if name not in _OF_A_REPOSITORY}
+    environment["GIT_NO_REPLACE_OBJECTS"] = "1"  # `git replace` shows files under the name of a commit that lacks them
     try:
         result = subprocess.run(
             command, capture_output=True, text=True, errors="surrogateescape", timeout=30, check=False, env=environment
