@@ -29,6 +29,8 @@ INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__shar
 _PER_CALL = 1_000
 _FOREVER_MS = 5 * 365 * 86_400_000
 """Debezium writes 2^63-1 and Kafka Streams -1; nobody means to wait for five years."""
+_UNBOUNDED_BYTES = 2**50
+"""A pebibyte: no partition reaches it. Tools that write 2^63-1 for "for ever" write it here, too."""
 _PARTITIONS_PER_CALL = 4_000
 
 Described = tuple[TopicFacts, tuple[PartitionFacts, ...]]
@@ -232,7 +234,7 @@ def _retention(entries: Mapping[str, ConfigEntry] | Unknown) -> RetentionFacts:
     if lacking := [name for name in ("retention.ms", "retention.bytes") if name not in entries]:
         return RetentionFacts(policy, Unknown(f"{lacking[0]}: not among the topic's configs"))
     by_age, by_size = int(entries["retention.ms"].value), int(entries["retention.bytes"].value)
-    if 0 <= by_age < _FOREVER_MS or by_size >= 0:
+    if 0 <= by_age < _FOREVER_MS or 0 <= by_size < _UNBOUNDED_BYTES:
         return RetentionFacts(policy, None)
     is_own = ConfigSource(entries["retention.ms"].source) is ConfigSource.DYNAMIC_TOPIC_CONFIG
     return RetentionFacts(policy, KeptForever.TOPIC if is_own else KeptForever.BROKER)

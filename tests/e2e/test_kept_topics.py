@@ -14,12 +14,22 @@ FOREVER = {"retention.ms": "-1"}
         (FOREVER, "B215"),
         ({"retention.ms": str(2**63 - 1)}, "B215"),
         (FOREVER | {"retention.bytes": "-1"}, "B215"),
+        (FOREVER | {"retention.bytes": str(2**63 - 1)}, "B215"),
         (FOREVER | {"retention.bytes": "1000000"}, None),
         ({"retention.ms": "604800000"}, None),
         ({}, None),
         ({"cleanup.policy": "compact,delete"}, "B214"),
     ],
-    ids=["-1", "the largest number", "without a size", "with a size", "a week", "the default", "compacted"],
+    ids=[
+        "-1",
+        "the largest number",
+        "without a size",
+        "a size that no disk has",
+        "with a size",
+        "a week",
+        "the default",
+        "compacted",
+    ],
 )
 def test_a_pattern_skips_what_the_topic_keeps(space: Workspace, configs: dict[str, str], code: str | None) -> None:
     """An exact name still says what may go."""
