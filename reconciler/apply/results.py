@@ -86,6 +86,11 @@ _ROW = Codec(ResultRow)
 _OF_OUTCOME = {part.name for part in fields(ResultRow)} & {part.name for part in fields(Outcome)}
 
 
+def dry_run_detail(unread: str) -> str:
+    """Return the detail of an action that a dry run would have sent. `unread`: why the journal cannot be read."""
+    return f"dry run: would be sent if the journal stores its intent, but {unread}" if unread else DRY_RUN
+
+
 def exit_code(outcomes: Collection[Outcome], *, interrupted: bool = False) -> int:
     """0: all is done, or waits for a clock. 5: something may have been written, and something was not done.
 

@@ -89,7 +89,7 @@ def test_limits_count_what_a_reviewed_plan_leaves(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_plan_removes_a_group_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A later group of that name is another one. Without a journal nothing is sent, so a dry run goes on."""
+    """A later group of that name is another one. Without a journal nothing is sent, so a dry run goes on, and says so."""
     shutil.copytree(GOLDEN / "01-one-of-each-kind", tmp_path, dirs_exist_ok=True)
     run = run_of_case(tmp_path, monkeypatch)
     monkeypatch.setattr(pipeline, "wall_clock_ms", lambda: NOW_MS)
@@ -113,6 +113,10 @@ def test_a_plan_removes_a_group_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert isinstance(run.journal.store, JournalFile)
     run.journal.store.path.write_text(f"damaged {plan_file.digest(planned)}\n")
     assert stale() == set()
+    others = [o.detail for o in pipeline.apply(planned, run, dry_run=True).outcomes if o.action.address not in removals]
+    assert others
+    for detail in others:  # it said `would be sent`, also where no journal topic takes the intent
+        assert mentions(detail, "would be sent if the journal stores its intent", "line 1")
 
 
 @pytest.mark.parametrize("refusal", ["the plan expired", "other manifests of Cluster/prod-eu were released", ""])

@@ -59,7 +59,9 @@ def test_after_a_dry_run_the_next_step_is_no_dry_run() -> None:
     dry = Outcome(action=purge(), status=Status.NOT_ATTEMPTED, detail=DRY_RUN)
     stopped = Outcome(action=removal(), status=Status.NOT_ATTEMPTED, detail="the run was stopped")
     assert _texts(HEADER, [dry])[1][-1] == "Next: not attempted: apply without the dry run"
-    mentions(_texts(HEADER, [dry, stopped])[1][-1], "apply without the dry run; then, run the same command again")
+    assert mentions(
+        _texts(HEADER, [dry, stopped])[1][-1], "apply without the dry run; then, run the same command again"
+    )
 
 
 def test_a_page_of_results_says_which_run_it_is_of() -> None:
