@@ -61,7 +61,7 @@ class GroupRemovalSpec(ManifestModel):
         pattern = first_pattern(self.groups)
         if pattern is not None and self.idle_for == 0:
             message = f"`idleFor: 0s` gives up the evidence, and `{self.groups[pattern].text}` is a pattern"
-            yield ValidationIssue("M208", message, ("idleFor",), "for exact names only")
+            yield ValidationIssue("M208", message, ("idleFor",), "name each group, or idleFor: 3d")
         if "streams" in self.types and self.idle_for == 0:
             message = "`idleFor: 0s` gives up the evidence, and only that tells whether a Streams group has members"
             yield ValidationIssue("M208", message, ("idleFor",), "idleFor: 1s, or types without streams")

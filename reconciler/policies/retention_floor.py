@@ -170,7 +170,7 @@ class RetentionFloorSpec(ManifestModel):
         pattern = first_pattern(self.topics)
         if pattern is not None:
             message = "`fromOffset` needs exact topic names: an offset means nothing on another topic"
-            hint = f"`{self.topics[pattern].text}` is a pattern"
+            hint = f"name each topic that `{self.topics[pattern].text}` stands for"
             yield ValidationIssue("M202", message, ("keep", "fromOffset"), hint, on_key=True)
         if self.partitions is not None:
             message, hint = "`fromOffset` selects its own partitions", "leave partitions out"
@@ -222,8 +222,9 @@ class RetentionFloor(Policy):
 
     def problems_at(self, now_ms: int) -> Iterator[ValidationIssue]:
         if self.spec.keep.since is not None and self.spec.keep.since > now_ms:
-            message = f"`since` lies in the future: {format_instant(self.spec.keep.since)}"
-            hint = "every record that exists today would go"
+            instant = format_instant(self.spec.keep.since)
+            message = f"`since` lies in the future: {instant}, so every record that exists today would go"
+            hint = "name an instant that has passed, or use newerThan"
             yield ValidationIssue("M206", message, ("spec", "keep", "since"), hint)
 
     def claimed_partitions(self, name: str) -> frozenset[int] | None:

@@ -408,6 +408,7 @@ HINTS: list[tuple[str, str, str]] = [
     ("groups: [old-etl]\nidleFor: true", "M115", ""),
     ("groups: [old-etl]\nidleFor: [3d]", "M114", ""),
     ("groups: [old-etl]", "M113", "idleFor: 3d"),
+    ("groups: ['x-*']\nexpectAtMost: 5\nidleFor: 0s", "M208", "name each group, or idleFor: 3d"),
     # Shells read `[^p]` as "not p", fnmatch as `^` or `p`, which selects the opposite groups.
     *(
         (group_of(glob), "M123", spelling)
