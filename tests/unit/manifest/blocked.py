@@ -43,7 +43,7 @@ def _built() -> Iterator[Plan]:
     yield planned(floor(keep={"last": 10}), snapshot(topic(), partition(log_start=-1001)))
     yield restrict_to(examples.plan(examples.purge()), examples.plan())
     yield planned(floor(keep={"last": 10}), snapshot(topic(), partition(log_start=silent)))
-    internal = topic("app-changelog", internal=True)
+    internal = topic("kafka-internal", internal=True)
     yield planned(floor(internal.name, keep={"last": 10}), snapshot(internal, partition(topic=internal.name)))
     yield planned(floor(keep={"since": "2026-11-22T00:00:00Z"}), snapshot(topic(), partition()))
     yield planned(floor(keep={"last": 60}), snapshot(topic(), partition(at={DAY: 100}, readers_below=39)))
