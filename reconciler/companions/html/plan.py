@@ -29,6 +29,7 @@ _STATES = {
     "irreversible": "deleted",
     "reversible": "changed",
     "waiting": "waiting",
+    "skipped": "waiting",
     "in sync": "good",
 }
 """States of a plan's decisions, the most urgent first, and their classes in the stylesheet.
@@ -36,7 +37,7 @@ _STATES = {
 A bar has a partition in the first of its states.
 """
 _BITS = {state: 1 << rank for rank, state in enumerate(_STATES)}
-_OF_SECTION = {"skipped": "waiting", "unread": "blocked", "satisfied": "in sync"}
+_OF_SECTION = {"unread": "blocked", "satisfied": "in sync"}
 """List of the plan file → state, where it has another name."""
 
 
@@ -106,7 +107,7 @@ def plan_figures(plan: Plan, *, pages: Mapping[str, str] = NO_PAGES) -> Figures:
                     leaders.append(figure)
                 case IdleGroup():
                     idle.append(figure)
-        elif state in ("blocked", "waiting"):
+        elif state in ("blocked", "waiting", "skipped"):
             by_cause[section_of(decision), getattr(decision, "code", "") or decision.reason].append(decision)
     ordered = sorted(topics.items(), key=lambda pair: (-pair[1].removed, -pair[1].tally["blocked"], pair[0]))
     ids = formatting.first_few([display_name(verdict.id) for verdict in plan.refused])
@@ -174,7 +175,10 @@ def _topics_chart(verdicts: Sequence[LimitVerdict], topics: Sequence[tuple[str, 
             segments = {"deleted": entry.removed, "remaining": entry.records - entry.removed}
             bars.append(Bar(segments, entry.records, mark=mark))
         urgent = entry.urgent_tally
-        bars.append(Bar({style: urgent[state] for state, style in _STATES.items()}, urgent.total()))
+        styles = dict.fromkeys(_STATES.values(), 0)
+        for state, number in urgent.items():
+            styles[_STATES[state]] += number
+        bars.append(Bar(styles, urgent.total()))
         share = formatting.percent(100.0 * entry.removed / entry.records) if entry.records else ""
         removed = (
             f"{entry.removed:,} of {formatting.count(entry.records, noun_of(entry.moves))} ({share})"

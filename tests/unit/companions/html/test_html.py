@@ -34,7 +34,7 @@ from reconciler.companions.suggest.findings import Suggestions
 from reconciler.companions.suggest.report import suggest_report
 from reconciler.model.names import Address, format_address, format_subject
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import Blocked, Decision, Plan, Source
+from reconciler.model.plan import Blocked, Decision, Plan, Skipped, Source
 from reconciler.operations import DeleteGroup, DeleteRecords
 from reconciler.plan import drift, plan_file
 from reconciler.plan.diff import compare
@@ -50,7 +50,7 @@ from tests.repeats import repeats
 from tests.strategies import outcomes as ended
 from tests.strategies import pages
 from tests.strategies import plans as made
-from tests.strategies.examples import blocked, election, plan, purge, removal, satisfied
+from tests.strategies.examples import blocked, election, plan, purge, removal, satisfied, waiting
 from tests.strategies.facts import DAY
 from tests.unit.apply.test_results import HEADER
 
@@ -401,6 +401,10 @@ def test_a_limit_that_is_not_known_has_an_empty_bar(share: bool) -> None:
     assert f"not known of {'50 %' if share else '20'}" in page.text
 
 
+def _skipped(address: str) -> Skipped:
+    return Skipped(address=Address.parse(address), code="B214", reason="a is compacted, and only a pattern selects it")
+
+
 A0, LED = "RetentionFloor/gdpr/a[0]", [satisfied(f"LeaderPolicy/all/a[{number}]") for number in (0, 1)]
 TOPIC_ROWS: dict[str, tuple[list[Decision], str, str, set[str]]] = {
     # Before, a partition that is blocked and gets a leader counted as reversible, and no tile showed its topic.
@@ -417,6 +421,11 @@ TOPIC_ROWS: dict[str, tuple[list[Decision], str, str, set[str]]] = {
     "a blocked election does not hide a deletion": (
         [blocked("LeaderPolicy/all/a[0]"), purge("a", 0)], "1 blocked",
         "1 partition: 1 blocked, 1 irreversible", {"warning", "loss"},
+    ),
+    # Before, what a policy must not touch was said to wait. Both are grey in the bar.
+    "a topic that is skipped does not wait": (
+        [_skipped("RetentionFloor/gdpr/a[0]"), waiting("RetentionFloor/gdpr/a[1]")], "2 waiting",
+        "2 partitions: 1 waiting, 1 skipped", {"quiet"},
     ),
     # It is in sync with one policy, and another one deletes: the text does not count it, nor does the page.
     "a partition that something happens to is not in sync": (
