@@ -52,6 +52,7 @@ class Health(AbstractContextManager["Health"]):
         self._path = path
         self._clusters: dict[str, object] = {}
         self._has_failed = False
+        self._is_current = True
         self._remove()  # that of an earlier process says nothing of this one
 
     def __exit__(self, *_error: object) -> None:
@@ -66,19 +67,20 @@ class Health(AbstractContextManager["Health"]):
         text = json.dumps(
             {name: format_exact_instant(at_ms) for name, at_ms in times.items()} | {"clusters": self._clusters}
         )
-        self._change(lambda path: write_bytes(path, [f"{text}\n".encode()], mode=0o644))
+        self._is_current = self._change(lambda path: write_bytes(path, [f"{text}\n".encode()], mode=0o644))
 
     def touch(self) -> None:
-        """Show that the loop waits for its next round."""
-        self._change(Path.touch)
+        """Show that the loop waits for its next round. Not where the text is of an earlier round, as on a full disk."""
+        if self._is_current:
+            self._change(Path.touch)
 
     def _remove(self) -> None:
         self._change(lambda path: path.unlink(missing_ok=True))
 
-    def _change(self, change: Callable[[Path], object]) -> None:
-        """Change the file. A failure stops no loop: the file gets old, and that is what it says."""
+    def _change(self, change: Callable[[Path], object]) -> bool:
+        """Change the file, and return whether it was. A failure stops no loop: the file gets old, and that is what it says."""
         if self._path is None:
-            return
+            return True
         try:
             change(self._path)
             self._has_failed = False
@@ -86,3 +88,4 @@ class Health(AbstractContextManager["Health"]):
             if not self._has_failed:
                 console.print_error(f"--health-file {self._path} could not be written: {error_reason(error)}")
             self._has_failed = True
+        return not self._has_failed

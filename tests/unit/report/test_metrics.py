@@ -1,6 +1,7 @@
 """Metrics of what runs did: counters that go on, an owner, and nothing that hides a failure."""
 
 import json
+import os
 import urllib.request
 from contextlib import suppress
 from dataclasses import replace
@@ -15,6 +16,7 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import LimitVerdict, Plan, PolicyInfo
 from reconciler.plan import plan_file
 from reconciler.report.metrics import Metrics, drift_metrics
+from tests.command import full_disk
 from tests.golden.wording import mentions
 from tests.rendering import samples
 from tests.strategies.examples import election, plan, purge, removal
@@ -176,6 +178,22 @@ def test_a_health_file_never_replaces_something_else(tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text("kind: Cluster\n")
     with pytest.raises(UsageError, match="not a health file"):
         Health(tmp_path / "cluster.yaml")
+
+
+def test_a_health_file_that_cannot_be_written_gets_old(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On a full disk the file stayed young, with the exit code 0 of the last round that could be written."""
+    file = tmp_path / "health.json"
+    with Health(file) as health:
+        health.write(1)
+        os.utime(file, (1, 1))
+        with full_disk(0):
+            health.write(1)
+            health.touch()
+        assert file.stat().st_mtime == 1
+        health.write(1)
+        health.touch()
+        assert file.stat().st_mtime > 1
+    assert capsys.readouterr().err.count("health.json could not be written") == 1
 
 
 @pytest.mark.parametrize("option", ["--metrics-address=9464", "--health-file=h", "--rounds=2"])
