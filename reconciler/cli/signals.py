@@ -17,7 +17,10 @@ from reconciler.cli.progress import ERASE_LINE, shows_bar
 from reconciler.errors import ExitCode
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_STOPPING = "stopping: no new request is sent; waiting for requests in flight (press again to exit at once)"
+_STOPPING = {
+    False: "stopping: no request is sent (press again to exit at once)",
+    True: "stopping: no new request is sent; waiting for requests in flight (press again to exit at once)",
+}
 _ENDED = {
     False: "ended at once: no request was sent",
     True: (
@@ -25,7 +28,7 @@ _ENDED = {
         "run the same command again, which reads it back, and see `reconciler journal`"
     ),
 }
-"""What the last line says. Key: whether a request may have been sent."""
+"""What the first and the last line say. Key: whether a request may have been sent."""
 _SAME_S = 0.2
 """A signal so soon after the first one is no second one: timeout(1) sends one to the command and to its group."""
 _WRITE_LIMIT_S = 0.5
@@ -59,7 +62,7 @@ class SignalState:
                 # In its own thread: the next signal must be received even if the reader of stderr
                 # stalls. Not with print(): the main thread may hold the buffer's lock.
                 is_last = self._count > 1
-                said = _ENDED[self._sent] if is_last else _STOPPING
+                said = (_ENDED if is_last else _STOPPING)[self._sent]
                 text = f"{erase}{'error: ' * is_last}{said}\n"
                 if isinstance(stream := sys.stderr, JsonLines):
                     text = stream.format("ERROR" if is_last else "WARNING", said)

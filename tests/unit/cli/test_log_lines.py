@@ -135,4 +135,4 @@ def test_the_line_about_a_signal_is_json(capfd: pytest.CaptureFixture[str]) -> N
             thread.join(10)
     os.close(read_fd)
     [line] = parse(capfd.readouterr().err)
-    assert line["message"].startswith("stopping: no new request is sent")
+    assert line["message"].startswith("stopping: no request is sent")
