@@ -5,15 +5,17 @@ The tests start processes, because the second signal ends one.
 
 import json
 import os
+import signal
 import sys
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from reconciler.cli import app, loading
 from reconciler.errors import ExitCode
-from tests.command import python, reconciler_process
+from tests.command import command, environment, python, run_process
 from tests.golden.wording import mentions
 
 IMPORTS = """
@@ -86,7 +88,12 @@ def test_a_signal_during_the_imports_prints_no_traceback(tmp_path: Path, number:
     """
     module = f"import signal, time\nsignal.raise_signal(signal.{number})\ntime.sleep(30)\n"
     (tmp_path / "typer.py").write_text(module, encoding="utf-8")
-    result = reconciler_process(tmp_path, "validate", PYTHONPATH=os.pathsep.join((str(tmp_path), *sys.path)))
+    result = run_process(
+        tmp_path,
+        *command("validate"),
+        env=environment(PYTHONPATH=os.pathsep.join((str(tmp_path), *sys.path))),
+        preexec_fn=partial(signal.signal, getattr(signal, number), signal.SIG_DFL),  # of tests that nohup runs
+    )
     assert (result.returncode, result.stderr) == (130, "error: interrupted before anything was written\n")
 
 
