@@ -11,6 +11,7 @@ import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, as_completed, wait
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -155,6 +156,9 @@ def create(
         # Brokers close idle connections; that is not an event.
         "log.connection.close": False,
         "socket.connection.setup.timeout.ms": min(30_000, timeout_ms),
+        # The other strategy, which the library takes where it is not told, forgets how long it waits between two
+        # attempts: where no broker answers, it connected, and logged in, up to 2,000 times in a second.
+        "metadata.recovery.strategy": "none",
         **connection.properties,
         "socket.timeout.ms": min(300_000, timeout_ms),
         "bootstrap.servers": ",".join(connection.bootstrap_servers),
@@ -212,41 +216,60 @@ def open_client(
     """
     started, deadline, give_up = time.monotonic(), Deadline.after(connection.timeout_s), Deadline.after(patience_s)
     attempt = ConnectAttempt(connection)
-    settings = {**read_timeouts(connection), "error_cb": attempt.add_error, "log.connection.close": True}
-    client = create(AdminClient, connection, settings, logger=attempt)
+    settings: dict[str, Any] = {
+        **read_timeouts(connection),
+        "error_cb": attempt.add_error,
+        "log.connection.close": True,
+    }
+    clients = [create(AdminClient, connection, settings, logger=attempt)]
     answer: Future[Any] | None = None
     is_asked, next_client_s, unanswered = False, patience_s, Deadline.after(patience_s)
-    while not deadline.passed:
-        if answer is None or answer.done():
-            # Not describe_cluster: that waits for the controller, and brokers may name a frozen one. It also
-            # makes the library try the next server after 50 ms; for the cluster's id alone it waits for 1 s.
-            limit_s = max(_SLICE_S, min(connection.timeout_s / 3, deadline.remaining_s))
-            answer = submit(partial(client.list_topics, _INTERNAL_TOPIC, timeout=limit_s))
-        # The answer ends the wait; only `poll` delivers errors meanwhile.
-        wait([answer], timeout=min(_SLICE_S, deadline.remaining_s))
-        deliver_events(client)
-        if failure_of(answer) is None and answer.result().cluster_id:
-            _check_advertised(connection, answer.result())
-            return client, str(answer.result().cluster_id)
-        if answer.done():
-            time.sleep(_SLICE_S)
-        if unanswered.passed:
-            if attempt.names_brokers:
-                client, answer = create(AdminClient, connection, settings, logger=attempt), None
-                # Each client has twice the time of the one before: a slow broker may still answer one of them.
-                next_client_s *= 2
-            unanswered = Deadline.after(next_client_s)
-            cause = None if is_asked else find_cause(connection, Deadline.after(patience_s))
-            is_asked = True
-            if cause:
-                raise ClusterUnreachable(f"no broker of {connection.servers} answered: {cause}")
-        if give_up.passed and not attempt.may_succeed():
-            break
-        if give_up.passed or not attempt.is_final:
-            give_up = Deadline.after(patience_s)
+    try:
+        while not deadline.passed:
+            if answer is None or answer.done():
+                # Not describe_cluster: that waits for the controller, and brokers may name a frozen one. It also
+                # makes the library try the next server after 50 ms; for the cluster's id alone it waits for 1 s.
+                limit_s = max(_SLICE_S, min(connection.timeout_s / 3, deadline.remaining_s))
+                answer = submit(partial(clients[0].list_topics, _INTERNAL_TOPIC, timeout=limit_s))
+            # The answer ends the wait; only `poll` delivers errors meanwhile.
+            wait([answer], timeout=min(_SLICE_S, deadline.remaining_s))
+            deliver_events(clients[0])
+            if failure_of(answer) is None and answer.result().cluster_id:
+                _check_advertised(connection, answer.result())
+                return clients.pop(), str(answer.result().cluster_id)
+            if answer.done():
+                time.sleep(_SLICE_S)
+            if unanswered.passed:
+                if attempt.names_brokers:
+                    release(clients)
+                    # Only here: a login has succeeded, and without it, the library would leave the server again.
+                    settings["metadata.recovery.strategy"] = "rebootstrap"
+                    clients, answer = [create(AdminClient, connection, settings, logger=attempt)], None
+                    # Each client has twice the time of the one before: a slow broker may still answer one of them.
+                    next_client_s *= 2
+                unanswered = Deadline.after(next_client_s)
+                cause = None if is_asked else find_cause(connection, Deadline.after(patience_s))
+                is_asked = True
+                if cause:
+                    raise ClusterUnreachable(f"no broker of {connection.servers} answered: {cause}")
+            if give_up.passed and not attempt.may_succeed():
+                break
+            if give_up.passed or not attempt.is_final:
+                give_up = Deadline.after(patience_s)
+    finally:
+        # An error refers to these variables, and a client that failed would go on connecting.
+        answer = None
+        release(clients)
     waited_s = time.monotonic() - started
     reason, next_step = (attempt.certificate and _diagnose_certificate(connection)) or attempt.explain()
     raise ClusterUnreachable(f"no broker of {connection.servers} answered in {waited_s:.0f} s: {reason}; {next_step}")
+
+
+def release(clients: "list[AdminClient] | dict[str, AdminClient]") -> None:
+    """Drop clients in a thread: one with requests to a silent broker takes minutes to end."""
+    if clients:
+        with suppress(ClusterUnreachable):
+            submit(clients.clear)
 
 
 def _check_advertised(connection: Connection, metadata: Any) -> None:

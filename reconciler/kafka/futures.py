@@ -197,18 +197,22 @@ def failure_in(row: Mapping[str, Any]) -> Unknown | None:
 def submit(call: Callable[[], Result]) -> Future[Result]:
     """Run a call in a daemon thread. Raises ClusterUnreachable where no thread can be started."""
     future: Future[Result] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(call())
-        except BaseException as error:  # noqa: BLE001 - handed to the caller, who raises it
-            future.set_exception(error)
-
     try:
-        threading.Thread(target=run, name="kafka-call", daemon=True).start()
+        threading.Thread(target=_run, args=(call, future), name="kafka-call", daemon=True).start()
     except RuntimeError as error:  # Python's only word for a limit of threads or processes
         raise ClusterUnreachable(f"no thread could be started: {error}; see this machine's limits") from None
     return future
+
+
+def _run(call: Callable[[], Result], future: Future[Result]) -> None:
+    try:
+        future.set_result(call())
+    except BaseException as error:  # noqa: BLE001 - handed to the caller, who raises it
+        future.set_exception(error)
+    finally:
+        # The error refers to this frame: with these, a client that failed would live until Python's garbage
+        # collection, and log in again and again.
+        del call, future
 
 
 def batched(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, wait
-from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -231,10 +230,7 @@ class KafkaSession:
             workers, self._idle_workers = self._idle_workers, []
             clients, self._clients = self._clients, {}
             self._api_versions = {}
-        if clients:
-            # In a thread: a client with requests to a silent broker takes minutes to end.
-            with suppress(ClusterUnreachable):
-                submit(clients.clear)
+        connect.release(clients)
         for worker in workers:
             worker.end()
 

@@ -1,18 +1,22 @@
 """Connections that fail: on sockets of the test's own, and on listeners of real brokers."""
 
+import gc
 import re
 import socket
 import struct
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from reconciler.companions.sandbox.client import wait_until
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.errors import ClusterUnreachable
+from reconciler.kafka import connect
 from reconciler.kafka.connect import ConnectAttempt, Connection, create, open_client
 from tests.fakes.listener import Server
 from tests.golden.wording import mentions
@@ -28,7 +32,7 @@ LISTENER = "check security.protocol in the Cluster's spec.client, and the ports 
 
 @pytest.fixture(autouse=True)
 def _close_servers() -> Iterator[None]:
-    """Clients that failed are still there for a while, and connected to these servers thousands of times in later tests."""
+    """Close them: a client that failed ends in a thread of its own, and may connect once more until then."""
     yield
     while _servers:
         _servers.pop().close()
@@ -130,6 +134,29 @@ def test_a_lookup_that_failed_for_now_is_tried_again() -> None:
         "FAIL [c#1] [thrd:t]: kafka:9092/bootstrap: Failed to resolve 'kafka:9092': Temporary failure in name resolution (after 1ms in state CONNECT)",
     )
     assert not attempt.is_final
+
+
+def test_a_client_that_failed_ends_and_has_not_hammered_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients lived until Python's garbage collection, and connected up to 2,000 times in a second: a refused login, too."""
+    made: list[weakref.ref[AdminClient]] = []
+
+    def create_noted(*arguments: Any, **settings: Any) -> AdminClient:
+        client = create(*arguments, **settings)
+        made.append(weakref.ref(client))
+        return client
+
+    monkeypatch.setattr(connect, "create", create_noted)
+    server = serve(close)
+    gc.disable()
+    try:
+        with pytest.raises(ClusterUnreachable) as raised:  # holds the error, and its traceback, to the end
+            open_client(Connection((server.address,), {}, 2.0), patience_s=0.5)
+        wait_until(lambda: all(client() is None for client in made), TIMEOUT_S, "the end of the client")
+    finally:
+        gc.enable()
+    assert made
+    assert raised.value
+    assert 1 <= server.connections <= 20
 
 
 @pytest.mark.brokers
