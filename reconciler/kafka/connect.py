@@ -25,6 +25,7 @@ from reconciler.kafka.futures import (
     Deadline,
     batched,
     deliver_events,
+    failed_with,
     failure_of,
     one_line,
     raw_text_of,
@@ -229,7 +230,11 @@ def open_client(
             if answer is None or answer.done():
                 # Not describe_cluster: that waits for the controller, and brokers may name a frozen one. It also
                 # makes the library try the next server after 50 ms; for the cluster's id alone it waits for 1 s.
-                limit_s = max(_SLICE_S, min(connection.timeout_s / 3, deadline.remaining_s))
+                limits_s = [connection.timeout_s / 3, deadline.remaining_s]
+                if answer is None or failed_with(answer, {KafkaError._TRANSPORT}):
+                    # No server has taken a request. The call ends with the patience: a client lives as long as its call.
+                    limits_s.append(give_up.remaining_s)
+                limit_s = max(_SLICE_S, min(limits_s))
                 answer = submit(partial(clients[0].list_topics, _INTERNAL_TOPIC, timeout=limit_s))
             # The answer ends the wait; only `poll` delivers errors meanwhile.
             wait([answer], timeout=min(_SLICE_S, deadline.remaining_s))
