@@ -55,7 +55,7 @@ def program(path: Path, *lines: str) -> Path:
 def git(folder: Path, *words: str) -> str:
     """Run git in the folder, as an author of tests, and return its output without the last newline."""
     identity = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
-    command = ["git", "-C", folder, *identity, *words]
+    command: list[str | Path] = ["git", "-C", folder, *identity, *words]
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
 
 

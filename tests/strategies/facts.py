@@ -206,7 +206,8 @@ def planned(
     """The plan of one or more policies on these facts, or of what `targets` mean."""
     policy_list = policies if isinstance(policies, list) else [policies]
     given = {part.name: changes.pop(part.name) for part in fields(RuleSet) if part.name in changes}
-    rules = RuleSet(**({"cluster": cluster(), "policies": policy_list} | given))
+    of_rules: dict[str, Any] = {"cluster": cluster(), "policies": policy_list} | given
+    rules = RuleSet(**of_rules)
     if not targets:
         return planner.plan(rules, facts, **changes)
     found = find_targets(targets, policy_list)
