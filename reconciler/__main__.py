@@ -30,7 +30,7 @@ def main() -> None:
         from reconciler.cli.app import run
         from reconciler.cli.console import unfailing_stderr
     except KeyboardInterrupt:  # from here on `run` catches it
-        sys.stderr.write("error: interrupted before anything was written\n")
+        sys.stderr.write("error: interrupted: no record, group or leader was changed\n")
         sys.exit(130)
 
     sys.stderr = unfailing_stderr()

@@ -22,7 +22,7 @@ class ExitCode(IntEnum):
     """Something was or may have been written, and something was not done."""
     USAGE = 64
     INTERRUPTED = 130
-    """A signal ended the command before anything was written."""
+    """A signal ended the command before a request that changes records, groups or leaders."""
 
 
 class ReconcilerError(Exception):

@@ -166,7 +166,9 @@ def _interrupts() -> Iterator[None]:
 
 
 def _interrupted() -> ExitCode:
-    console.print_error("interrupted before anything was written", code="Interrupted", exit_code=ExitCode.INTERRUPTED)
+    # No more: a file such as that of `plan --out` may have been written.
+    said = "interrupted: no record, group or leader was changed"
+    console.print_error(said, code="Interrupted", exit_code=ExitCode.INTERRUPTED)
     return ExitCode.INTERRUPTED
 
 
@@ -266,6 +268,8 @@ def run_within(arguments: Sequence[str]) -> int:
     except SystemExit as error:  # of typer: 1 where nothing reads stdout any more, and after a completion
         return int(error.code or ExitCode.DONE)
     except Exception as error:  # noqa: BLE001  the last line of defence: users get a message, not a traceback
+        if isinstance(error.__cause__, KeyboardInterrupt):  # the Kafka client went on, and Python said SystemError
+            return _interrupted()
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             # Of a help page, which typer prints: `console.write` has its own error.
             console.print_error(f"standard output could not be written: {error.strerror}", code="OutputUnwritten")

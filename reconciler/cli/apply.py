@@ -99,8 +99,8 @@ def apply(
                 # Those of now: a person takes time to answer, and somebody may protect a topic meanwhile.
                 contents = files.read_contents(paths)
                 manifests = loading.load_cluster(paths, settings, cluster_id=plan.cluster_id)
-            # The results are written inside as well: a Ctrl-C at that moment must not end with "interrupted
-            # before anything was written".
+            # The results are written inside as well: a Ctrl-C at that moment must not end with "no record,
+            # group or leader was changed".
             with handle_signals() as signals:
                 with common.open_run(settings, manifests, signals) as run:
                     applied = pipeline.apply(

@@ -31,8 +31,8 @@ class RestoreOffset(Sendable):
 
     A group that exists in any state or type is never touched, nor one whose absence is not proven. Once
     this run has sent a request the group may exist, so from then on a commit on the partition counts.
-    The same holds for an EMPTY group that has a part of `removal`, the offsets that were removed together,
-    and no other offset: an earlier run wrote that part.
+    The same holds for an EMPTY group that has offsets of `removal`, those that were removed together,
+    and no other offset: an earlier run wrote them.
     """
 
     OPERATION: ClassVar[str] = "restore_group"
@@ -165,7 +165,7 @@ def observe_restore(
             wanted = {commit.at: commit.offset for commit in actions[0].removal}
             offsets = gateway.read_groups([group])[group].offsets  # all of them: one elsewhere is of another group
             found = {} if isinstance(offsets, Unknown) else {commit.at: commit.offset for commit in offsets}
-            if found and found.items() < wanted.items():
+            if found and found.items() <= wanted.items():
                 groups, positions = {}, {(group, at): offset for at, offset in found.items()}
     return Observation(
         observed_at_ms=read_at_ms,

@@ -2,12 +2,16 @@
 leaves all files or none.
 """
 
+import os
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from reconciler.companions.github import workflows
 from reconciler.companions.sandbox.cluster import CLUSTER_ID
+from reconciler.kafka import journal_topic
 from tests.build import write_manifests
 from tests.command import full_disk, reconciler
 from tests.e2e.workspace import Workspace, leaders
@@ -82,6 +86,21 @@ def test_init_removes_what_it_wrote_if_a_file_cannot_be_written(space: Workspace
         failed = init(space, code=1)
     assert "error: schemas/manifest.json could not be written: File too large" in failed
     assert list(space.folder.iterdir()) == []
+
+
+def test_init_ends_what_changes_the_cluster(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C during it once left the topic, without the files and with the words that nothing was written."""
+    create = journal_topic.create_topic
+
+    def create_interrupted(*arguments: Any) -> bool:
+        is_new = create(*arguments)
+        os.kill(os.getpid(), signal.SIGINT)
+        return is_new
+
+    monkeypatch.setattr(journal_topic, "create_topic", create_interrupted)
+    answer = init(space, "--no-workflows", "--name", "local", "--journal-topic", f"_journal.{space.folder.name}")
+    assert "manifests/local/cluster.yaml" in answer
+    space.run("journal")
 
 
 def test_init_leaves_no_folder_that_validate_refuses(space: Workspace) -> None:

@@ -11,6 +11,7 @@ import typer
 
 from reconciler.cli import common, console, loading
 from reconciler.cli.settings import SPARK, KeyValue, Settings, accepts_settings, parse_key_value
+from reconciler.cli.signals import ignore_signals
 from reconciler.clock import wall_clock_ms
 from reconciler.companions.github import workflows
 from reconciler.companions.suggest import starter
@@ -96,6 +97,7 @@ def init(
             _check_folder(folder, settings)
             if journal:  # last, because it changes the cluster
                 progress(f"creating the topic {journal}")
+                ignore_signals()
                 _create_journal(connection, journal)
     console.write("".join(f"{path}\n" for path in paths))
     console.print_stderr("next: run reconciler validate, then reconciler doctor, then reconciler plan")

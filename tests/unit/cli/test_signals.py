@@ -94,7 +94,7 @@ def test_a_signal_during_the_imports_prints_no_traceback(tmp_path: Path, number:
         env=environment(PYTHONPATH=os.pathsep.join((str(tmp_path), *sys.path))),
         preexec_fn=partial(signal.signal, getattr(signal, number), signal.SIG_DFL),  # of tests that nohup runs
     )
-    assert (result.returncode, result.stderr) == (130, "error: interrupted before anything was written\n")
+    assert (result.returncode, result.stderr) == (130, "error: interrupted: no record, group or leader was changed\n")
 
 
 SENT_TWICE = f"""{IMPORTS}
@@ -191,13 +191,22 @@ def test_the_previous_handlers_are_restored() -> None:
 def test_a_command_that_ctrl_c_ends_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """typer once made an exit code of it without a word."""
+    """typer once made an exit code of it without a word, and a request in the Kafka client a bug of this program."""
 
     def interrupt(*_arguments: object, **_options: object) -> None:
         raise KeyboardInterrupt
 
-    for owner, name in ((loading, "load"), (app.LazyGroup, "parse_args")):
+    def interrupt_in_c(*_arguments: object, **_options: object) -> None:
+        raise SystemError("<built-in method list_offsets> returned a result with an exception set") from (
+            KeyboardInterrupt()
+        )
+
+    for owner, name, change in (
+        (loading, "load", interrupt),
+        (app.LazyGroup, "parse_args", interrupt),
+        (loading, "load", interrupt_in_c),
+    ):
         with monkeypatch.context() as patch:
-            patch.setattr(owner, name, interrupt)
+            patch.setattr(owner, name, change)
             assert app.run(["clusters"]) == ExitCode.INTERRUPTED
-        assert capsys.readouterr().err == "error: interrupted before anything was written\n"
+        assert capsys.readouterr().err == "error: interrupted: no record, group or leader was changed\n"
