@@ -13,6 +13,8 @@ from reconciler.operations.delete_records import ObservedPartition
 from reconciler.operations.offsets_without_records import SEARCHED_OFFSETS, find_records, last_in
 from reconciler.text.formatting import count, format_instant
 
+_CLOCKS_APART_MS = 5 * 60_000
+"""A record of now may be stamped so much later than the scan: it came meanwhile, or clocks differ."""
 _FUTURE_STAMPS = 5
 """Records in a row with a timestamp of the future: a producer with a wrong clock writes many."""
 _OPEN_TRANSACTION = "an open transaction"
@@ -138,7 +140,7 @@ def _is_overdue(facts: PartitionFacts, start: int, end: int, rule: TimeRule, now
         first, behind = find_records(facts, RecordLookup(LookupKind.FIRST, start, end), lookup_of_last)
         if isinstance(first, Unknown) or isinstance(behind, Unknown):
             return True
-        if first is None or first.timestamp_ms <= now_ms:
+        if first is None or first.timestamp_ms <= now_ms + _CLOCKS_APART_MS:
             return any(record is not None and record.timestamp_ms < rule.before_ms for record in (first, behind))
         start = first.offset + 1
     return True
@@ -151,8 +153,8 @@ def find_hold(facts: PartitionFacts, seen: ObservedPartition, rule: TimeRule, no
     transaction holds the floor only if the rule would let records above the last stable offset go.
     Raises LookupNeeded.
     """
-    end = seen.last_stable_offset
-    if (stamp_ms := facts.future_stamps.get(rule.instant_ms)) is not None and rule.answer is not None:
+    end, latest_ms = seen.last_stable_offset, now_ms + _CLOCKS_APART_MS
+    if (stamp_ms := facts.future_stamps.get(rule.instant_ms, 0)) > latest_ms and rule.answer is not None:
         until = "" if rule.age_ms is None else f" until {format_instant(stamp_ms + rule.age_ms)}"
         return Hold(
             f"the record at offset {rule.answer} is stamped {format_instant(stamp_ms)}, later than the scan, so "
@@ -167,7 +169,7 @@ def find_hold(facts: PartitionFacts, seen: ObservedPartition, rule: TimeRule, no
     now, before = find_records(facts, *lookups)
     if isinstance(now, Unknown):
         raise unknown_fact(f"what follows the last stable offset of {facts.partition}", now)
-    if now is not None and now.offset <= end and now.timestamp_ms <= now_ms:
+    if now is not None and now.offset <= end and now.timestamp_ms <= latest_ms:
         return None
     waiting = (seen.high_watermark if now is None or now.offset <= end else now.offset) - end
     return Hold(

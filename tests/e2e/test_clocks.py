@@ -65,6 +65,15 @@ def test_converge_refuses_a_journal_topic_that_the_brokers_do_not_stamp(space: W
     assert space.log_start(topic) == 95
 
 
+def test_fresh_records_are_in_sync_on_a_machine_that_is_behind(space: Workspace, topic: str) -> None:
+    """To it, they are of the future. Ten seconds, or records that came while the plan read, blocked the partition."""
+    space.write(floor(topic, YOUNG))
+    words = "plan", "--out", "plan.json", "--fail-on", "blocked"
+    result = run_process(space.folder, sys.executable, "-c", AHEAD.format(-10), *words)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert [row["partitions"] for row in space.read("plan.json")["satisfied"]] == ["0"]
+
+
 def test_a_plan_removes_a_group_once_where_the_brokers_are_behind(space: Workspace, topic: str) -> None:
     """By four minutes, which a run allows: the stamps of its runs lay before the plan, and a second one removed again."""
     group = space.commit(f"old-{topic}", topic, 4)

@@ -11,7 +11,7 @@ from reconciler.model.plan import Blocked, Decision, Satisfied, Waiting
 from reconciler.operations.delete_records import DeleteRecords
 from tests.repeats import at_least
 from tests.strategies.facts import DAY, NOW_MS, floor, planned, snapshot, topic
-from tests.strategies.logs import Log, logs
+from tests.strategies.logs import LATEST_MS, Log, logs
 
 YEAR_2001_MS = 978_307_200_000
 INSTANT_MS = NOW_MS - 7 * DAY
@@ -43,9 +43,9 @@ def test_a_floor_that_is_held_is_not_in_sync(log: Log, drift_after: str) -> None
     """Whatever record it stops at: one of the future, or one of an open transaction before old ones."""
     decision = decide(log, driftAfter=drift_after)
     stop = log.offset_at(INSTANT_MS, end=log.stable)
-    future = stop is not None and log.entries[stop][1] > NOW_MS
+    future = stop is not None and log.entries[stop][1] > LATEST_MS
     uncommitted = log.offset_at(INSTANT_MS, end=len(log.entries))
-    is_due = uncommitted is None or uncommitted > log.stable or log.entries[uncommitted][1] > NOW_MS
+    is_due = uncommitted is None or uncommitted > log.stable or log.entries[uncommitted][1] > LATEST_MS
     transaction = log.stable < len(log.entries) and stop is None and is_due
     if future or transaction:
         assert not isinstance(decision, Satisfied)

@@ -11,6 +11,8 @@ from reconciler.model.snapshot import LookupKind, PartitionFacts, RecordLookup, 
 from tests.strategies.facts import DAY, NOW_MS, SECOND, partition
 
 NONE, SECONDS, MICROSECONDS = -1, NOW_MS // 1_000, NOW_MS * 1_000
+LATEST_MS = NOW_MS + 300 * SECOND
+"""The last timestamp that a record of now may have: clocks differ, and records come while a scan goes on."""
 
 
 class Entry(Enum):
@@ -84,7 +86,9 @@ class _Answers(dict[RecordLookup, Any]):
 def logs(draw: st.DrawFn, *, stamps: st.SearchStrategy[int] | None = None) -> Log:
     """Draw a log of up to 15 offsets: mostly old records, with exceptions that matter at either end."""
     old = st.sampled_from([NOW_MS - days * DAY for days in (8, 30)])
-    others = st.sampled_from([NONE, 0, SECONDS, MICROSECONDS, NOW_MS + SECOND, *(NOW_MS - d * DAY for d in (1, 7))])
+    others = st.sampled_from(
+        [NONE, 0, SECONDS, MICROSECONDS, LATEST_MS, LATEST_MS + 1, *(NOW_MS - d * DAY for d in (1, 7))]
+    )
     kind = st.sampled_from([Entry.RECORD, *Entry])
     entry = st.tuples(kind, st.one_of(old, others) if stamps is None else stamps)
     old_entry = st.tuples(kind, old if stamps is None else stamps)

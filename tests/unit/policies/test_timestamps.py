@@ -340,6 +340,26 @@ def test_a_stamp_of_the_future_blocks_once_what_follows_is_overdue(
     assert "until 2026-11-29T10:00:00Z" in decision.reason
 
 
+@pytest.mark.parametrize(("ahead_ms", "is_named"), [(1, False), (300_000, False), (300_001, True)])
+def test_a_record_of_now_is_no_stamp_of_the_future(ahead_ms: int, is_named: bool) -> None:
+    """Five records that came while the plan read, or of a clock two seconds ahead, blocked a partition as overdue."""
+    instants = dict.fromkeys((NOW_MS - 7 * DAY, NOW_MS - 8 * DAY), NOW_MS + ahead_ms)
+    lookups: dict[RecordLookup, RecordStamp | Unknown | None] = {
+        first(at, 100): RecordStamp(at, NOW_MS + ahead_ms) for at in range(6, 20)
+    }
+    lookups |= {RecordLookup(LookupKind.LAST, at, 100): RecordStamp(99, NOW_MS + ahead_ms) for at in range(6, 20)}
+    decision = decide(looked_up(lookups, {7 * DAY: 5, 8 * DAY: 5}, log_start=5, future_stamps=instants))
+    assert isinstance(decision, Blocked if is_named else Satisfied)
+
+
+def test_records_of_now_behind_a_stamp_of_the_future_are_not_overdue() -> None:
+    instants = dict.fromkeys((NOW_MS - 7 * DAY, NOW_MS - 8 * DAY), NOW_MS + DAY)
+    now = RecordStamp(6, NOW_MS + 1_000)
+    lookups = {first(6, 100): now, RecordLookup(LookupKind.LAST, 6, 100): now._replace(offset=99)}
+    decision = decide(looked_up(lookups, {7 * DAY: 5, 8 * DAY: 5}, log_start=5, future_stamps=instants))
+    assert isinstance(decision, Waiting)
+
+
 def test_aborted_records_at_the_very_start_are_named() -> None:
     """No marker is at offset 0, and what old ones are behind an aborted record there was in sync."""
     facts = looked_up({first(0, 100): RecordStamp(21, LONG_AGO_MS)}, {7 * DAY: 0, 8 * DAY: 0})
