@@ -186,7 +186,8 @@ def _clock(age_ms: int | Unknown) -> Item:
         return _item(
             "MISSING", f"this machine's clock is at least {behind} behind a broker's: set the one that is wrong"
         )
-    stale = "no group has committed since, or this machine's clock is ahead, which makes groups look idle: compare it"
+    effect = "which makes groups look idle and records old"
+    stale = f"no group has committed since, or this machine's clock is ahead, {effect}: compare it"
     verdict = "its clock agrees with this machine's, others are not compared" if age_ms <= _STALE_MS else stale
     return _item("clock", f"a broker's newest timestamp is {approximate_duration(max(0, age_ms))} old: {verdict}")
 
