@@ -101,12 +101,6 @@ def handle_signals() -> Iterator[SignalState]:
         os.close(read_fd)
 
 
-def ignore_signals() -> None:
-    """Let signals do nothing until `restored_handlers` ends: what follows is short, and cannot be taken back."""
-    for number in _SIGNALS:
-        signal.signal(number, lambda *_: None)
-
-
 @contextmanager
 def restored_handlers() -> Iterator[None]:
     """Handle signals after the block as before it; to be entered in the main thread."""

@@ -88,8 +88,8 @@ def test_init_removes_what_it_wrote_if_a_file_cannot_be_written(space: Workspace
     assert list(space.folder.iterdir()) == []
 
 
-def test_init_ends_what_changes_the_cluster(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C during it once left the topic, without the files and with the words that nothing was written."""
+def test_an_interrupted_init_names_the_topic_that_may_stay(space: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once it left the topic with the words that nothing was written."""
     create = journal_topic.create_topic
 
     def create_interrupted(*arguments: Any) -> bool:
@@ -98,8 +98,13 @@ def test_init_ends_what_changes_the_cluster(space: Workspace, monkeypatch: pytes
         return is_new
 
     monkeypatch.setattr(journal_topic, "create_topic", create_interrupted)
-    answer = init(space, "--no-workflows", "--name", "local", "--journal-topic", f"_journal.{space.folder.name}")
-    assert "manifests/local/cluster.yaml" in answer
+    topic = f"_journal.{space.folder.name}"
+    words = "--no-workflows", "--name", "local", "--journal-topic", topic
+    answer = init(space, *words, code=130)
+    assert f"the topic {topic} may have been created, and stays" in answer
+    assert list(space.folder.iterdir()) == []
+    monkeypatch.undo()
+    init(space, *words)
     space.run("journal")
 
 

@@ -11,7 +11,6 @@ import typer
 
 from reconciler.cli import common, console, loading
 from reconciler.cli.settings import SPARK, KeyValue, Settings, accepts_settings, parse_key_value
-from reconciler.cli.signals import ignore_signals
 from reconciler.clock import wall_clock_ms
 from reconciler.companions.github import workflows
 from reconciler.companions.suggest import starter
@@ -97,8 +96,11 @@ def init(
             _check_folder(folder, settings)
             if journal:  # last, because it changes the cluster
                 progress(f"creating the topic {journal}")
-                ignore_signals()
-                _create_journal(connection, journal)
+                try:
+                    _create_journal(connection, journal)
+                except (KeyboardInterrupt, SystemError):  # the Kafka client makes the second of the first
+                    console.print_stderr(f"the topic {journal} may have been created, and stays: run init again for it")
+                    raise
     console.write("".join(f"{path}\n" for path in paths))
     console.print_stderr("next: run reconciler validate, then reconciler doctor, then reconciler plan")
     console.print_stderr("reconciler suggest reads the cluster and suggests first policies, each with its evidence")
