@@ -268,7 +268,8 @@ def run_within(arguments: Sequence[str]) -> int:
     except SystemExit as error:  # of typer: 1 where nothing reads stdout any more, and after a completion
         return int(error.code or ExitCode.DONE)
     except Exception as error:  # noqa: BLE001  the last line of defence: users get a message, not a traceback
-        if isinstance(error.__cause__, KeyboardInterrupt):  # the Kafka client went on, and Python said SystemError
+        # In the Kafka client a signal becomes a SystemError, and what it cut short may fail to clean up.
+        if isinstance(error.__context__, KeyboardInterrupt):
             return _interrupted()
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             # Of a help page, which typer prints: `console.write` has its own error.

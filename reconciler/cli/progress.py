@@ -70,8 +70,9 @@ class StepLines(ProgressDisplay):
                 self._step = step
                 self._print(self._message)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._keep_repeating, name="progress", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._keep_repeating, name="progress", daemon=True)
+                thread.start()
+                self._thread = thread  # only now: `close` waits for it, and a signal may come before it has started
 
     def idle(self, status: str) -> None:
         with self._lock:

@@ -1,6 +1,7 @@
 """Progress: a bar that leaves nothing behind on a terminal, lines without long silence elsewhere."""
 
 import re
+import threading
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,17 @@ def test_a_step_is_what_its_caller_says_it_is() -> None:
         "looking up records of topic (1)",
         "looking up records of topic (2)",
     ]
+
+
+def test_a_signal_while_its_thread_starts_is_no_other_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end waited for a thread that had not started, and the command called that a bug."""
+
+    def interrupt(_thread: threading.Thread) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupt)
+    with pytest.raises(KeyboardInterrupt), shown(lambda: steps()[0]) as progress:
+        progress("reading 9 partitions")
 
 
 def test_a_status_is_printed_once_and_ends_the_step() -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -197,14 +198,22 @@ def test_a_command_that_ctrl_c_ends_says_so(
         raise KeyboardInterrupt
 
     def interrupt_in_c(*_arguments: object, **_options: object) -> None:
-        raise SystemError("<built-in method list_offsets> returned a result with an exception set") from (
-            KeyboardInterrupt()
-        )
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            raise SystemError("<built-in method list_offsets> returned a result with an exception set") from error
+
+    def interrupt_and_fail(*_arguments: object, **_options: object) -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            threading.Thread().join()
 
     for owner, name, change in (
         (loading, "load", interrupt),
         (app.LazyGroup, "parse_args", interrupt),
         (loading, "load", interrupt_in_c),
+        (loading, "load", interrupt_and_fail),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, change)
