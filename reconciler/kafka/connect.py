@@ -167,8 +167,9 @@ def create(
         # Without it AdminClient.list_topics("x") creates the topic x. Producers have none.
         **({} if client_class is Producer else {"allow.auto.create.topics": False}),
         # With it, two threads of the library use a processor for as long as a request of an AdminClient waits for a
-        # broker that refuses connections. Such a client has requests for every broker anyway.
-        **({"enable.sparse.connections": False} if client_class is AdminClient else {}),
+        # broker that refuses connections, and a Producer that waits for one logs in eight times in a second. An
+        # AdminClient has requests for every broker anyway, and a run has one Producer.
+        **({} if client_class is Consumer else {"enable.sparse.connections": False}),
         **(settings or {}),
     }
     if connection.tokens:

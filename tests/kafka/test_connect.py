@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from reconciler.companions.sandbox.client import wait_until
@@ -160,6 +161,20 @@ def test_a_client_that_failed_ends_and_has_not_hammered_the_server(monkeypatch: 
     assert made
     assert raised.value
     assert 1 <= server.connections <= 20
+
+
+def test_a_producer_that_waits_does_not_hammer_the_servers() -> None:
+    """That of the journal logged in eight times in a second where the password had changed during the run."""
+
+    def refuse(connection: socket.socket) -> None:
+        close(connection)
+        threading.Event().wait(0.3)  # brokers delay the refusal of a login, too
+
+    servers = [serve(refuse) for _ in range(3)]
+    producer = create(Producer, Connection(tuple(server.address for server in servers)))
+    producer.produce("journal", b"line", partition=0)
+    producer.flush(3.0)
+    assert 1 <= sum(server.connections for server in servers) <= 15
 
 
 @pytest.mark.brokers
