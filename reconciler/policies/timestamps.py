@@ -154,7 +154,8 @@ def find_hold(facts: PartitionFacts, seen: ObservedPartition, rule: TimeRule, no
     Raises LookupNeeded.
     """
     end, latest_ms = seen.last_stable_offset, now_ms + _CLOCKS_APART_MS
-    if (stamp_ms := facts.future_stamps.get(rule.instant_ms, 0)) > latest_ms and rule.answer is not None:
+    stamp_ms = facts.future_stamps.get(rule.instant_ms)
+    if stamp_ms is not None and stamp_ms > latest_ms and rule.answer is not None:
         until = "" if rule.age_ms is None else f" until {format_instant(stamp_ms + rule.age_ms)}"
         return Hold(
             f"the record at offset {rule.answer} is stamped {format_instant(stamp_ms)}, later than the scan, so "
