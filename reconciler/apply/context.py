@@ -8,10 +8,10 @@ from threading import Lock
 from typing import Any
 
 from reconciler.errors import JournalUnavailable
-from reconciler.journal.journal import CLOCKS_APART_MAX_MS, ActionJournal
+from reconciler.journal.journal import ActionJournal
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.progress import Progress
-from reconciler.model.snapshot import Consumers, GroupFacts, GroupState, GroupType, Unknown
+from reconciler.model.snapshot import CLOCKS_APART_MAX_MS, Consumers, GroupFacts, GroupState, GroupType, Unknown
 from reconciler.operations.attempt import Attempt
 from reconciler.operations.sendable import RunContext, Sendable
 from reconciler.text.formatting import approximate_duration, format_duration, format_instant

@@ -24,11 +24,9 @@ from reconciler.model.action import Action
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.snapshot import GroupObservation
+from reconciler.model.snapshot import CLOCKS_APART_MAX_MS, GroupObservation
 
 _LOG = logging.getLogger(__name__)
-CLOCKS_APART_MAX_MS = 5 * 60_000
-"""How far the clock of a run may be from that of the brokers, which stamp entries, idleness and records."""
 _CLOCK_TOLERANCE_MS = CLOCKS_APART_MAX_MS + 60_000
 """How much earlier than asked for entries are read, and count as of a plan, which may lie a minute ahead of its run."""
 

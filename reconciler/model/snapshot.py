@@ -61,6 +61,8 @@ class Unknown:
 NOT_ASKED = Unknown("not asked")
 NO_COMMIT_YET = Unknown("it is a Streams group without a commit, and its members cannot be described")
 REBALANCING = Unknown("the group is rebalancing, so the topics that its members will read are not known")
+CLOCKS_APART_MAX_MS = 5 * 60_000
+"""How far the clock of a run may be from that of the brokers, which stamp entries, idleness and records."""
 
 
 def known_or_none(fact: Any) -> Any:

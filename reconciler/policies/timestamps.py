@@ -8,13 +8,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reconciler.model.block_reason import BlockReason, unknown_fact, unread
-from reconciler.model.snapshot import LookupKind, PartitionFacts, RecordLookup, RecordStamp, Unknown, doubt_age
+from reconciler.model.snapshot import (
+    CLOCKS_APART_MAX_MS,
+    LookupKind,
+    PartitionFacts,
+    RecordLookup,
+    RecordStamp,
+    Unknown,
+    doubt_age,
+)
 from reconciler.operations.delete_records import ObservedPartition
 from reconciler.operations.offsets_without_records import SEARCHED_OFFSETS, find_records, last_in
 from reconciler.text.formatting import count, format_instant
 
-_CLOCKS_APART_MS = 5 * 60_000
-"""A record of now may be stamped so much later than the scan: it came meanwhile, or clocks differ."""
 _FUTURE_STAMPS = 5
 """Records in a row with a timestamp of the future: a producer with a wrong clock writes many."""
 _OPEN_TRANSACTION = "an open transaction"
@@ -140,7 +146,7 @@ def _is_overdue(facts: PartitionFacts, start: int, end: int, rule: TimeRule, now
         first, behind = find_records(facts, RecordLookup(LookupKind.FIRST, start, end), lookup_of_last)
         if isinstance(first, Unknown) or isinstance(behind, Unknown):
             return True
-        if first is None or first.timestamp_ms <= now_ms + _CLOCKS_APART_MS:
+        if first is None or first.timestamp_ms <= now_ms + CLOCKS_APART_MAX_MS:
             return any(record is not None and record.timestamp_ms < rule.before_ms for record in (first, behind))
         start = first.offset + 1
     return True
@@ -153,7 +159,7 @@ def find_hold(facts: PartitionFacts, seen: ObservedPartition, rule: TimeRule, no
     transaction holds the floor only if the rule would let records above the last stable offset go.
     Raises LookupNeeded.
     """
-    end, latest_ms = seen.last_stable_offset, now_ms + _CLOCKS_APART_MS
+    end, latest_ms = seen.last_stable_offset, now_ms + CLOCKS_APART_MAX_MS
     stamp_ms = facts.future_stamps.get(rule.instant_ms)
     if stamp_ms is not None and stamp_ms > latest_ms and rule.answer is not None:
         until = "" if rule.age_ms is None else f" until {format_instant(stamp_ms + rule.age_ms)}"
