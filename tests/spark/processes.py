@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,10 +66,18 @@ def temporary_folder(folder: Path) -> dict[str, str]:
 
 
 def assert_nothing_left(temporary: Path, mark: str, *, except_named_in: str = "") -> None:
-    """No process with this mark and no temporary file remains, shortly after the end of a command."""
-    client.wait_until(lambda: not marked(mark), END_LIMIT_S, f"the end of {marked(mark)}")
-    files = [path.name for path in temporary.iterdir()]
-    assert [name for name in files if not except_named_in or name not in except_named_in] == []
+    """No process with this mark and no temporary file remains, shortly after the end of a command.
+
+    Both are waited for: a process that another one starts while /proc is listed is not seen.
+    """
+
+    def remaining() -> list[str]:
+        files = [path.name for path in temporary.iterdir()]
+        return [*marked(mark).values(), *(name for name in files if not except_named_in or name not in except_named_in)]
+
+    with suppress(TimeoutError):
+        client.wait_until(lambda: not remaining(), END_LIMIT_S, "the end of all")
+    assert not (left := remaining()), left
 
 
 class Process(NamedTuple):
