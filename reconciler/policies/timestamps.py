@@ -27,7 +27,7 @@ _OPEN_TRANSACTION = "an open transaction"
 _AGAIN = "plan again, with a longer --timeout if it stays so; or say last or fromOffset"
 _NEWEST = RecordLookup(LookupKind.NEWEST)
 _NO_TIMES = "say last or fromOffset, which need no timestamps"
-_READ = "see that the principal may READ the topic, or say last or fromOffset, then plan again"
+_READ = "see that the principal may READ the topic, and what the log of its brokers says; or say last or fromOffset, then plan again"
 
 
 @dataclass(frozen=True, slots=True)
