@@ -24,11 +24,12 @@ from reconciler.model.action import Action
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address, TopicPartition
 from reconciler.model.outcome import Outcome, Status
+from reconciler.model.plan import SCAN_AHEAD_MAX_MS
 from reconciler.model.snapshot import CLOCKS_APART_MAX_MS, GroupObservation
 
 _LOG = logging.getLogger(__name__)
-_CLOCK_TOLERANCE_MS = CLOCKS_APART_MAX_MS + 60_000
-"""How much earlier than asked for entries are read, and count as of a plan, which may lie a minute ahead of its run."""
+_CLOCK_TOLERANCE_MS = CLOCKS_APART_MAX_MS + SCAN_AHEAD_MAX_MS
+"""How much earlier than asked for entries are read, and count as of a plan, which may lie ahead of its run."""
 
 
 _Claims = Mapping[str, Mapping[str, str | int]]

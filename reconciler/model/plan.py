@@ -17,6 +17,8 @@ from reconciler.text.escape import quoted
 
 NEXT = ". Next: "
 """Between what happened and what to do, in a message that holds both."""
+SCAN_AHEAD_MAX_MS = 60_000
+"""How far in the future a plan's scan may lie: clocks of machines differ by seconds."""
 
 
 @dataclass(frozen=True, slots=True)

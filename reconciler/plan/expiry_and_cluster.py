@@ -3,12 +3,9 @@
 from collections.abc import Mapping
 
 from reconciler.errors import PlanUnusable, WrongCluster
-from reconciler.model.plan import Plan
+from reconciler.model.plan import SCAN_AHEAD_MAX_MS, Plan
 from reconciler.policies.cluster import Cluster
 from reconciler.text.formatting import approximate_duration, format_instant
-
-CLOCKS_APART_MAX_MS = 60_000
-"""How far in the future a plan's scan may lie: clocks of machines differ by seconds."""
 
 
 def check_cluster_id(cluster: Cluster, cluster_id: str | None, whose: str) -> None:
@@ -37,7 +34,7 @@ def check_usable(plan: Plan, now_ms: int, cluster_ids: Mapping[str, str]) -> Non
             f"the plan expired at {format_instant(plan.expires_at_ms)}, and now it is {format_instant(now_ms)}: "
             "nothing was done; plan again"
         )
-    if (ahead_ms := plan.observed_at_ms - now_ms) > CLOCKS_APART_MAX_MS:
+    if (ahead_ms := plan.observed_at_ms - now_ms) > SCAN_AHEAD_MAX_MS:
         raise PlanUnusable(
             f"the plan's scan is stamped {format_instant(plan.observed_at_ms)}, {approximate_duration(ahead_ms)} after "
             f"the clock of this machine ({format_instant(now_ms)}): nothing was done; set the clock that is wrong, "

@@ -11,14 +11,13 @@ import pytest
 from reconciler.errors import PlanUnusable, WrongCluster
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import NEXT, Plan
+from reconciler.model.plan import NEXT, SCAN_AHEAD_MAX_MS, Plan
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import GroupFacts, LookupKind, PartitionFacts, RecordLookup, TopicFacts, Unknown
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.observation import Observation
 from reconciler.plan import recheck
-from reconciler.plan.expiry_and_cluster import CLOCKS_APART_MAX_MS
 from reconciler.plan.rules import RuleSet
 from reconciler.policies import Policy
 from tests.strategies import examples
@@ -89,7 +88,7 @@ RISK, CLAMPED, PACED = saved(IGNORE, read_by(late=52)), saved(CLAMP, orders()), 
 
 # --- the plan as a whole
 
-EARLIEST_MS, EXPIRY = NOW_MS - CLOCKS_APART_MAX_MS, "2026-11-22T10:00:00Z"
+EARLIEST_MS, EXPIRY = NOW_MS - SCAN_AHEAD_MAX_MS, "2026-11-22T10:00:00Z"
 
 
 @pytest.mark.parametrize(
