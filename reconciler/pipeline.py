@@ -151,7 +151,7 @@ def apply(
         _check_release(planned, run)
     run.journal.set_commit(planned.source.commit)
     # Before the recheck: an old journal takes time, and the first request follows the recheck.
-    interrupted, held_back, unread = _earlier_runs(planned, run, own)
+    interrupted, held_back = _earlier_runs(planned, run, own)
     clock = steady_clock()
     checked_at_ms = clock()
     checked, snapshot = _decide_again(_rechecked_part(planned, own), run, checked_at_ms)
@@ -163,7 +163,7 @@ def apply(
     deferred = [Outcome(action=action, status=Status.DEFERRED, detail="left to another run") for action in others]
     refused = tuple(verdict for verdict in checked.limits if not verdict.passed)
     if refused or dry_run:
-        detail = limits.refusal(refused) if refused else results.dry_run_detail(unread)
+        detail = limits.refusal(refused) if refused else results.dry_run_detail(run.journal.unread)
         kept = [Outcome(action=action, status=Status.NOT_ATTEMPTED, detail=detail) for action in remaining]
         return _result(planned, run, [*unsent, *kept, *deferred], refused=refused)
     context = replace(
@@ -241,10 +241,8 @@ def _check_release(planned: Plan, run: Run) -> None:
 
 def _earlier_runs(
     planned: Plan, run: Run, operations: tuple[type[Operation], ...]
-) -> tuple[Mapping[Address, JournalEntry], Mapping[Address, tuple[Status, str]], str]:
+) -> tuple[Mapping[Address, JournalEntry], Mapping[Address, tuple[Status, str]]]:
     """Return the intents of these operations that earlier runs of the plan left, and which removals they hold back.
-
-    Also return why the journal cannot be read, or an empty text.
 
     One removal was reviewed: where a run has found the group gone, a group of this name is another one
     now. So may each be, where the journal cannot be read.
@@ -256,12 +254,12 @@ def _earlier_runs(
     except JournalUnavailable as error:
         _LOG.warning("which actions an interrupted run may have sent is unknown: %s", error)
         unknown = Status.NOT_ATTEMPTED, f"whether a run of this plan has removed the group before is unknown: {error}"
-        return {}, {action.address: unknown for action in planned.actions if action.address.is_of_group}, str(error)
+        return {}, {action.address: unknown for action in planned.actions if action.address.is_of_group}
     intents = {address: intent for address, intent in opened.items() if intent.operation in names}
     if intents:
         run.progress(journal.progress_message(intents))
     end = f"has found the group gone, and it was restored or created again since{NEXT}plan again six minutes later"
-    return intents, {address: (Status.STALE, f"run {run_id} {end}") for address, run_id in removed.items()}, ""
+    return intents, {address: (Status.STALE, f"run {run_id} {end}") for address, run_id in removed.items()}
 
 
 def _without(checked: recheck.Recheck, held_back: Mapping[Address, tuple[Status, str]]) -> recheck.Recheck:

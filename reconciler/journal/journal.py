@@ -70,11 +70,12 @@ class ActionJournal:
     """A journal over a store of lines: an intent before each request, an outcome after it.
 
     Safe between threads. Every method raises JournalUnavailable. `author`: `who`, `commit`, `run_url` and
-    `approver` of its entries.
+    `approver` of its entries. `unread`: why entries of a plan could not be read; empty: they were, or nobody asked.
     """
 
     def __init__(self, store: LineStore, **author: str | None) -> None:
         self.store = store
+        self.unread = ""
         self._author: dict[str, Any] = author
 
     def set_commit(self, commit: str | None) -> None:
@@ -227,7 +228,11 @@ class ActionJournal:
         digests = {plan_digest, restore_of(plan_digest)} if restores else {plan_digest}
         lines = self.store.lines(since_ms=since_ms - _CLOCK_TOLERANCE_MS, containing=plan_digest.encode())
         others = (line for line in lines if without is None or without not in line.data)
-        return (entry for entry in self._records(others, JournalEntry) if entry.plan_digest in digests)
+        try:
+            yield from (entry for entry in self._records(others, JournalEntry) if entry.plan_digest in digests)
+        except JournalUnavailable as error:
+            self.unread = str(error)
+            raise
 
     def _records(self, lines: Iterable[Line], *kinds: type[Any]) -> Iterator[Any]:
         """Yield the records of these kinds, with the store's time where it has one; a release keeps its own."""
