@@ -14,6 +14,7 @@ from threading import Lock
 
 from reconciler.errors import JournalUnavailable
 from reconciler.journal.journal import Line
+from reconciler.text.validation import error_reason
 
 FOLDER = ".reconciler"
 """The folder of journal files, beside the manifest of their cluster."""
@@ -55,7 +56,7 @@ class JournalFile:
                 return None  # a file has no clock but this machine's
         except OSError as error:
             raise JournalUnavailable(
-                f"the journal {self.path} cannot be written: {error.strerror or error}; no request is sent without "
+                f"the journal {self.path} cannot be written: {error_reason(error)}; no request is sent without "
                 f"its intent. Next: free disk space, let this user write to {self.path.parent}, or name a topic in "
                 "spec.journal of the Cluster"
             ) from error
@@ -79,7 +80,7 @@ class JournalFile:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise JournalUnavailable(f"the journal {self.path} cannot be read: {error.strerror or error}") from error
+            raise JournalUnavailable(f"the journal {self.path} cannot be read: {error_reason(error)}") from error
 
     def damaged(self, location: str, error: ValueError) -> JournalUnavailable:
         return JournalUnavailable(

@@ -25,6 +25,7 @@ from reconciler.policies.external_reader import ExternalReader
 from reconciler.policies.waiver import Waiver
 from reconciler.text.escape import display_name
 from reconciler.text.suggest import backticks, did_you_mean, question, suggestion
+from reconciler.text.validation import error_reason
 
 DEFAULT_FOLDER = Path("manifests")
 """Where commands look for manifests that no path names."""
@@ -318,8 +319,7 @@ def _read_below(root: Path, folders: Sequence[Path], inodes: set[tuple[int, int]
             yield _file_error("M001", str(path), "no such file or folder", _path_hint(path))
         except (OSError, ValueError) as error:  # ValueError: a NUL in the path
             empty = False
-            reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-            yield _file_error("M002", str(path), f"cannot be read: {reason}", "check its permissions")
+            yield _file_error("M002", str(path), f"cannot be read: {error_reason(error)}", "check its permissions")
     if empty:
         message = f"the folder {display_name(str(root))} holds no manifests"
         yield _file_error("M005", str(root), message, "name another folder; files end in .yaml or .yml")

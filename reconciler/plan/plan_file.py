@@ -302,8 +302,8 @@ def write(plan: Plan, path: Path) -> None:
     try:
         write_bytes(path, map(str.encode, lines(plan)), mode=0o600)
     except (OSError, ValueError) as error:
-        reason = f"{error.strerror or error}; choose another --out" if isinstance(error, OSError) else error
-        raise ReconcilerError(f"cannot write the plan to {path}: {reason}") from error
+        next_step = "; choose another --out" if isinstance(error, OSError) else ""
+        raise ReconcilerError(f"cannot write the plan to {path}: {error_reason(error)}{next_step}") from error
 
 
 def schema() -> Schema:
@@ -385,7 +385,7 @@ def _opened(path: Path) -> Iterator[tuple[PlanFile, Iterator[Decision]]]:
             yield PlanFile(path=path, **copied), _decisions(numbered, header, read, newer=newer)
     except OSError as error:
         next_step = f", `reconciler plan --out {path}` saves a plan" if isinstance(error, FileNotFoundError) else ""
-        fault = f"cannot read the plan {path}: {error.strerror or error}"
+        fault = f"cannot read the plan {path}: {error_reason(error)}"
         raise PlanUnusable(f"{fault}; nothing was done{next_step}") from error
     except ValueError as error:
         raise PlanUnusable(

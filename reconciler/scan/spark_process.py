@@ -39,6 +39,7 @@ from reconciler.scan import code_archive
 from reconciler.scan.engine_choice import Engine, EngineName, without_secrets
 from reconciler.scan.java import find_java, spark_home, start_java, start_submit
 from reconciler.text.redact import add_references, redact
+from reconciler.text.validation import error_reason
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -489,7 +490,7 @@ def check_reachable(remote: str) -> None:
         socket.create_connection((host, port), timeout=_CONNECT_LIMIT_S).close()
     except OSError as error:
         raise ScanFailed(
-            f"no Spark Connect server at {shown}: {error.strerror or error}; start one, correct --spark-remote, or leave it out to use local[*]"
+            f"no Spark Connect server at {shown}: {error_reason(error)}; start one, correct --spark-remote, or leave it out to use local[*]"
         ) from None
 
 
