@@ -26,11 +26,11 @@ from reconciler.kafka.journal_topic import check_stamps
 from reconciler.kafka.records import look_up
 from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import git
-from reconciler.manifest.files import ClusterManifests
+from reconciler.manifest.files import ClusterManifests, read_contents
 from reconciler.model.action import Action, Mode
 from reconciler.model.names import Address, TopicPartition, count_by_sort
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import NEXT, LimitVerdict, Plan
+from reconciler.model.plan import NEXT, LimitVerdict, Plan, Source
 from reconciler.model.progress import Progress
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import (
@@ -93,7 +93,7 @@ def plan(
     now_ms = wall_clock_ms()
     snapshot = scan(run, planner.scan_request(planned_policies, now_ms, candidates=candidates), now_ms)
     run.progress("planning")
-    source = git.git_source(manifests.files)
+    source = _source_of(manifests)
 
     decide = partial(
         planner.plan, manifests, source=source, expires_after_ms=expires_after_ms, candidates=candidates, modes=modes
@@ -109,6 +109,14 @@ def plan(
         return planned
     bounded = restrict_to(planned, reviewed)  # does less than the limits have counted
     return replace(bounded, limits=limits.verdicts(bounded.decisions, manifests, snapshot))
+
+
+def _source_of(manifests: ClusterManifests) -> Source:
+    """Return the source of manifests that were read before a scan; dirty also if there are others by now."""
+    source = git.git_source(manifests.files, manifests.roots)
+    # A checkout of another commit during the scan is clean, and its commit is not theirs.
+    moved = source.commit is not None and read_contents(manifests.roots) != manifests.contents
+    return replace(source, dirty=source.dirty or moved)
 
 
 def check_approval(planned: Plan, expect_digest: str | None) -> None:

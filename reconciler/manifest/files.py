@@ -4,7 +4,7 @@ import hashlib
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -41,11 +41,14 @@ class ClusterManifests(RuleSet):
 
     Policies, waivers and readers are sorted by address, files by path.
 
-    `base`: the trusted manifests of the cluster; None: there are none. `proposed`: the Cluster with the
-    connection of the files; None: `cluster` has it.
+    `roots` and `contents`: the paths that were read with them, and the hashes of all manifests there, as
+    `read_contents` returns them. `base`: the trusted manifests of the cluster; None: there are none.
+    `proposed`: the Cluster with the connection of the files; None: `cluster` has it.
     """
 
     files: tuple[ManifestFile, ...]
+    roots: tuple[Path, ...] = field(default=(), compare=False)
+    contents: tuple[str, ...] = ()
     base: RuleSet | None = None
     proposed: Cluster | None = None
 
@@ -152,7 +155,7 @@ def load(paths: Sequence[Path], *, now_ms: int) -> ManifestSet:
     A link leads to something below `paths`, too; a path that is a link, below the folder it is in.
     `now_ms`: the time for rules about instants. Raises ManifestsInvalid with all diagnostics in file order.
     """
-    return validate_sources(_read(paths), now_ms=now_ms)
+    return validate_sources(_read(paths), now_ms=now_ms, roots=tuple(paths))
 
 
 def declared_clusters(paths: Sequence[Path], *, now_ms: int) -> Sequence[Cluster]:
@@ -180,8 +183,10 @@ def _contents(files: Iterable[SourceFile | Diagnostic]) -> tuple[str, ...]:
     )
 
 
-def validate_sources(files: Sequence[SourceFile | Diagnostic], *, now_ms: int) -> ManifestSet:
-    """Validate files; a Diagnostic stands for one that cannot be read. Raises ManifestsInvalid."""
+def validate_sources(
+    files: Sequence[SourceFile | Diagnostic], *, now_ms: int, roots: tuple[Path, ...] = ()
+) -> ManifestSet:
+    """Validate files of these roots; a Diagnostic stands for one that cannot be read. Raises ManifestsInvalid."""
     diagnostics = [file for file in files if isinstance(file, Diagnostic)]
     sources = [file for file in files if isinstance(file, SourceFile)]
     complete = not diagnostics
@@ -208,7 +213,9 @@ def validate_sources(files: Sequence[SourceFile | Diagnostic], *, now_ms: int) -
     if any(diagnostic.severity == "error" for diagnostic in diagnostics):
         raise ManifestsInvalid(diagnostics, list(_valid_clusters(items)), _contents(files))
     return ManifestSet(
-        by_cluster=tuple(_of_cluster(name, items) for name in sorted(clusters)),
+        by_cluster=tuple(
+            replace(_of_cluster(name, items), roots=roots, contents=_contents(sources)) for name in sorted(clusters)
+        ),
         files=_manifest_files(sources),
         warnings=tuple(diagnostics),
     )

@@ -1,11 +1,12 @@
 """Git: the commit that manifests are of, and whether git changes their files right now."""
 
 import logging
+import math
 import os
 import re
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -67,12 +68,13 @@ def _checkout_of(path: Path) -> Path | None:
 def git_source(manifests: tuple[ManifestFile, ...], roots: Iterable[Path] = ()) -> Source:
     """Return the files and the commit of their checkout; dirty unless git confirms that it has them.
 
-    `roots`: folders that were read, too, although perhaps no file of them is left.
+    `roots`: what was read, also where no file of it is left. A submodule below them has to be as the commit says.
     """
+    roots = [_folder_of(root.resolve()) for root in roots]
     paths = [Path(file.path).absolute() for file in manifests]
-    folders = list(dict.fromkeys([*(path.parent for path in paths), *(root.resolve() for root in roots)]))
+    folders = list(dict.fromkeys([*(path.parent for path in paths), *roots]))
     # The commit is of the checkout around its submodules, whose git folders are deeper.
-    folders.sort(key=lambda folder: len((_checkout_of(folder) or folder).parts))
+    folders.sort(key=lambda folder: len(of.parts) if (of := _checkout_of(folder)) else math.inf)
     git = partial(run_git, folders[0])
     # Quiet: a repository without a commit is not a failure.
     commit, failure = _ask_git(folders[0], "rev-parse", "--verify", "--quiet", "HEAD")
@@ -81,22 +83,35 @@ def git_source(manifests: tuple[ManifestFile, ...], roots: Iterable[Path] = ()) 
         if failure and _git_folder(folders[0]) is not None:
             _LOG.warning("no commit of %s is known: %s; see git status there", folders[0], display_name(failure))
         return Source(manifests=manifests)
-    # A removed manifest is not among the files, so the status covers the YAML files beside and below them.
-    globs = [_GLOB.sub(r"\\\g<0>", str(folder)) for folder in folders]
-    neighbours = [f":(glob,icase){folder}/**/*.{ending}" for folder in globs for ending in ("yaml", "yml")]
+    submodules = dict(_submodules(roots))
     chains = [_resolve_symlinks(path) for path in paths]
+    by_submodule = defaultdict[Path | None, list[ManifestFile]](list)
+    for file, chain in zip(manifests, chains, strict=True):
+        by_submodule[_find_above(chain[-1], submodules)].append(file)
+    # A removed manifest is not among the files, so the status covers the YAML files beside and below them.
+    globs = [_GLOB.sub(r"\\\g<0>", str(folder)) for folder in folders if not _find_above(folder, submodules)]
+    neighbours = [f":(glob,icase){folder}/**/*.{ending}" for folder in globs for ending in ("yaml", "yml")]
     outside = not all(chain[-1].is_relative_to(top) for chain in chains)
     inside = dict.fromkeys(path for chain in chains for path in chain if path.is_relative_to(top))
-    resolved_paths = [f":(literal){path}" for path in inside]  # as a glob, a name may name others
+    # As a glob, a name may name others.
+    resolved_paths = [f":(literal){path}" for path in inside if not _find_above(path, submodules)]
     changed = git("status", "--porcelain", "--", *resolved_paths, *neighbours)
     tracked = git("ls-files", "--error-unmatch", "--", *resolved_paths)
     # Status believes the marks of the index: assume-unchanged (h), and of sparse checkouts skip-worktree (S).
     marks = git("ls-files", "-v", "--", *resolved_paths, *neighbours)
     unmarked = marks is not None and all(line.startswith("H ") for line in marks.splitlines())
-    author = git("show", "--no-patch", "--format=%an", commit) or ""
+    # What a person configures for `git log` would be a part of the name.
+    author = git("show", "--no-patch", "--no-show-signature", "--encoding=UTF-8", "--format=%an", commit) or ""
     return Source(
         commit=commit,
-        dirty=outside or changed != "" or tracked is None or not unmarked,
+        dirty=outside
+        or changed != ""
+        or tracked is None
+        or not unmarked
+        or any(
+            not _is_at(place, named) or git_source(tuple(by_submodule[place]), [place]).dirty
+            for place, named in submodules.items()
+        ),
         manifests=manifests,
         author=author.encode("utf-8", "backslashreplace").decode() or None,  # of any bytes
     )
@@ -119,17 +134,32 @@ def find_reason_to_wait(roots: Iterable[Path], files: Iterable[Path]) -> str:
         if entries := run_git(folder, "ls-files", "--unmerged", "--full-name", "-z", "--", ":/"):
             conflict = display_name(entries.split("\0")[0].partition("\t")[2])
             return f"git calls {conflict} unmerged: the checkout is of two versions; resolve and commit it"
-    for folder in dict.fromkeys(map(_folder_of, paths)):
-        # A pull leaves a submodule so until `git submodule update`, and git calls the checkout clean if it is new.
+    # A pull leaves a submodule so until `git submodule update`, and git calls the checkout clean if it is new.
+    for place, named in _submodules(map(_folder_of, paths)):
+        if not _is_at(place, named):
+            return (
+                f"the submodule {display_name(str(place))} is not at the commit that the checkout names; run "
+                "git submodule update --init, or commit it"
+            )
+    return ""
+
+
+def _submodules(folders: Iterable[Path]) -> Iterator[tuple[Path, str]]:
+    """Yield the folder of each submodule below the folders, and the commit that the checkout around it names."""
+    for folder in dict.fromkeys(folders):
         for entry in (run_git(folder, "ls-files", "--stage", "-z") or "").split("\0"):
             kind, _, name = entry.partition("\t")
-            # Where it is absent, git answers for the checkout around it.
-            if kind.startswith("160000 ") and run_git(folder / name, "rev-parse", "HEAD") != kind.split()[1]:
-                return (
-                    f"the submodule {display_name(str(folder / name))} is not at the commit that the checkout names; run "
-                    "git submodule update --init, or commit it"
-                )
-    return ""
+            if kind.startswith("160000 "):
+                yield folder / name, kind.split()[1]
+
+
+def _find_above(path: Path, places: Iterable[Path]) -> Path | None:
+    return next((place for place in places if path.is_relative_to(place)), None)
+
+
+def _is_at(submodule: Path, commit: str) -> bool:
+    """Whether a submodule is there, at this commit. Where it is absent, git answers for the checkout around it."""
+    return run_git(submodule, "rev-parse", "HEAD") == commit
 
 
 def _folder_of(path: Path) -> Path:

@@ -22,6 +22,7 @@ from reconciler.plan import plan_file
 from reconciler.policies.cluster import Cluster
 from reconciler.run import Run
 from reconciler.scan.engine_choice import Engine
+from tests.build import commit, git, head
 from tests.golden.test_golden_cases import HERE as GOLDEN
 from tests.golden.test_golden_cases import load_case
 from tests.golden.wording import mentions
@@ -86,6 +87,38 @@ def test_limits_count_what_a_reviewed_plan_leaves(monkeypatch: pytest.MonkeyPatc
     assert (len(whole.actions), len(whole.refused)) == (2, 1)
     bounded = pipeline.plan(run, reviewed=replace(whole, decisions=()))
     assert (bounded.actions, bounded.refused) == ((), ())
+
+
+@pytest.mark.parametrize("change", ["a guard that is gone", "another commit during the scan", "nothing"])
+def test_a_plan_names_a_commit_only_if_it_has_what_was_read(
+    change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A checkout of another branch during the scan is clean, and its commit has other manifests."""
+    shutil.copytree(GOLDEN / "01-one-of-each-kind", tmp_path, dirs_exist_ok=True)
+    (tmp_path / "manifests").rename(tmp_path / "prod")
+    guard = tmp_path / "manifests" / "guards" / "floor.yaml"
+    guard.parent.mkdir(parents=True)
+    (tmp_path / "prod").rename(tmp_path / "manifests" / "prod")
+    git(tmp_path, "init", "-q")
+    commit(tmp_path)
+    guard.write_text(f"{head('RetentionFloor', 'guard')}\nspec: {{topics: [audit], keep: {{unreadBy: [billing]}}}}\n")
+    git(tmp_path, "checkout", "-q", "-b", "guarded")
+    commit(tmp_path)
+    if change == "a guard that is gone":
+        guard.unlink()
+    elif change == "another commit during the scan":
+        git(tmp_path, "checkout", "-q", "-")
+    run = run_of_case(tmp_path, monkeypatch)
+    facts = pipeline.scan(run, run.manifests.policies, NOW_MS)  # type: ignore[arg-type]
+
+    def scan(*_arguments: object, **_options: object) -> object:
+        if change == "another commit during the scan":
+            git(tmp_path, "checkout", "-q", "guarded")
+        return facts
+
+    monkeypatch.setattr(pipeline, "scan", scan)
+    source = pipeline.plan(run).source
+    assert (source.commit, source.dirty) == (git(tmp_path, "rev-parse", "HEAD"), change != "nothing")
 
 
 def test_a_plan_removes_a_group_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

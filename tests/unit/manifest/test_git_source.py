@@ -36,7 +36,7 @@ def loaded(*paths: Path) -> tuple[ManifestFile, ...]:
 
 
 def source_of(*paths: Path) -> tuple[str | None, bool]:
-    source = manifest_git.git_source(loaded(*paths))
+    source = manifest_git.git_source(loaded(*paths), paths)
     return source.commit, source.dirty
 
 
@@ -271,7 +271,45 @@ def test_the_commit_is_of_the_checkout_around_a_submodule(is_deeper: bool, check
         (checkout / "manifests" / "prod" / "eu").mkdir(parents=True)
         git(checkout, "mv", "manifests/cluster.yaml", "manifests/prod/eu")
     commit(checkout)
-    is_dirty(checkout)  # and of this commit
+    assert not is_dirty(checkout)  # and of this commit
+
+
+def _absent(submodule: Path) -> None:
+    """Take a submodule away, as a clone without submodules leaves it out."""
+    git(submodule.parent, "submodule", "deinit", "-q", "--force", submodule.name)
+
+
+def _behind(submodule: Path) -> None:
+    """Leave a submodule at the commit before, as a pull does."""
+    git(submodule, "-c", "user.name=a", "commit", "-q", "--allow-empty", "-m", "x")
+
+
+def _emptied(submodule: Path) -> None:
+    (submodule / "floor.yaml").unlink()
+
+
+@pytest.mark.parametrize("change", [_absent, _behind, _emptied])
+def test_a_submodule_is_as_the_commit_around_it_says(
+    change: Callable[[Path], None], checkout: Path, tmp_path: Path
+) -> None:
+    """A plan without the guards of a submodule named the commit that has them, and no change."""
+    team = write(tmp_path / "team" / "floor.yaml").parent
+    git(team, "init", "-q")
+    commit(team)
+    git(checkout, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(team), "manifests/team")
+    commit(checkout)
+    change(checkout / "manifests" / "team")
+    assert is_dirty(checkout)
+
+
+def test_the_author_is_the_name_alone(checkout: Path, tmp_path: Path) -> None:
+    """`git log` may be configured to check signatures, and the author began with `No signature`."""
+    key = tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True, timeout=30)
+    for setting in ("gpg.format=ssh", f"user.signingkey={key}.pub", "log.showSignature=true"):
+        git(checkout, "config", *setting.split("="))
+    git(checkout, "commit", "-q", "--allow-empty", "-S", "-m", "x")
+    assert manifest_git.git_source(loaded(checkout / "manifests")).author == "a"
 
 
 def test_the_last_manifest_of_a_root_is_a_change(checkout: Path) -> None:
