@@ -10,8 +10,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, ClassVar, Self
+from types import SimpleNamespace, TracebackType
+from typing import Any, Self
 
 import pyspark
 import pytest
@@ -60,9 +60,10 @@ class Toolbox:
         self._gateway.java_gateway_server.resetCallbackClient(
             self._gateway.java_gateway_server.getCallbackClient().getAddress(), server.get_listening_port()
         )
-        self._exit = _Exit()
+        package = "org.apache.kafka.common.utils" + (".internals" if tools.kafka_version(cluster) >= (4, 4) else "")
+        self._exit = _Exit(f"{package}.Exit$Procedure")
         jvm: Any = self._gateway.jvm
-        jvm.org.apache.kafka.common.utils.Exit.setExitProcedure(self._exit)
+        _resolve(jvm, f"{package}.Exit").setExitProcedure(self._exit)
         # One stream for all tools: those of Kafka 3.7 are in Scala, which keeps the stream of the first one.
         self._output = jvm.java.io.ByteArrayOutputStream()
         jvm.java.lang.System.setOut(jvm.java.io.PrintStream(self._output, True))
@@ -102,16 +103,14 @@ class Toolbox:
 
 
 class _Exit:
-    """Records the exit code of a tool, which otherwise ends the JVM."""
+    """Records the exit code of a tool, which otherwise ends the JVM. `interface`: of Java, which it implements."""
 
-    def __init__(self) -> None:
+    def __init__(self, interface: str) -> None:
         self.code = 0
+        self.Java = SimpleNamespace(implements=[interface])
 
     def execute(self, code: int, _message: str | None) -> None:
         self.code = self.code or code
-
-    class Java:
-        implements: ClassVar = ["org.apache.kafka.common.utils.Exit$Procedure"]
 
 
 def _resolve(jvm: Any, name: str) -> Any:

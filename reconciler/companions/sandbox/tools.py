@@ -18,7 +18,7 @@ from reconciler.errors import SandboxError
 
 TOOLS = {
     "kafka-acls": "org.apache.kafka.tools.AclCommand",
-    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-configs": "org.apache.kafka.tools.ConfigCommand",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
@@ -46,6 +46,7 @@ BEFORE: Mapping[tuple[int, int], Mapping[str, str | None]] = {
         "kafka-share-groups": None,
         "kafka-streams-groups": None,
     },
+    (4, 4): {"kafka-configs": "kafka.admin.ConfigCommand"},
 }
 """Version → script → class before it, where it differs; None where the tool did not exist."""
 _SERVER_OPTIONS = ("--bootstrap-server", "--bootstrap-controller")
