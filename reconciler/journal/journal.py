@@ -193,7 +193,7 @@ class ActionJournal:
                 by_run[entry.run_id] = entry
         return {address: list(by_run.values())[-1] for address, by_run in intents.items() if by_run}
 
-    def removed_groups(self, plan_digest: str, *, since_ms: int = 0) -> Mapping[Address, str]:
+    def removed_groups(self, plan_digest: str, *, since_ms: int) -> Mapping[Address, str]:
         """Return the groups that a run of the plan, or the restore of one, has found gone, each with the last such run.
 
         Not long before `since_ms`: a plan that is made again may have the same digest.

@@ -61,7 +61,7 @@ def system_topic_block(facts: TopicFacts) -> BlockReason | None:
     return BlockReason("B201", reason)
 
 
-def check_records_deletable(facts: TopicFacts, *, exact: bool = True) -> None:
+def check_records_deletable(facts: TopicFacts, *, exact: bool) -> None:
     """Raise BlockReason for Kafka's own topics, or without delete in cleanup.policy (KIP-107).
 
     `exact` False: a pattern selects the topic, and patterns select no changelogs.

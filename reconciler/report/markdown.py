@@ -45,13 +45,13 @@ def write_markdown(report: Report, *, limit_chars: int = LIMIT_CHARS) -> str:
     return "\n".join(squeezed).strip("\n") + "\n"
 
 
-def write_pages(reports: Sequence[Report], *, limit_chars: int = LIMIT_CHARS) -> str:
-    """The reports one after another, in at most `limit_chars` characters together.
+def write_pages(reports: Sequence[Report]) -> str:
+    """The reports one after another, in at most `LIMIT_CHARS` characters together.
 
     Each has an equal part. Those for which no place is left are counted.
     """
-    shown = reports[: max(1, limit_chars // _LEAST_CHARS)]
-    each = (limit_chars + 1) // len(shown) - 1  # without the line end between two of them
+    shown = reports[: max(1, LIMIT_CHARS // _LEAST_CHARS)]
+    each = (LIMIT_CHARS + 1) // len(shown) - 1  # without the line end between two of them
     pages = [write_markdown(report, limit_chars=each) for report in shown]
     if len(reports) > len(shown):
         pages[-1] = f"**… and {len(reports) - len(shown) + 1:,} more clusters,** in the run's artifact.\n"

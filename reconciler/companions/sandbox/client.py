@@ -125,10 +125,10 @@ def broker_metadata(bootstrap: str, *, timeout_s: float = 10) -> ClusterMetadata
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"only brokers other than {bootstrap} answered"))
 
 
-def visible_brokers(bootstrap: str, *, timeout_s: float = 5) -> frozenset[int]:
+def visible_brokers(bootstrap: str) -> frozenset[int]:
     """Ids of the brokers in the metadata that `bootstrap` answers; empty without an answer."""
     try:
-        return frozenset(broker_metadata(bootstrap, timeout_s=timeout_s).brokers)
+        return frozenset(broker_metadata(bootstrap, timeout_s=5).brokers)
     except KafkaException:
         return frozenset()
 

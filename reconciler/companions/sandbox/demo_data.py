@@ -102,7 +102,7 @@ def create_demo_data(cluster: SandboxCluster, progress: Progress = no_progress) 
     non_preferred = _move_leaders(cluster)
     progress("creating demo data: a live consumer, and a standalone consumer that looks dead")
     with ExitStack() as stack:
-        stack.enter_context(_producer(servers, "billing-invoices-repartition", partitions=2))
+        stack.enter_context(_producer(servers, "billing-invoices-repartition"))
         stack.enter_context(member(servers, "billing", ["billing-invoices-repartition"]))
         positions: Mapping[tuple[str, int], int] = {("orders", partition): 500 for partition in range(12)}
         stack.enter_context(standalone_committer(servers, "nightly-standalone", positions))
@@ -140,11 +140,11 @@ def _move_leaders(cluster: SandboxCluster) -> tuple[tuple[str, int], ...]:
 
 
 @contextmanager
-def _producer(servers: str, topic: str, *, partitions: int) -> Iterator[None]:
+def _producer(servers: str, topic: str) -> Iterator[None]:
     """Write a few records per second to each partition during the block. The first batch is complete before it."""
 
     def write_batch() -> None:
-        produce(servers, topic, {partition: _records(5, "invoice") for partition in range(partitions)})
+        produce(servers, topic, {0: _records(5, "invoice"), 1: _records(5, "invoice")})
 
     def repeat(leave: threading.Event) -> None:
         while not leave.wait(0.5):

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -55,9 +55,9 @@ def versions(lists: Path = LISTS) -> tuple[str, ...]:
     return tuple(sorted(path.stem.removeprefix("jars-") for path in lists.glob("jars-*.sha256")))
 
 
-def configured_version(environ: Mapping[str, str] = os.environ) -> str:
+def configured_version() -> str:
     """The Kafka version of a sandbox whose caller names none."""
-    return environ.get(VERSION_VARIABLE) or DEFAULT_VERSION
+    return os.environ.get(VERSION_VARIABLE) or DEFAULT_VERSION
 
 
 def read_list(version: str, *, lists: Path = LISTS) -> tuple[Jar, ...]:

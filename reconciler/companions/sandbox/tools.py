@@ -127,14 +127,12 @@ def run_tool(
         raise SandboxError(f"{tool} {' '.join(args)} did not end within {timeout_s:.0f} s") from None
 
 
-def reassign(
-    cluster: SandboxCluster, replicas: Mapping[tuple[str, int], Sequence[int]], *, timeout_s: float = 60
-) -> None:
+def reassign(cluster: SandboxCluster, replicas: Mapping[tuple[str, int], Sequence[int]]) -> None:
     """Assign replicas, the preferred one first, and wait until they are in sync.
 
     A leader that is still one of the replicas stays the leader: a new order of the same replicas
     changes only the preferred leader. Every broker's metadata must show the result. Raises
-    SandboxError if the tool fails, TimeoutError after `timeout_s` seconds.
+    SandboxError if the tool fails, TimeoutError after a minute.
     """
     plan = [
         {"topic": topic, "partition": partition, "replicas": list(brokers)}
@@ -144,7 +142,7 @@ def reassign(
         json.dump({"version": 1, "partitions": plan}, file)
         file.flush()
         arguments = ("--reassignment-json-file", file.name, "--execute")
-        result = run_tool(cluster, "kafka-reassign-partitions", *arguments, timeout_s=timeout_s)
+        result = run_tool(cluster, "kafka-reassign-partitions", *arguments)
     if result.returncode != 0:
         reason = " ".join(result.stderr.split())[-800:]
         raise SandboxError(f"partitions of {cluster.name} were not reassigned: {reason}")
@@ -152,7 +150,7 @@ def reassign(
         for topic in sorted({topic for topic, _ in replicas}):
             expected = {partition: tuple(brokers) for (name, partition), brokers in replicas.items() if name == topic}
             what = f"the new replicas of {topic} in the metadata of {server}"
-            wait_until(partial(_shows, server, topic, expected), timeout_s, what)
+            wait_until(partial(_shows, server, topic, expected), 60, what)
 
 
 def change_preferred_leaders(cluster: SandboxCluster, partitions: Iterable[tuple[str, int]]) -> None:
