@@ -32,7 +32,7 @@ from reconciler.manifest.files import ManifestSet
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import Plan, section_of
-from reconciler.model.progress import Progress
+from reconciler.model.progress import Progress, no_progress
 from reconciler.operations import Operation
 from reconciler.pipeline import ApplyResult
 from reconciler.plan import drift as drift_reports
@@ -81,7 +81,7 @@ def load(
     *,
     cluster: str | None = None,
     timeout_s: float = 30.0,
-    progress: Progress = lambda *_step: None,
+    progress: Progress = no_progress,
 ) -> "Reconciler":
     """Check the manifests of one cluster, and return what acts on it.
 
@@ -125,7 +125,7 @@ class Reconciler:
     paths: tuple[Path, ...]
     cluster: str
     timeout_s: float = 30.0
-    progress: Progress = lambda *_step: None
+    progress: Progress = no_progress
 
     def plan(
         self,

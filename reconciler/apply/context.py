@@ -10,7 +10,7 @@ from typing import Any
 from reconciler.errors import JournalUnavailable
 from reconciler.journal.journal import ActionJournal
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.progress import Progress
+from reconciler.model.progress import Progress, no_progress
 from reconciler.model.snapshot import CLOCKS_APART_MAX_MS, Consumers, GroupFacts, GroupState, GroupType, Unknown
 from reconciler.operations.attempt import Attempt
 from reconciler.operations.sendable import RunContext, Sendable
@@ -132,7 +132,7 @@ class ApplyContext(RunContext):
     plan_digest: str
     sleep: Callable[[float], None]
     stop: Callable[[], bool] = lambda: False
-    progress: Progress = lambda *_step: None
+    progress: Progress = no_progress
     sending: Callable[[], None] = lambda: None
     tuning: Tuning = field(default_factory=Tuning)
     checked_at_ms: int | None = None

@@ -11,3 +11,7 @@ class Progress(Protocol):
     """
 
     def __call__(self, step: str, state: str = "", done: int = 0, total: int = 0, /) -> None: ...
+
+
+def no_progress(*_step: object) -> None:
+    """Tell nobody."""

@@ -20,14 +20,14 @@ from pathlib import Path
 import reconciler
 from reconciler.companions.sandbox import config, data_dir, storage, supervisor
 from reconciler.companions.sandbox.client import visible_brokers
-from reconciler.companions.sandbox.jars import configured_version, fetch, no_progress
+from reconciler.companions.sandbox.jars import configured_version, fetch
 from reconciler.companions.sandbox.java import find_java
 from reconciler.companions.sandbox.logs import broker_log, new_logs_dir, tail
 from reconciler.companions.sandbox.ports import free_addresses, listens
 from reconciler.companions.sandbox.process import Process, read_process
 from reconciler.companions.sandbox.security import SecureAccess, Security, create_keys, render_security
 from reconciler.errors import SandboxError, UsageError
-from reconciler.model.progress import Progress
+from reconciler.model.progress import Progress, no_progress
 from reconciler.text import formatting
 
 CLUSTER_ID = "c2FuZGJveC1zYW5kYm94MQ"

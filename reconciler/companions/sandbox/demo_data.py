@@ -23,9 +23,8 @@ from reconciler.companions.sandbox.client import (
     standalone_committer,
 )
 from reconciler.companions.sandbox.cluster import SandboxCluster
-from reconciler.companions.sandbox.jars import no_progress
 from reconciler.companions.sandbox.tools import change_preferred_leaders
-from reconciler.model.progress import Progress
+from reconciler.model.progress import Progress, no_progress
 
 IDLE_S = 5
 """`idleFor` of the demo's manifests. Brokers set commit timestamps, so the group must really be idle that long."""

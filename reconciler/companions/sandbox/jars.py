@@ -21,7 +21,7 @@ import platformdirs
 
 from reconciler.companions.sandbox.java import find_java
 from reconciler.errors import SandboxError
-from reconciler.model.progress import Progress
+from reconciler.model.progress import Progress, no_progress
 
 DEFAULT_VERSION = "4.3.1"
 VERSION_VARIABLE = "RECONCILER_SANDBOX_KAFKA"
@@ -44,10 +44,6 @@ class Jar:
     @property
     def file_name(self) -> str:
         return f"{self.name}-{self.revision}.jar"
-
-
-def no_progress(*_step: object) -> None:
-    """Ignore progress messages."""
 
 
 def versions(lists: Path = LISTS) -> tuple[str, ...]:

@@ -15,10 +15,9 @@ import platformdirs
 
 from reconciler.atomic_file import write_bytes
 from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
-from reconciler.companions.sandbox.jars import no_progress
 from reconciler.companions.sandbox.storage import random_id
 from reconciler.errors import SandboxError
-from reconciler.model.progress import Progress
+from reconciler.model.progress import Progress, no_progress
 
 DEFAULT_NAME = "default"
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,40}")
