@@ -167,7 +167,6 @@ def wait_for_journal_entries(
 
 
 def wait_for_stderr(process: subprocess.Popen[str], timeout_s: float = 120) -> str:
-    """Wait for the end of the process and return its stderr."""
     _, stderr = process.communicate(timeout=timeout_s)
     return stderr
 

@@ -14,7 +14,6 @@ KEEP = "keep: {last: 40}, every: 1s"
 
 
 def protecting(space: Workspace, topics: str, limits: str = "") -> str:
-    """Return the Cluster with protected topics."""
     limits += "recordsPercentPerTopic: 100, recordsPercent: 100"
     return f"{cluster_manifest(space.servers, limits=limits)}  protect: {{topics: [{topics}]}}\n"
 

@@ -152,7 +152,6 @@ class Workspace:
         return self.run("restore-group", source, group, "--confirm", group, *words, code=code)
 
     def read(self, name: str) -> dict[str, Any]:
-        """Return a JSON document of the folder."""
         document: dict[str, Any] = json.loads((self.folder / name).read_text())
         return document
 

@@ -180,7 +180,6 @@ class FakeCluster:
         self.subscriptions[self.newest_record(group)] = frozenset(topics)
 
     def record_activity(self, group: str) -> None:
-        """Write a record of the group to `__consumer_offsets`."""
         self.consumer_offsets.setdefault(log_partition(group, LOG_PARTITIONS), []).append(group)
 
     def remove_group(self, group: str) -> None:
@@ -477,7 +476,6 @@ class FakeCluster:
         return facts
 
     def coordinator_of(self, group: str) -> int:
-        """Return the broker that coordinates the group."""
         return self.brokers[log_partition(group, LOG_PARTITIONS) % len(self.brokers)]
 
 

@@ -196,7 +196,6 @@ def wide_cluster(partitions: int = 300, groups: int = 40) -> tuple[FakeCluster, 
 
 
 def shows_effect(cluster: FakeCluster, action: Action) -> bool:
-    """Return whether the cluster shows the whole effect of the action."""
     match action:
         case DeleteRecords():
             return cluster.partition(action.partition).log_start == action.before_offset

@@ -112,13 +112,11 @@ def pending_trials(options: argparse.Namespace, lane: int) -> list[int]:
 
 
 def add_report(out: Path, lane: int, report: TrialReport) -> None:
-    """Write the report of a trial as one line of JSON."""
     with (out / f"trials-{lane}.jsonl").open("a") as file:
         file.write(json.dumps(vars(report)) + "\n")
 
 
 def read_reports(out: Path, lane: int) -> list[TrialReport]:
-    """Read the reports of a lane's finished trials."""
     path = out / f"trials-{lane}.jsonl"
     return [_parse(line) for line in path.read_text().splitlines()] if path.exists() else []
 

@@ -156,7 +156,6 @@ class TrialSetup:
 
     @property
     def journal(self) -> Path:
-        """The journal file of the manifests."""
         return self.manifests / FOLDER / "local.jsonl"
 
     def create(self) -> None:

@@ -15,6 +15,5 @@ def test_the_metadata_is_of_the_broker_that_the_address_names(cluster: SandboxCl
 
 
 def test_a_timeout_names_its_condition() -> None:
-    """The timeout of a wait names its condition."""
     with pytest.raises(TimeoutError, match="not within 0 s: the impossible"):
         client.wait_until(lambda: False, 0, "the impossible")

@@ -35,7 +35,6 @@ def apply_effects(snapshot: ClusterSnapshot, actions: tuple[Action, ...]) -> Clu
 
 @given(planner_inputs)
 def test_no_action_remains_after_an_apply(planner_input: PlannerInput) -> None:
-    """After an apply of all actions the next plan has no action."""
     plan = planner_input.plan()
     next_input = replace(planner_input, snapshot=apply_effects(planner_input.snapshot, plan.actions))
     assert next_input.plan().actions == ()

@@ -17,7 +17,6 @@ from tests.strategies.planner_inputs import PlannerInput, planner_inputs
 
 
 def count_claims(planner_input: PlannerInput) -> Counter[Subject]:
-    """Count the policies that claim each subject."""
     return Counter(
         subject for policy in planner_input.policies for subject in claimed_subjects(policy, planner_input.snapshot)
     )

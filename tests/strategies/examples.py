@@ -74,7 +74,6 @@ def purge(topic: str = "orders", partition: int = 3, **changes: Any) -> DeleteRe
 
 
 def removal(group: str = "old-etl", **changes: Any) -> DeleteGroup:
-    """The removal of an idle group."""
     action = DeleteGroup(
         address=Address("GroupRemoval", changes.pop("policy", "dead-etl"), group),
         declared_at=SourceLocation("manifests/prod-eu/groups.yaml", 4, 3),
@@ -162,7 +161,6 @@ def plan(*decisions: Decision, **changes: Any) -> Plan:
 
 
 def plan_text(plan: Plan) -> str:
-    """The text of the plan file."""
     return "".join(plan_file.lines(plan))
 
 

@@ -94,7 +94,6 @@ def set_in_force(manifests: ClusterManifests) -> str:
 
 
 def run_on(folder: Path) -> Run:
-    """Return a run on the cluster `prod` of a folder's manifests."""
     manifests = files.load([folder], now_ms=0).for_cluster("prod")
     return Run(manifests=manifests, engine=Engine(), timeout_s=1, progress=lambda *_step: None)
 

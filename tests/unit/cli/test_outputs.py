@@ -47,7 +47,6 @@ def to(path: Path, output: Format = Format.MD) -> Settings:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Manifests of two clusters."""
     for name in ("one", "two"):
         (tmp_path / f"{name}.yaml").write_text(cluster_of(name), encoding="utf-8")
     return tmp_path

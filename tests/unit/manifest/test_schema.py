@@ -114,7 +114,6 @@ def test_every_field_is_documentation(name: str) -> None:
 
 
 def test_examples_of_the_schema_are_valid() -> None:
-    """Every example of a field is a valid value of the field."""
     manifest_schema = json.loads(schema.schemas()["manifest.json"])
     for path, field in fields(manifest_schema):
         for example in field.get("examples", []):

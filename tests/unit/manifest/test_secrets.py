@@ -49,7 +49,6 @@ def missing(text: str, secrets: Path | None = None, **environment: str) -> str:
 
 
 def with_property(name: str, value: str) -> str:
-    """Return a Cluster with a property of its client."""
     return cluster(f"client: {{{name}: '{value}'}}")
 
 

@@ -118,7 +118,6 @@ REFUSED = {
 
 @pytest.mark.parametrize(("code", "text"), [(code, text) for code, texts in REFUSED.items() for text in texts])
 def test_parts_of_yaml_that_are_refused(code: str, text: str) -> None:
-    """Each has its code."""
     assert error_codes(text) == [code]
 
 

@@ -60,7 +60,6 @@ def test_decisions_are_sorted_by_address_and_partition_number() -> None:
 
 
 def test_two_decisions_for_one_subject_are_refused() -> None:
-    """Each subject has one decision."""
     with pytest.raises(ValueError, match=r"two decisions for RetentionFloor/orders-gdpr/orders\[3\]"):
         sort_decisions([purge(), blocked("RetentionFloor/orders-gdpr/orders[3]")])
 

@@ -19,7 +19,6 @@ def test_every_code_is_listed() -> None:
 
 
 def test_every_field_of_the_header_is_explained() -> None:
-    """The page has every field name of the header."""
     for name in plan_file.schema()["properties"]:
         assert f"`{name}`" in PAGE or name in ("kind", "$schema"), name
     assert f"`{FORMAT_VERSION}`" in PAGE

@@ -37,7 +37,6 @@ class FakeApi:
 
 
 def workflow_run(api: FakeApi, **changes: Any) -> WorkflowRun:
-    """A run of a workflow on main."""
     run = WorkflowRun(
         github=api.repository(),
         name="push",

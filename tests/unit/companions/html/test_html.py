@@ -143,7 +143,6 @@ def read(text: str) -> Page:
 
 
 def drawn_of(bar: Bar) -> dict[str, float]:
-    """Return the numbers of the segments that are drawn."""
     return {style: number for style, number in bar.segments.items() if number}
 
 
