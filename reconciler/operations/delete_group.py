@@ -75,12 +75,18 @@ def check_absence(group: str, facts: GroupFacts | None, snapshot: ClusterSnapsho
     raise BlockReason("B301", reason, next_step=next_step, unread=True)
 
 
+_KINDS: Mapping[GroupType, str] = {
+    GroupType.HIDDEN: "of a type that the cluster does not tell",
+    GroupType.OTHER: "a group of a protocol of its own",
+}
+
+
 def check_type(group: str, facts: GroupFacts, types: Collection[str]) -> GroupType:
     """Return the type of a group that may be removed. Raises BlockReason for another one."""
     type_ = known(facts.type, "the type of group", quoted(group))
     if type_ in types:
         return type_
-    kind = "of a type that the cluster does not tell" if type_ is GroupType.HIDDEN else f"a {type_} group"
+    kind = _KINDS.get(type_, f"a {type_} group")
     *others, last = sorted(REMOVABLE)
     allowed, next_step = f"only {', '.join(others)} and {last} groups are ever removed", ""
     if type_ in REMOVABLE:

@@ -38,6 +38,7 @@ NOT_STORED = ("max.message.bytes", "restore-group")
         # Of a type that is never removed, the code's own next step is enough.
         ({"type": GroupType.SHARE}, {}, "B302", ("share", "classic, consumer and streams"), ("groups",)),
         ({"type": GroupType.CONNECT}, {}, "B302", ("connect",), ("groups",)),
+        ({"type": GroupType.OTHER}, {}, "B302", ("is a group of a protocol of its own; only",), ("groups",)),
         ({"type": GroupType.HIDDEN}, {}, "B302", ("type",), ("groups",)),
         ({"type": GroupType.SHARE, "listed": False}, {}, "B302", ("share",), ("groups",)),
         # A type that the manifest leaves out names the fields to correct.
