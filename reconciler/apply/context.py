@@ -11,7 +11,7 @@ from reconciler.errors import JournalUnavailable
 from reconciler.journal.journal import ActionJournal
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.progress import Progress, no_progress
-from reconciler.model.snapshot import CLOCKS_APART_MAX_MS, Consumers, GroupFacts, GroupState, GroupType, Unknown
+from reconciler.model.snapshot import CLOCKS_APART_MAX_MS, Consumers, GroupFacts, GroupType, Unknown
 from reconciler.operations.attempt import Attempt
 from reconciler.operations.sendable import RunContext, Sendable
 from reconciler.text.formatting import approximate_duration, format_duration, format_instant
@@ -31,7 +31,6 @@ _CONSUMERS_MAX_AGE_MS = 50_000
 """How long a reading is good for where later ones know less. A check that takes it is good for ten more
 seconds (executor.py), and no request rests on a reading of more than a minute.
 """
-_MEMBERLESS = (GroupState.EMPTY, GroupState.DEAD)
 _NOT_LISTED = Unknown("it is not listed, and its coordinator does not say that it is gone")
 
 
@@ -92,7 +91,7 @@ def _knows_less(newer: Consumers, older: Consumers) -> bool:
     if newer.incomplete is not None or older.incomplete is not None:
         return older.incomplete is None
     lost = _unread_groups(newer) & older.groups.keys() - _unread_groups(older)
-    joined = (g for g in lost if older.groups[g].state in _MEMBERLESS and newer.groups[g].state not in _MEMBERLESS)
+    joined = (g for g in lost if newer.groups[g].may_have_members and not older.groups[g].may_have_members)
     return bool(lost) and next(joined, None) is None
 
 
@@ -183,7 +182,7 @@ class ApplyContext(RunContext):
         commits = {topic: dict(of_topic) for topic, of_topic in read.commits.items()}
         for group, facts in groups.items():
             # Its members need not have a partition of what they subscribe to (KIP-429, KIP-848).
-            if facts.type in (GroupType.CLASSIC, GroupType.CONSUMER) and facts.state not in _MEMBERLESS:
+            if facts.type in (GroupType.CLASSIC, GroupType.CONSUMER) and facts.may_have_members:
                 for topic in commits.keys() & (facts.may_read or subscriptions.get(group) or ()):
                     commits[topic].setdefault(group, {})
         return replace(read, groups=groups, commits=commits, subscriptions=subscriptions)

@@ -124,8 +124,7 @@ def list_all_groups(session: KafkaSession) -> tuple[dict[str, GroupFacts], Unkno
 
 def with_members(groups: Mapping[str, GroupFacts]) -> frozenset[str]:
     """Groups that may have members. Only members of listed groups can be read."""
-    empty = (GroupState.EMPTY, GroupState.DEAD)
-    return frozenset(name for name, facts in groups.items() if facts.listed is True and facts.state not in empty)
+    return frozenset(name for name, facts in groups.items() if facts.listed is True and facts.may_have_members)
 
 
 def _send_listing(client: AdminClient, calls: Sequence[str], limit_s: float) -> dict[str, Future[Any]]:

@@ -336,6 +336,10 @@ class GroupFacts:
     observations: tuple[GroupObservation, ...] | Unknown | None = None
     commits_only: bool = False
 
+    @property
+    def may_have_members(self) -> bool:
+        return self.state not in (GroupState.EMPTY, GroupState.DEAD)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consumers:

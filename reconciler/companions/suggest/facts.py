@@ -13,7 +13,6 @@ from reconciler.model.scan_request import ExternalReaderRequest
 from reconciler.model.snapshot import (
     ClusterSnapshot,
     ConsumerPosition,
-    GroupState,
     KeptForever,
     PartitionFacts,
     RecordLookup,
@@ -234,8 +233,7 @@ class ClusterFacts:
     def works(self, group: str) -> bool:
         """Whether the group has members now, as far as that is known. UNKNOWN: they may get partitions (KIP-848)."""
         facts = self.snapshot.groups.get(group)
-        without = (GroupState.EMPTY, GroupState.DEAD)
-        return facts is not None and isinstance(facts.state, GroupState) and facts.state not in without
+        return facts is not None and not isinstance(facts.state, Unknown) and facts.may_have_members
 
 
 def _offsets_and_readers(facts: PartitionFacts) -> tuple[Any, ...]:
