@@ -5,7 +5,6 @@ transaction is activity, and must not make the groups behind it look idle. Malfo
 """
 
 import base64
-import time
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -13,6 +12,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException, Message
 
+from reconciler.clock import wall_clock_ms
 from reconciler.kafka.consumer_offsets_layout import (
     GROUP_TYPES,
     SUBSCRIPTIONS,
@@ -223,7 +223,7 @@ class Reduction:
     _states: dict[bytes | None, KeyState] = field(default_factory=dict)
     _written_ms: int = -1
     """The newest timestamp so far, without those of the future."""
-    _read_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
+    _read_ms: int = field(default_factory=wall_clock_ms)
 
     def add_records(self, records: Iterable[tuple[bytes | None, bytes | None, tuple[int, int], int]]) -> None:
         """Add records: key, value, type and milliseconds of the timestamp, offset.

@@ -1,11 +1,11 @@
 """Reads what planning and applying need of a cluster: versions, clock, permissions."""
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import confluent_kafka
 
+from reconciler.clock import wall_clock_ms
 from reconciler.kafka import permissions
 from reconciler.kafka.api_versions import ApiVersions, is_kafka_4
 from reconciler.kafka.group_listing import GroupListing, list_groups
@@ -156,4 +156,4 @@ def _clock_age_ms(session: KafkaSession, partitions: Sequence[TopicPartition]) -
     if newest_ms < 0:
         none = Unknown(f"{CONSUMER_OFFSETS_TOPIC} holds no record with a broker's timestamp")
         return next((stamp for stamp in found.values() if isinstance(stamp, Unknown)), none)
-    return time.time_ns() // 1_000_000 - newest_ms
+    return wall_clock_ms() - newest_ms

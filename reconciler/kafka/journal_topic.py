@@ -5,7 +5,6 @@ creates the topic. What the lines say is decided in journal/entry.py.
 """
 
 import contextlib
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from threading import Lock
@@ -14,6 +13,7 @@ from typing import Any
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import NewTopic
 
+from reconciler.clock import wall_clock_ms
 from reconciler.errors import ClusterUnreachable, JournalUnavailable
 from reconciler.journal.journal import Line
 from reconciler.kafka import connect
@@ -159,7 +159,7 @@ class JournalTopic:
 
     def _check_retention(self, since_ms: int) -> None:
         """Refuse a topic that forgets entries of the time that is read."""
-        age_ms = time.time_ns() // 1_000_000 - since_ms
+        age_ms = wall_clock_ms() - since_ms
         if since_ms > 0 and 0 <= self._retention_ms < age_ms:
             limit, needed = approximate_duration(self._retention_ms), approximate_duration(age_ms)
             reason = f"its retention.ms forgets entries after {limit}, and those of the last {needed} are needed: set it to -1"

@@ -16,7 +16,7 @@ import reconciler
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_MODULES = ("__init__.py", "class_archive.py", "errors.py", "references.py", "companions/__init__.py")
+_MODULES = ("__init__.py", "class_archive.py", "clock.py", "errors.py", "references.py", "companions/__init__.py")
 _PACKAGES = ("companions/sources", "external", "kafka", "model", "scan", "text")
 """What the tasks import of this program."""
 

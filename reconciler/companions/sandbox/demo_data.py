@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
+from reconciler.clock import wall_clock_ms
 from reconciler.companions.sandbox.client import (
     Record,
     Topic,
@@ -109,7 +110,7 @@ def create_demo_data(cluster: SandboxCluster, progress: Progress = no_progress) 
 
 
 def _write_clicks(servers: str) -> None:
-    now = time.time_ns() // 1_000_000
+    now = wall_clock_ms()
     old = [Record(b"old", None, now - 30 * DAY_MS + number * 22 * DAY_MS // CLICKS_OLD) for number in range(CLICKS_OLD)]
     fresh = [Record(b"fresh", None, now - DAY_MS // 2 + number * 1000) for number in range(CLICKS_FRESH)]
     batches = {partition: [*old, *fresh] for partition in range(4)} | {4: old, 5: fresh}

@@ -7,7 +7,6 @@ action reads it again.
 """
 
 import re
-import time
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -28,6 +27,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 import reconciler
+from reconciler.clock import wall_clock_ms
 from reconciler.errors import ScanFailed, UsageError
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.consumer_offsets import read_consumer_offsets
@@ -158,7 +158,7 @@ class KafkaSource(_FindsItsCode, DataSource, DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         connection, request = parse_options(self.options, self.OPTIONS)
         with closing(KafkaSession(connection)) as session:
-            observed_at_ms, listing = time.time_ns() // 1_000_000, list_topics(session)
+            observed_at_ms, listing = wall_clock_ms(), list_topics(session)
             if listing.cluster_id is None:
                 raise ScanFailed("no broker told the id of the cluster, which each row has")
             topics = self.row_topics(request, listing)
@@ -204,7 +204,7 @@ class KafkaStream(_FindsItsCode, DataSourceStreamReader):
         return {"reading": 0}
 
     def latestOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        return {"reading": time.time_ns() // 1_000_000}
+        return {"reading": wall_clock_ms()}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:  # noqa: ARG002
         return self.source.partitions()
