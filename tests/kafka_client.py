@@ -29,27 +29,29 @@ from reconciler.kafka.connect import Connection
 from reconciler.kafka.groups import read_consumers
 from reconciler.kafka.session import KafkaSession
 
+_LIMIT_S = 60
 
-def delete_topics(bootstrap: str, names: Sequence[str], *, deadline_s: float = 30) -> None:
+
+def delete_topics(bootstrap: str, names: Sequence[str]) -> None:
     """Delete topics, then wait until no broker's metadata shows them. Raises KafkaException."""
     admin = admin_client(bootstrap)  # a reference: the futures of a collected client fail
-    for future in admin.delete_topics(list(names), operation_timeout=deadline_s).values():
-        future.result(timeout=deadline_s)
+    for future in admin.delete_topics(list(names), operation_timeout=30).values():
+        future.result(timeout=_LIMIT_S)
     for server in bootstrap.split(","):
         wait_until(
             lambda server=server: not set(names) & set(broker_metadata(server, timeout_s=5).topics),  # type: ignore[misc]
-            deadline_s,
+            _LIMIT_S,
             f"{', '.join(names)} gone from the metadata of {server}",
         )
 
 
 def committed_offsets(
-    bootstrap: str, group: str, partitions: Iterable[tuple[str, int]], *, deadline_s: float = 30
+    bootstrap: str, group: str, partitions: Iterable[tuple[str, int]]
 ) -> dict[tuple[str, int], int | None]:
     """Committed offsets of a group; None where the group has none on a partition."""
     consumer = Consumer(consumer_properties(bootstrap, group), logger=DebugLogger())
     try:
-        results = consumer.committed([TopicPartition(*partition) for partition in partitions], timeout=deadline_s)
+        results = consumer.committed([TopicPartition(*partition) for partition in partitions], timeout=_LIMIT_S)
     finally:
         consumer.close()
     for result in results:
@@ -76,50 +78,48 @@ def read_to_end(bootstrap: str, topic: str, *, isolation: str = "read_committed"
         consumer.close()
 
 
-def begin_transaction(bootstrap: str, name: str, deadline_s: float = 60) -> Producer:
+def begin_transaction(bootstrap: str, name: str) -> Producer:
     """Begin a transaction, which Kafka aborts after ten minutes."""
     properties = producer_properties(bootstrap) | {"transactional.id": name, "transaction.timeout.ms": 600_000}
     producer = Producer(properties, logger=DebugLogger())
-    producer.init_transactions(deadline_s)
+    producer.init_transactions(_LIMIT_S)
     producer.begin_transaction()
     return producer
 
 
 @contextmanager
-def open_transaction(bootstrap: str, topic: str, *, timestamp_ms: int = 0, deadline_s: float = 60) -> Iterator[None]:
+def open_transaction(bootstrap: str, topic: str, *, timestamp_ms: int = 0) -> Iterator[None]:
     """Hold a transaction with one record in partition 0 open during the block, then abort it.
 
     Meanwhile the last stable offset stays at that record, below the high watermark.
     """
-    producer = begin_transaction(bootstrap, f"tx-{topic}", deadline_s)
+    producer = begin_transaction(bootstrap, f"tx-{topic}")
     try:
         producer.produce(topic, b"undecided", partition=0, timestamp=timestamp_ms)
-        if producer.flush(deadline_s):
-            raise TimeoutError(f"an open transaction on {topic} was not acknowledged within {deadline_s:.0f} s")
+        if producer.flush(_LIMIT_S):
+            raise TimeoutError(f"an open transaction on {topic} was not acknowledged within {_LIMIT_S} s")
         yield
     finally:
-        producer.abort_transaction(deadline_s)
+        producer.abort_transaction(_LIMIT_S)
 
 
 @contextmanager
-def pending_commit(
-    bootstrap: str, group: str, topic: str, *offsets: int, commits: bool = False, deadline_s: float = 60
-) -> Iterator[None]:
+def pending_commit(bootstrap: str, group: str, topic: str, *offsets: int, commits: bool = False) -> Iterator[None]:
     """Hold a transaction open during the block, then abort or commit it.
 
     `offsets`: what it commits of each partition, from 0 on.
     """
-    producer = begin_transaction(bootstrap, f"commit-{group}", deadline_s)
+    producer = begin_transaction(bootstrap, f"commit-{group}")
     try:
         consumer = Consumer(consumer_properties(bootstrap, group), logger=DebugLogger())
         try:
             at = [TopicPartition(topic, number, offset) for number, offset in enumerate(offsets)]
-            producer.send_offsets_to_transaction(at, consumer.consumer_group_metadata(), deadline_s)
+            producer.send_offsets_to_transaction(at, consumer.consumer_group_metadata(), _LIMIT_S)
         finally:
             consumer.close()
         yield
     finally:
-        (producer.commit_transaction if commits else producer.abort_transaction)(deadline_s)
+        (producer.commit_transaction if commits else producer.abort_transaction)(_LIMIT_S)
 
 
 @contextmanager

@@ -65,15 +65,7 @@ def _run(
 
 
 def take_picture(
-    folder: Path,
-    page: str,
-    picture: Path,
-    *,
-    width: int,
-    height: int,
-    scale: float = 1,
-    dark: bool = False,
-    fragment: str = "",
+    folder: Path, page: str, picture: Path, *, width: int, height: int, scale: float, dark: bool, fragment: str
 ) -> None:
     """Write a picture of a page, from its `fragment` on. `folder`: for temporary files."""
     options = [f"--screenshot={picture.resolve()}", f"--force-device-scale-factor={scale}"]

@@ -41,15 +41,14 @@ while offset + step <= 100:
 """Writes batches like Spark, and keeps the offsets of two."""
 
 
-def write_checkpoint(checkpoint: Path, topic: str, *offsets: int, commits: int = 1) -> None:
-    """Write a batch for each offset, and commit the first ones."""
+def write_checkpoint(checkpoint: Path, topic: str, *offsets: int) -> None:
+    """Write a batch for each offset, and commit the first one."""
     for folder in ("offsets", "commits"):
         (checkpoint / folder).mkdir(parents=True, exist_ok=True)
     (checkpoint / "metadata").write_text('{"id":"x"}')
     for number, offset in enumerate(offsets):
         (checkpoint / "offsets" / str(number)).write_text("v1\n\n" + json.dumps({topic: {"0": offset}}))
-    for number in range(commits):
-        (checkpoint / "commits" / str(number)).write_text("v1\n{}")
+    (checkpoint / "commits" / "0").write_text("v1\n{}")
 
 
 def sync(topic: str, offset: int) -> Record:

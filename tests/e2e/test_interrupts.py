@@ -151,17 +151,10 @@ def start_apply(
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def wait_for_journal_entries(
-    scenario: ApplyScenario, process: subprocess.Popen[str], count: int, *, at_most_s: float = 180
-) -> None:
-    """Wait until the journal has about that many entries, so that the process is in the middle of its
-    work.
-    """
+def wait_for_journal_entries(scenario: ApplyScenario, process: subprocess.Popen[str], count: int) -> None:
+    """Wait until the journal has about that many entries: then the process is in the middle of its work."""
     client.wait_until(
-        lambda: scenario.count_entries() >= count or process.poll() is not None,
-        at_most_s,
-        f"{count} entries",
-        every_s=0.002,
+        lambda: scenario.count_entries() >= count or process.poll() is not None, 180, f"{count} entries", every_s=0.002
     )
     assert process.poll() is None, f"it ended before {count} entries: {process.stderr.read() if process.stderr else ''}"
 

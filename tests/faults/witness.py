@@ -97,11 +97,11 @@ class Witness:
         """Go on with paused partitions, and pause no others."""
         self._release_at = time.monotonic() + after_s
 
-    def rewind(self, offsets: Mapping[PartitionKey, int], *, deadline_s: float = 30) -> None:
+    def rewind(self, offsets: Mapping[PartitionKey, int]) -> None:
         """Commit lower offsets, and pause one record after them. Raises TimeoutError."""
         self.pauses = {**self.pauses, **{key: offset + 1 for key, offset in offsets.items()}}
         self._rewind = dict(offsets)
-        client.wait_until(lambda: not self._rewind, deadline_s, f"{self.group} goes back to {offsets}")
+        client.wait_until(lambda: not self._rewind, 30, f"{self.group} goes back to {offsets}")
 
     def read_to(self, ends: Mapping[PartitionKey, int]) -> Iterator[str]:
         """Release it, wait until it has read and committed up to `ends`, and say what it lacks."""

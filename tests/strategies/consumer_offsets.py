@@ -166,15 +166,13 @@ def consumer_member_value(
     return encoded + struct.pack(">i", 300_000) + b"\0" + encode_tagged({0: b"\0"} if tags is None else tags)
 
 
-def share_member_value(topics: list[str], *, rack: str | None = None, tags: dict[int, bytes] | None = None) -> bytes:
+def share_member_value(topics: list[str], *, rack: str | None = None) -> bytes:
     """Encode a value of key type 10: the member of a share group, and the topics that it subscribes to."""
     encoded = struct.pack(">h", 0) + encode_compact(rack) + encode_compact("client") + encode_compact("/127.0.0.1")
-    return encoded + encode_array(topics) + encode_tagged(tags or {})
+    return encoded + encode_array(topics) + encode_tagged({})
 
 
-def share_state_value(
-    initializing: dict[str, int], initialized: dict[str, int], deleting: list[str], tags: dict[int, bytes] | None = None
-) -> bytes:
+def share_state_value(initializing: dict[str, int], initialized: dict[str, int], deleting: list[str]) -> bytes:
     """Encode a value of key type 15: topics of a share group, with numbers of partitions."""
     encoded = struct.pack(">h", 0)
     for topics in (initializing, initialized):
@@ -184,4 +182,4 @@ def share_state_value(
             encoded += bytes(16) + encode_compact(topic) + encode_varint(count + 1) + numbers + b"\0"
     encoded += encode_varint(len(deleting) + 1)
     encoded += b"".join(bytes(16) + encode_compact(topic) + b"\0" for topic in deleting)
-    return encoded + encode_tagged(tags or {})
+    return encoded + encode_tagged({})

@@ -43,11 +43,11 @@ def cluster() -> FakeCluster:
     return cluster
 
 
-def removal_of(cluster: FakeCluster, first: int = 50, second: int = 60) -> Removal:
+def removal_of(cluster: FakeCluster, first: int = 50) -> Removal:
     topic_id = cluster.topics["orders"].topic_id
     offsets = tuple(
         CommittedOffset(topic="orders", topic_id=topic_id, partition=number, offset=offset, metadata_base64="")
-        for number, offset in enumerate((first, second))
+        for number, offset in enumerate((first, 60))
     )
     return Removal(address=ADDRESS, offsets=offsets, plan_digest="sha256:plan", source="the test")
 

@@ -122,9 +122,9 @@ def common_options() -> list[TyperOption]:
     return [param for param in command.params if isinstance(param, TyperOption) and param.name not in own]
 
 
-def option_rows(options: Sequence[TyperOption], head: str) -> Iterator[str]:
+def option_rows(options: Sequence[TyperOption]) -> Iterator[str]:
     """Yield the lines of a Markdown table of options."""
-    yield f"| {head} | default | variable | |"
+    yield "| option | default | variable | |"
     yield "|---|---|---|---|"
     for option in options:
         names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
@@ -148,7 +148,7 @@ def command_pages() -> Iterator[str]:
             options = (param for param in command.params if isinstance(param, TyperOption) and not param.hidden)
             own = [param for param in options if param.name not in common]
             if own:
-                yield from option_rows(own, "option")
+                yield from option_rows(own)
                 yield ""
 
 
@@ -161,7 +161,7 @@ def sections() -> dict[str, str]:
         "acls": fenced("\n".join(checkup.acl_commands("User:reconciler")), "sh"),
         "suggest": fenced(suggested()),
         "commands": "\n".join(command_pages()),
-        "common": "\n".join(option_rows(common_options(), "option")) + "\n",
+        "common": "\n".join(option_rows(common_options())) + "\n",
         "exit codes": code_tables()["exit codes"],
     }
 

@@ -432,9 +432,8 @@ def test_readers_incomplete(listing: GroupListing, read: int, log: ConsumerOffse
     assert snapshot_builder.readers_incomplete(ScanRequest(), listing, rows, log) is NOT_ASKED
 
 
-def run_row(number: int, *, error: str | None = None, records: int = 4) -> Row:
-    counts = {"records": records, "skipped": 1, "garbled": 2}
-    return {"log_partition": number, "error": error, **counts, "log_offset": 9}
+def run_row(number: int, *, error: str | None = None) -> Row:
+    return {"log_partition": number, "error": error, "records": 4, "skipped": 1, "garbled": 2, "log_offset": 9}
 
 
 def test_consumer_offsets_with_missing_partitions() -> None:
