@@ -199,7 +199,7 @@ Lookups = Mapping[TopicPartition, Sequence[RecordLookup]]
 
 
 class RecordStamp(NamedTuple):
-    """Where a record is and its timestamp in epoch ms; negative: it has none."""
+    """Where a record is and its timestamp in epoch ms; -1: it has none."""
 
     offset: int
     timestamp_ms: int
@@ -207,7 +207,7 @@ class RecordStamp(NamedTuple):
 
 def doubt_age(timestamp_ms: int, now_ms: int) -> str | None:
     """Return why a timestamp is not an age, after its subject; None: it is one."""
-    if timestamp_ms < 0:
+    if timestamp_ms == -1:
         return "has no timestamp"
     if timestamp_ms < _OLDEST_MS:
         return f"is stamped {format_instant(timestamp_ms)}, before 2001 (seconds instead of milliseconds?)"

@@ -60,9 +60,10 @@ def planned_and_applied(space: Workspace, topic: str, rule: str) -> int:
         (0, [NO_TIMESTAMP] * 10, "offset 0 has no timestamp"),
         (0, [1_732_600_000] * 10, "seconds instead of milliseconds"),
         (0, [0] * 10, "before 2001"),
+        (0, [-5] * 10, "is stamped 1969-12-31T23:59:59.995Z"),
         (10, [NO_TIMESTAMP] * 10, "the record at offset 19 has no timestamp"),
     ],
-    ids=["none", "seconds", "zero", "the last records below the floor"],
+    ids=["none", "seconds", "zero", "before 1970", "the last records below the floor"],
 )
 def test_records_of_an_unknown_age_stay(
     space: Workspace, topic: str, older: int, stamps: list[int], words: str

@@ -75,6 +75,9 @@ PROOFS: dict[str, tuple[Any, ...]] = {
     "a silent broker": (WEEK, {FIRST: SILENT}, "B109?", SILENT.reason),
     # None of the last 10,000 offsets holds a record, though there are older ones.
     "a stretch without records": (WEEK, {LAST: None}, "B216", "10,000 offsets below 50"),
+    # Kafka has -1 for none. Clients other than Java's send any number, such as events of 1969.
+    "no timestamp": (WEEK, {FIRST: RecordStamp(3, -1)}, "B216", "offset 3 has no timestamp"),
+    "before 1970": (WEEK, {FIRST: RecordStamp(3, -5)}, "B216", "3 is stamped 1969-12-31T23:59:59.995Z, before 2001"),
     # A segment without timestamps ends a broker's search by time, which the newest timestamp contradicts.
     "the newest": (NONE, {NEWEST: YESTERDAY}, "B216", f"60 is stamped {DAY_BEFORE}, which newerThan 7d keeps"),
     # It may answer the next plan: that is no reason to give the rule up.
