@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from reconciler.model.outcome import Outcome, Status
+from reconciler.model.plan import NEXT
 from reconciler.model.snapshot import CommittedOffset
 from reconciler.operations.error_meanings import Response, ResponseAction
 
@@ -78,7 +79,8 @@ class Attempt:
         answer = f"{self.last.code}: {self.last.text}".rstrip(": ") if self.last is not None else ""
         reason = reason if self.sends else f"not sent, {reason}"
         details = "; ".join(part for part in (self.reason, answer and f"the last answer was {answer}") if part)
-        return self.outcome(Status.FAILED, f"{reason}: {details}" if details else reason)
+        cause, found, step = reason.partition(NEXT)
+        return self.outcome(Status.FAILED, f"{cause}: {details}{found}{step}" if details else reason)
 
 
 StepResult = Outcome | Attempt

@@ -3,6 +3,7 @@
 import pytest
 
 from reconciler.model.outcome import Status
+from reconciler.model.plan import NEXT
 from reconciler.operations.attempt import Attempt
 from tests.strategies.examples import purge
 
@@ -15,3 +16,10 @@ def test_what_may_have_been_carried_out_has_failed(status: Status) -> None:
 def test_what_was_never_sent_cannot_have_failed() -> None:
     assert Attempt(action=purge()).outcome(Status.FAILED, "why").status is Status.NOT_ATTEMPTED
     assert Attempt(action=purge(), sends=1).outcome(Status.FAILED, "why").status is Status.FAILED
+
+
+def test_what_to_do_next_comes_last() -> None:
+    """`Next: see with reconciler doctor what is wrong with it: the log start could not be read back` advised nothing."""
+    attempt = Attempt(action=purge(), sends=1, possible=True, reason="the log start could not be read back")
+    cause, _, step = attempt.give_up(f"no acknowledgement in time{NEXT}see with doctor").detail.partition(NEXT)
+    assert (cause, step) == ("no acknowledgement in time: the log start could not be read back", "see with doctor")
