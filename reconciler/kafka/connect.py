@@ -218,39 +218,19 @@ def open_client(
     """
     started, deadline, give_up = time.monotonic(), Deadline.after(connection.timeout_s), Deadline.after(patience_s)
     attempt = ConnectAttempt(connection)
-    settings: dict[str, Any] = {
-        **read_timeouts(connection),
-        "error_cb": attempt.add_error,
-        "log.connection.close": True,
-    }
-    clients = [create(AdminClient, connection, settings, logger=attempt)]
-    answer: Future[Any] | None = None
+    asking = _Asking(connection, attempt)
     is_asked, next_client_s, unanswered = False, patience_s, Deadline.after(patience_s)
     try:
         while not deadline.passed:
-            if answer is None or answer.done():
-                # Not describe_cluster: that waits for the controller, and brokers may name a frozen one. It also
-                # makes the library try the next server after 50 ms; for the cluster's id alone it waits for 1 s.
-                limits_s = [connection.timeout_s / 3, deadline.remaining_s]
-                if answer is None or failed_with(answer, {KafkaError._TRANSPORT}):
-                    # No server has taken a request. The call ends with the patience: a client lives as long as its call.
-                    limits_s.append(give_up.remaining_s)
-                limit_s = max(_SLICE_S, min(limits_s))
-                answer = submit(partial(clients[0].list_topics, _INTERNAL_TOPIC, timeout=limit_s))
-            # The answer ends the wait; only `poll` delivers errors meanwhile.
-            wait([answer], timeout=min(_SLICE_S, deadline.remaining_s))
-            deliver_events(clients[0])
-            if failure_of(answer) is None and answer.result().cluster_id:
-                _check_advertised(connection, answer.result())
-                return clients.pop(), str(answer.result().cluster_id)
-            if answer.done():
-                time.sleep(_SLICE_S)
+            metadata = asking.wait(deadline, give_up)
+            if metadata is not None:
+                _check_advertised(connection, metadata)
+                return asking.clients.pop(), str(metadata.cluster_id)
             if unanswered.passed:
                 if attempt.names_brokers:
-                    release(clients)
+                    asking.end()
                     # Only here: a login has succeeded, and without it, the library would leave the server again.
-                    settings["metadata.recovery.strategy"] = "rebootstrap"
-                    clients, answer = [create(AdminClient, connection, settings, logger=attempt)], None
+                    asking = _Asking(connection, attempt, recovery="rebootstrap")
                     # Each client has twice the time of the one before: a slow broker may still answer one of them.
                     next_client_s *= 2
                 unanswered = Deadline.after(next_client_s)
@@ -263,12 +243,49 @@ def open_client(
             if give_up.passed or not attempt.is_final:
                 give_up = Deadline.after(patience_s)
     finally:
-        # An error refers to these variables, and a client that failed would go on connecting.
-        answer = None
-        release(clients)
+        asking.end()
     waited_s = time.monotonic() - started
     reason, next_step = (attempt.certificate and _diagnose_certificate(connection)) or attempt.explain()
     raise ClusterUnreachable(f"no broker of {connection.servers} answered in {waited_s:.0f} s: {reason}; {next_step}")
+
+
+class _Asking:
+    """A client that asks the bootstrap servers for metadata until it has the cluster's id."""
+
+    def __init__(self, connection: Connection, attempt: "ConnectAttempt", *, recovery: str = "none") -> None:
+        settings = {
+            **read_timeouts(connection),
+            "error_cb": attempt.add_error,
+            "log.connection.close": True,
+            "metadata.recovery.strategy": recovery,
+        }
+        self.clients = [create(AdminClient, connection, settings, logger=attempt)]
+        self._longest_s = connection.timeout_s / 3
+        self._answer: Future[Any] | None = None
+
+    def wait(self, deadline: Deadline, unreached: Deadline) -> Any:
+        """Wait a moment, and return the metadata; None: not yet. `unreached`: the end of a call that no server takes."""
+        if self._answer is None or self._answer.done():
+            # Not describe_cluster: that waits for the controller, and brokers may name a frozen one. It also
+            # makes the library try the next server after 50 ms; for the cluster's id alone it waits for 1 s.
+            limit_s = min(self._longest_s, deadline.remaining_s)
+            if self._answer is None or failed_with(self._answer, {KafkaError._TRANSPORT}):
+                limit_s = min(limit_s, unreached.remaining_s)  # a client lives as long as its call
+            limit_s = max(_SLICE_S, limit_s)
+            self._answer = submit(partial(self.clients[0].list_topics, _INTERNAL_TOPIC, timeout=limit_s))
+        # The answer ends the wait; only `poll` delivers errors meanwhile.
+        wait([self._answer], timeout=min(_SLICE_S, deadline.remaining_s))
+        deliver_events(self.clients[0])
+        if failure_of(self._answer) is None and self._answer.result().cluster_id:
+            return self._answer.result()
+        if self._answer.done():
+            time.sleep(_SLICE_S)
+        return None
+
+    def end(self) -> None:
+        """Drop the client: one that failed would go on connecting, and an error refers to this object."""
+        self._answer = None
+        release(self.clients)
 
 
 def release(clients: "list[AdminClient] | dict[str, AdminClient]") -> None:
