@@ -157,7 +157,7 @@ def apply(
     check_usable(planned, wall_clock_ms(), {f"{cluster.address} is": cluster.spec.cluster_id})
     if release:
         _check_release(planned, run)
-    run.journal.set_commit(planned.source.commit)
+    run.journal.set_commit(planned.source.unchanged_commit)
     # Before the recheck: an old journal takes time, and the first request follows the recheck.
     interrupted, held_back = _earlier_runs(planned, run, own)
     clock = steady_clock()
@@ -543,7 +543,7 @@ def _result(
         exit_code=int(ExitCode.REFUSED if refused else code),
         refused=tuple(verdict.message for verdict in refused),
         who=journal.whoami(),
-        commit=planned.source.commit,
+        commit=planned.source.unchanged_commit,
         blocked=+count_by_sort(decision.address for decision in planned.blocked),
     )
     return ApplyResult(plan=planned, outcomes=outcomes, header=header, refused=refused)

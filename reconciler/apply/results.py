@@ -34,9 +34,9 @@ class ResultsHeader:
     """What became of a plan: the run, the process's `exit_code`, and the limits and protections
     that refuse the plan now.
 
-    `who`: the author of the run, as in the journal; `commit`: of the plan's manifests. `blocked`: how
-    many partitions, topics and groups the plan blocks, so that nothing was asked for them. None: not
-    known, as in a file of an earlier version.
+    `who`: the author of the run, as in the journal; `commit`: of the plan's manifests; None: not known, or
+    they were changed. `blocked`: how many partitions, topics and groups the plan blocks, so that nothing was
+    asked for them. None: not known, as in a file of an earlier version.
     """
 
     format_version: str = FORMAT_VERSION

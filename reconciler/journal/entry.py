@@ -43,7 +43,7 @@ class JournalEntry:
     """One event of one action, as `reconciler journal` prints it, and a line of format 2.
 
     `at_ms`: epoch milliseconds; where the store knows when it was stored, that time. `request`: as
-    in the plan file. `who`: the author of the run; `commit`: of the manifests; None: not known.
+    in the plan file. `who`: the author of the run; `commit`: of the manifests; None: not known, or changed.
     `in_flight_ms`: of an intent of an earlier version. `status` and all that follow: of an outcome
     only, as in `Outcome`. `removed_offsets`: of an intent only, commits that the request removes, and
     those that an earlier version restored; a large number is in several entries, and each of them has

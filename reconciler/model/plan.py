@@ -176,6 +176,11 @@ class Source:
     manifests: tuple[ManifestFile, ...] = ()
     author: NonEmpty | None = field(default=None, metadata=OMIT_DEFAULT)
 
+    @property
+    def unchanged_commit(self) -> str | None:
+        """The commit that has these manifests; None: not known, or they differ from it."""
+        return None if self.dirty else self.commit
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyInfo:

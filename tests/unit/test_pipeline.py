@@ -18,6 +18,7 @@ from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.manifest.files import ClusterManifests
 from reconciler.model.names import Address, SourceLocation
 from reconciler.model.outcome import Outcome, Status
+from reconciler.model.plan import Source
 from reconciler.plan import plan_file
 from reconciler.policies.cluster import Cluster
 from reconciler.run import Run
@@ -119,6 +120,21 @@ def test_a_plan_names_a_commit_only_if_it_has_what_was_read(
     monkeypatch.setattr(pipeline, "scan", scan)
     source = pipeline.plan(run).source
     assert (source.commit, source.dirty) == (git(tmp_path, "rev-parse", "HEAD"), change != "nothing")
+
+
+@pytest.mark.parametrize("dirty", [False, True])
+def test_results_name_the_commit_only_of_its_own_manifests(
+    dirty: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Journal and results of a plan with uncommitted changes named the commit, and nothing beside it."""
+    shutil.copytree(GOLDEN / "01-one-of-each-kind", tmp_path, dirs_exist_ok=True)
+    run = run_of_case(tmp_path, monkeypatch)
+    monkeypatch.setattr(pipeline, "wall_clock_ms", lambda: NOW_MS)
+    monkeypatch.setattr(pipeline, "send_actions", lambda *_arguments: ())
+    planned = replace(pipeline.plan(run), source=Source(commit="4f2c9aa", dirty=dirty))
+    commits = {pipeline.apply(planned, run, dry_run=dry_run).header.commit for dry_run in (True, False)}
+    run.journal.record_release(f"sha256:{0:064x}", run_id="run-1", at_ms=NOW_MS)
+    assert {*commits, *(entry.commit for entry in run.journal.history())} == {None if dirty else "4f2c9aa"}
 
 
 def test_a_plan_removes_a_group_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
