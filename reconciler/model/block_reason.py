@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from reconciler.model.names import Address, SourceLocation, TopicPartition
-from reconciler.model.plan import Blocked, Skipped, Undecided
+from reconciler.model.plan import NEXT, Blocked, Skipped, Undecided
 from reconciler.model.snapshot import RecordLookup, Unknown
 from reconciler.text.catalogue import read_catalogue
 
@@ -62,9 +62,13 @@ SILENT = "B109"
 
 
 def unread(code: str, reason: str, fact: Unknown, *, next_step: str = "") -> BlockReason:
-    """Return the reason that a fact was not read: this one, or that of a silent broker, whose subjects fold."""
+    """Return the reason that a fact was not read: this one, or that of a silent broker, whose subjects fold.
+
+    A reason that says itself what to do next, such as that of a journal, has its next step.
+    """
     code, reason, next_step = (SILENT, fact.reason, "") if fact.silent else (code, reason, next_step)
-    return BlockReason(code, reason, next_step=next_step, unread=True)
+    cause, _, step = reason.partition(NEXT)
+    return BlockReason(code, cause, next_step=step or next_step, unread=True)
 
 
 def unknown_fact(what: str, fact: Unknown) -> BlockReason:

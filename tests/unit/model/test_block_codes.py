@@ -4,9 +4,10 @@ import re
 from pathlib import Path
 
 import reconciler
-from reconciler.model.block_reason import BLOCK_CODES, BlockReason, Origin, origin_of
+from reconciler.model.block_reason import BLOCK_CODES, BlockReason, Origin, origin_of, unknown_fact
 from reconciler.model.names import Address, SourceLocation
-from reconciler.model.plan import Blocked, Skipped
+from reconciler.model.plan import NEXT, Blocked, Skipped
+from reconciler.model.snapshot import Unknown
 
 ADDRESS, PLACE = Address("RetentionFloor", "gdpr", "orders", 0), SourceLocation("floors.yaml", 9, 1)
 SOURCES = [
@@ -61,3 +62,12 @@ def test_a_block_reason_becomes_blocked_or_skipped() -> None:
     )
     assert isinstance(unread.blocked_or_skipped(ADDRESS, PLACE, exact=False), Blocked)
     assert unread.blocked(ADDRESS, PLACE).unread
+
+
+def test_a_fact_that_says_what_to_do_is_the_next_step() -> None:
+    """`… cannot be read. Next: see with doctor … (B103). Next: see that all brokers are up` had two of them."""
+    reason = unknown_fact("the last purge", Unknown(f"the journal cannot be read{NEXT}create its topic"))
+    assert (reason.reason, reason.next_step) == (
+        "the last purge could not be read: the journal cannot be read",
+        "create its topic",
+    )
