@@ -1,16 +1,19 @@
-"""Commits through kafka-python, and their records in `__consumer_offsets`, read byte by byte.
+"""Commits and members through kafka-python, and records of `__consumer_offsets`, read byte by byte.
 
 The client of the program writes a NUL byte behind the metadata of a commit, and reads metadata
 beyond its end. Its own words about metadata would prove nothing.
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from io import BytesIO
+from typing import Any
 
-from kafka import KafkaAdminClient
+from kafka import KafkaAdminClient, KafkaConsumer
 from kafka import TopicPartition as Partition
+from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import KafkaError, NoError
 from kafka.structs import OffsetAndMetadata
 
@@ -34,6 +37,33 @@ def commit(servers: str, groups: Mapping[str, Offsets]) -> None:
             wait_until(partial(_is_committed, admin, group, request), 30, f"the commits of {group}")
     finally:
         admin.close()
+
+
+class _OwnBytes(RangePartitionAssignor):
+    """Assigns what no consumer's protocol has: the leader of a group may send any bytes."""
+
+    name = "own-bytes"
+
+    def assign(self, _cluster: object, members: Iterable[Any]) -> dict[str, Any]:
+        return {member.member_id: self for member in members}
+
+    def encode(self) -> bytes:
+        return b"\xff\xff"
+
+
+@contextmanager
+def member_with_own_bytes(servers: str, group: str, topic: str) -> Iterator[None]:
+    """A member whose assignment nobody can decode, itself included, during the block."""
+    assignors = [_OwnBytes]
+    consumer = KafkaConsumer(
+        topic, bootstrap_servers=servers.split(","), group_id=group, partition_assignment_strategy=assignors
+    )
+    try:
+        with suppress(struct.error):
+            consumer.poll(timeout_ms=30_000)
+        yield
+    finally:
+        consumer.close(autocommit=False)
 
 
 def _is_committed(admin: KafkaAdminClient, group: str, request: Mapping[Partition, OffsetAndMetadata]) -> bool:

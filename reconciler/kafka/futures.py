@@ -26,7 +26,11 @@ DENIED = frozenset(
     }
 )
 GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID, KafkaError.GROUP_ID_NOT_FOUND})
-FINAL = DENIED | GONE | {KafkaError.TOPIC_EXCEPTION, KafkaError.INVALID_GROUP_ID, KafkaError._INVALID_ARG}
+FINAL = (
+    DENIED
+    | GONE
+    | {KafkaError.TOPIC_EXCEPTION, KafkaError.INVALID_GROUP_ID, KafkaError._INVALID_ARG, KafkaError._DESTROY}
+)
 """Errors of reads that a retry would not change."""
 _UNANSWERED = frozenset(
     {
@@ -40,6 +44,8 @@ _UNANSWERED = frozenset(
 )
 _REASONS = {
     KafkaError._NOENT: "no broker led it",
+    # As where a member has an assignment of bytes of its own, and the error of a client that ends.
+    KafkaError._DESTROY: "the client library cannot decode the answer",
     KafkaError.INVALID_GROUP_ID: "the broker says that the group's id is invalid",
     KafkaError.GROUP_ID_NOT_FOUND: "there is no such group",
 }

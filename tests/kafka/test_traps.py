@@ -22,12 +22,15 @@ from reconciler.companions.sandbox.client import Record, Topic
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sandbox.tools import run_tool
 from reconciler.kafka.connect import Connection
+from reconciler.kafka.coordinators import read_consumption
 from reconciler.kafka.offsets import OffsetsRequest, Watermarks, find_by_time, read_offsets
 from reconciler.kafka.records import read_records
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import list_topics
 from reconciler.model.snapshot import ConsumerPosition, LookupKind, RecordLookup, RecordStamp, Unknown
 from reconciler.scan.scan import refresh_watermarks
+from tests import other_client
+from tests.spark.reading import ends_within
 from tests.strategies.facts import partition
 from tests.unit.kafka.test_api_versions import server
 
@@ -171,3 +174,18 @@ def test_a_commit_of_a_live_group_is_compared_with_the_current_end(
     assert (behind.high_watermark, behind.last_stable_offset) == (20, 5)
     assert (beyond.high_watermark, beyond.last_stable_offset) == (20, 5)
     assert isinstance(unread.high_watermark, Unknown)
+
+
+def test_a_member_with_bytes_of_its_own_is_named_at_once(cluster: SandboxCluster, connection: Connection) -> None:
+    """The library ends such an answer as if its client ended. Plans asked again for 30 s, and showed that error."""
+    topic = group = f"own-bytes-{uuid4().hex[:8]}"
+    client.create_topics(cluster.bootstrap_servers, [Topic(topic)])
+    with (
+        other_client.member_with_own_bytes(cluster.bootstrap_servers, group, topic),
+        closing(KafkaSession(replace(connection, timeout_s=60.0))) as session,
+        ends_within(30),
+    ):
+        (read,) = read_consumption(session, [group], with_members=[group])
+    assert read[group].unread == Unknown(
+        "the group's members could not be read: the client library cannot decode the answer"
+    )
