@@ -47,7 +47,8 @@ def test_a_large_plan_is_truncated_at_a_line_with_a_note() -> None:
     (note,) = cut_notes(text)
     assert text.index("</details>") < text.index(note)
     assert mentions(note, "`reconciler show`")
-    about, total, *rows = [row for row in text.splitlines() if row.startswith("- ")]
+    about, total, *rows, left_out = [row for row in text.splitlines() if row.startswith("- ")]
+    assert mentions(left_out, f"and {5_000 - len(rows):,} more")
     assert mentions(about, "`prod-eu`")
     assert mentions(total, "5,000 groups", "60,000 committed offsets")
     assert all(

@@ -71,8 +71,8 @@ def test_an_issue_about_many_unread_policies_is_cut_and_counts_the_rest(number: 
     text = report.drift_markdown(drift_of(LONG_NAMES[:number], detail="y" * 150))
     assert_fits(text)
     items = sum(line.startswith("- ") for line in text.splitlines())
-    # 40 items of unread subjects and one that counts the others; then a warning for each policy
-    assert items + cut_count(text) == 41 + number
+    # 40 items of unread subjects and one that counts the others; then a warning for each policy, and what is left out
+    assert items + cut_count(text) == 41 + number + 1
     assert cut_count(text) > 0
     assert "`reconciler plan --full --cluster prod-eu`" in text.splitlines()[-1]
 
@@ -90,12 +90,24 @@ def test_issues_of_several_clusters_share_the_space(number: int) -> None:
 
 
 def test_a_plan_and_a_comparison_are_cut() -> None:
-    """Irreversible actions come first, so blocked subjects are cut before them. Groups that are gone are one line."""
+    """Irreversible actions come first, so blocked subjects are cut before them. Groups that are gone are one line.
+
+    No section hides another one: a long list of topics once hid all groups that a plan removes.
+    """
     large = plan(*map(removal, LONG_NAMES), *(blocked(f"GroupRemoval/dead{n}/g", reason="r" * 500) for n in range(500)))
     text = report.markdown(large)
     assert_fits(text)
     shown = sum(line.startswith('- `"') for line in text.splitlines())
     assert shown + cut_count(text) == 1_500
+    assert text.count(f'{"n" * 58}"`: ') > 400
+    assert 0 < text.count("r" * 500) < 5
+    purges = [replace(purge(name), address=Address("RetentionFloor", "gdpr", name, 3)) for name in LONG_NAMES]
+    text = report.markdown(plan(*purges, *map(removal, LONG_NAMES[:40])))
+    assert_fits(text)
+    topics, groups = (sum(line.startswith(start) for line in text.splitlines()) for start in ("- `0", '- `"0'))
+    assert groups > 3
+    assert topics > 300
+    assert topics + groups + cut_count(text) == 1_040
     text = report.diff_markdown(compare(plan(), plan(*map(purge, LONG_NAMES))))
     assert_fits(text)
     assert cut_count(text.replace("with `reconciler plan diff`", "run's artifact")) > 0
