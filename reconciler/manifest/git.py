@@ -139,18 +139,19 @@ def find_reason_to_wait(roots: Iterable[Path], files: Iterable[Path]) -> str:
         if not _is_at(place, named):
             return (
                 f"the submodule {display_name(str(place))} is not at the commit that the checkout names; run "
-                "git submodule update --init, or commit it"
+                "git submodule update --init, or commit the change"
             )
     return ""
 
 
 def _submodules(folders: Iterable[Path]) -> Iterator[tuple[Path, str]]:
-    """Yield the folder of each submodule below the folders, and the commit that the checkout around it names."""
+    """Yield the folder of each submodule below the folders, and its commit, as the commit of the checkout has them."""
     for folder in dict.fromkeys(folders):
-        for entry in (run_git(folder, "ls-files", "--stage", "-z") or "").split("\0"):
+        # Not the index: it may have another commit of a submodule, or no longer the submodule.
+        for entry in (run_git(folder, "ls-tree", "-r", "-z", "HEAD") or "").split("\0"):
             kind, _, name = entry.partition("\t")
             if kind.startswith("160000 "):
-                yield folder / name, kind.split()[1]
+                yield folder / name, kind.split()[2]
 
 
 def _find_above(path: Path, places: Iterable[Path]) -> Path | None:

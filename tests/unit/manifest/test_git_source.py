@@ -284,11 +284,21 @@ def _behind(submodule: Path) -> None:
     git(submodule, "-c", "user.name=a", "commit", "-q", "--allow-empty", "-m", "x")
 
 
+def _staged(submodule: Path) -> None:
+    """Put a later commit of a submodule into the index, and not into a commit."""
+    _behind(submodule)
+    git(submodule.parent, "add", submodule.name)
+
+
+def _removed(submodule: Path) -> None:
+    git(submodule.parent, "rm", "-q", "--force", submodule.name)
+
+
 def _emptied(submodule: Path) -> None:
     (submodule / "floor.yaml").unlink()
 
 
-@pytest.mark.parametrize("change", [_absent, _behind, _emptied])
+@pytest.mark.parametrize("change", [_absent, _behind, _staged, _removed, _emptied])
 def test_a_submodule_is_as_the_commit_around_it_says(
     change: Callable[[Path], None], checkout: Path, tmp_path: Path
 ) -> None:
