@@ -187,14 +187,17 @@ def start(
     deadline = time.monotonic() + timeout_s
     for attempt in range(_MAX_ATTEMPTS):
         addresses = free_addresses(nodes, secure=security is not None)
+        with data_dir.writing():
+            log_folder = new_logs_dir(name)
+            folder = Path(tempfile.mkdtemp(prefix=f"{data_dir.PREFIX}{name}-", dir=base_dir))
         cluster = SandboxCluster(
             name=name,
             bootstrap_servers=",".join(f"127.0.0.1:{address.port}" for address in addresses),
             cluster_id=cluster_id,
             jars=jars,
-            dir=Path(tempfile.mkdtemp(prefix=f"{data_dir.PREFIX}{name}-", dir=base_dir)),
+            dir=folder,
             ports=tuple((address.id, address.port) for address in addresses),
-            logs=new_logs_dir(name),
+            logs=log_folder,
         )
         progress(f"starting {brokers} of Apache Kafka {version}, logs in {cluster.logs}")
         try:

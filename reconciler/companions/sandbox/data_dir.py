@@ -1,17 +1,32 @@
-"""Removes the data folder of a sandbox, after a check that the path is one.
+"""The folders of sandboxes: whether this user may write them, and how the data of one is removed.
 
-The path comes from an argument or from a state file. A removal with a wrong path once emptied a
+The path of data comes from an argument or from a state file. A removal with a wrong path once emptied a
 working tree, so the check comes before the removal.
 """
 
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from reconciler.errors import SandboxError
 from reconciler.text.escape import display_name
+from reconciler.text.validation import error_reason
 
 PREFIX = "kafka-sandbox-"
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """A block that creates folders of the program's cache, logs or state. Raises SandboxError where it cannot."""
+    try:
+        yield
+    except OSError as error:
+        raise SandboxError(
+            f"{display_name(str(error.filename))} cannot be written: {error_reason(error)}; free disk space, let this "
+            "user write there, or name other folders in HOME, or in XDG_CACHE_HOME and XDG_STATE_HOME"
+        ) from error
 
 
 def assert_sandbox_dir(folder: Path) -> Path:

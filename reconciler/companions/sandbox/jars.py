@@ -19,6 +19,7 @@ from xml.sax.saxutils import quoteattr
 
 import platformdirs
 
+from reconciler.companions.sandbox import data_dir
 from reconciler.companions.sandbox.java import find_java
 from reconciler.errors import SandboxError
 from reconciler.model.progress import Progress, no_progress
@@ -89,9 +90,10 @@ def fetch(
             return target
         progress(f"cached Kafka {version} is damaged ({problem}), fetching it again")
     java = find_java()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # Each process downloads into its own folder and renames it, so that two processes never mix files.
-    work = Path(tempfile.mkdtemp(prefix=".fetch-", dir=target.parent))
+    with data_dir.writing():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # Each process downloads into its own folder and renames it, so that two processes never mix files.
+        work = Path(tempfile.mkdtemp(prefix=".fetch-", dir=target.parent))
     try:
         progress(f"fetching Apache Kafka {version}", f"{len(jars)} jars, about 45 MB, once")
         _run_ivy(java, version, jars, work=work, progress=progress)

@@ -14,6 +14,7 @@ from pathlib import Path
 import platformdirs
 
 from reconciler.atomic_file import write_bytes
+from reconciler.companions.sandbox import data_dir
 from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
 from reconciler.companions.sandbox.storage import random_id
 from reconciler.errors import SandboxError
@@ -185,8 +186,10 @@ def names() -> list[str]:
 def _lock(name: str) -> Iterator[None]:
     """Allow one process at a time to change a sandbox; the lock ends with the process."""
     path = _state_file(name).with_suffix(".lock")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as lock_file:
+    with data_dir.writing():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock_file = path.open("w")
+    with lock_file:
         try:
             fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

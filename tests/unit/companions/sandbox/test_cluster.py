@@ -43,6 +43,20 @@ def test_an_invalid_cluster_id_is_refused_before_anything_starts(
     assert not list(tmp_path.rglob("*.json"))
 
 
+@pytest.mark.parametrize(("variable", "command"), [("XDG_STATE_HOME", "sandbox up"), ("XDG_CACHE_HOME", "demo")])
+def test_a_home_that_takes_no_folder_is_named(
+    variable: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A service's user may own no home, and the error called that a bug."""
+    java = fake_java(tmp_path / "java" / "bin", 'openjdk version "17.0.1"')
+    taken = tmp_path / "file"
+    taken.touch()
+    monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
+    monkeypatch.setenv(variable, str(taken))
+    assert run(command.split()) == ExitCode.ERROR
+    assert mentions(capsys.readouterr().err, str(taken), "Not a directory", variable)
+
+
 def test_passwords_are_not_shown(tmp_path: Path) -> None:
     """The output of a failing test must not contain a password."""
     users = {"reader": "r3ader"}
