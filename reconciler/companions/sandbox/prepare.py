@@ -19,7 +19,7 @@ from reconciler.errors import SandboxError
 def main() -> None:
     """Write the archive if there is none. A failure is a warning: sandboxes work without it."""
     try:
-        jars = fetch(progress=_show)
+        jars = fetch(progress=show)
         path = class_archive.archive_path(config.ARCHIVE, find_java(), jars)
         if path.is_file():
             return
@@ -33,8 +33,10 @@ def main() -> None:
         )
 
 
-def _show(message: str, *_state: object) -> None:
-    sys.stderr.write(f"setup:   {message}\n")
+def show(step: str, state: str = "", done: int = 0, total: int = 0) -> None:
+    """Print a step once, and of those with many states each tenth and the last."""
+    if done % 10 == 0 or done == total:
+        sys.stderr.write(f"setup:   {step}{state and f' ({state})'}\n")
 
 
 def run_broker(archive: Path) -> None:

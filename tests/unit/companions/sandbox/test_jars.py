@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.companions.sandbox import prepare
 from reconciler.companions.sandbox.jars import (
     DEFAULT_VERSION,
     LISTS,
@@ -92,3 +93,13 @@ def test_ivy_settings_survive_odd_folders_and_name_no_address() -> None:
 
 def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def test_a_download_during_setup_says_how_far_it_is_and_not_at_every_file(capsys: pytest.CaptureFixture[str]) -> None:
+    """The same line came 42 times, without a number."""
+    prepare.show("fetching", "41 jars, once")
+    for done in range(1, 42):
+        prepare.show("fetching", f"{done} of 41 jars", done, 41)
+    printed = capsys.readouterr().err.splitlines()
+    assert [mentions(printed[0], "41 jars, once"), mentions(printed[-1], "41 of 41")] == [True, True]
+    assert len(printed) == 6
