@@ -121,7 +121,8 @@ def observe_partition(partition: TopicPartition, facts: PartitionFacts | None) -
     assert facts is not None
     if leadership.leader is None:
         replicas = broker_ids(sorted(leadership.replicas))
-        next_step = f"start one of its replicas (brokers {replicas}), then plan again"
+        noun = "broker" if len(leadership.replicas) == 1 else "brokers"
+        next_step = f"start one of its replicas ({noun} {replicas}), then plan again"
         raise BlockReason("B203", f"{partition} has no leader, and only a leader deletes records", next_step=next_step)
     log_start = known(facts.log_start, "the log start of", partition)
     last_stable_offset = known(facts.last_stable_offset, "the end of", partition)
