@@ -212,7 +212,7 @@ ENDINGS: dict[Status, list[Row]] = {
     # Another try may read it. A subject is gone only if the list is complete.
     Status.NOT_ATTEMPTED: [
         (PURGE, FLOOR, [orders(log_start=LOST)], {}, "could not be read"),
-        (PURGE, FLOOR, [orders(leader=None, replicas=(2,))], {}, "start one of its replicas (broker 2), then"),
+        (PURGE, FLOOR, [orders(leader=None, replicas=(2,))], {}, "start one of its replicas (broker 2)"),
         (PURGE, floor(keep={"newerThan": "1d"}), [UNREADABLE], {}, "(B216). Next: see that the principal may READ"),
         (PURGE, FLOOR, [], NOT_LISTED, "topic orders is not listed: broker 2 did not answer"),
         (PURGE, PATTERN, [], NOT_LISTED, "the list of topics is incomplete: broker 2 did not answer"),
