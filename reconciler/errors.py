@@ -79,6 +79,12 @@ class SandboxError(ReconcilerError):
     """Local brokers could not be fetched, started or found."""
 
 
+class Interrupted(ReconcilerError):
+    """A signal ended a command that says itself what it had done."""
+
+    exit_code = ExitCode.INTERRUPTED
+
+
 class OutputUnwritten(ReconcilerError):
     """A result could not be written to standard output or to a file."""
 

@@ -19,7 +19,7 @@ from reconciler.companions.sandbox.cluster import SandboxCluster, start, stop
 from reconciler.companions.sandbox.java import find_java
 from reconciler.companions.sandbox.registry import DEFAULT_NAME
 from reconciler.companions.sandbox.tools import run_tool, tool_command, tool_names
-from reconciler.errors import ReconcilerError, SandboxError, UsageError
+from reconciler.errors import Interrupted, ReconcilerError, SandboxError, UsageError
 from reconciler.references import ALLOW_ENV, CONNECTION
 from reconciler.report.document import SANDBOX, Document
 from reconciler.text.suggest import suggestion
@@ -166,6 +166,8 @@ def demo(settings: Settings) -> None:
             sandbox = start(3, name="demo", progress=progress)
         try:
             _run_steps(sandbox, settings, Path(folder))
+        except KeyboardInterrupt:
+            raise Interrupted("interrupted: the demo's brokers are stopped, their data is removed") from None
         finally:
             console.print_stderr("\nstopping the brokers …")
             stop(sandbox)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.app import run
+from reconciler.companions.sandbox import command
 from reconciler.companions.sandbox.cluster import CLUSTER_ID, SandboxCluster
 from reconciler.companions.sandbox.config import LOG4J, LOG4J2, NodeAddress, broker_command, render_properties
 from reconciler.companions.sandbox.java import find_java
@@ -43,9 +44,9 @@ def test_an_invalid_cluster_id_is_refused_before_anything_starts(
     assert not list(tmp_path.rglob("*.json"))
 
 
-@pytest.mark.parametrize(("variable", "command"), [("XDG_STATE_HOME", "sandbox up"), ("XDG_CACHE_HOME", "demo")])
+@pytest.mark.parametrize(("variable", "words"), [("XDG_STATE_HOME", "sandbox up"), ("XDG_CACHE_HOME", "demo")])
 def test_a_home_that_takes_no_folder_is_named(
-    variable: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    variable: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A service's user may own no home, and the error called that a bug."""
     java = fake_java(tmp_path / "java" / "bin", 'openjdk version "17.0.1"')
@@ -53,8 +54,25 @@ def test_a_home_that_takes_no_folder_is_named(
     taken.touch()
     monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
     monkeypatch.setenv(variable, str(taken))
-    assert run(command.split()) == ExitCode.ERROR
+    assert run(words.split()) == ExitCode.ERROR
     assert mentions(capsys.readouterr().err, str(taken), "Not a directory", variable)
+
+
+def test_an_interrupted_demo_says_what_became_of_its_brokers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its apply had removed a group, and the last line said that no group was changed."""
+
+    def interrupt(*_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    for name in ("find_java", "start", "stop"):
+        monkeypatch.setattr(command, name, lambda *_words, **_options: None)
+    monkeypatch.setattr(command, "_run_steps", interrupt)
+    assert run(["demo"]) == ExitCode.INTERRUPTED
+    assert capsys.readouterr().err.endswith(
+        "error: interrupted: the demo's brokers are stopped, their data is removed\n"
+    )
 
 
 def test_passwords_are_not_shown(tmp_path: Path) -> None:
