@@ -64,11 +64,12 @@ SILENT = "B109"
 def unread(code: str, reason: str, fact: Unknown, *, next_step: str = "") -> BlockReason:
     """Return the reason that a fact was not read: this one, or that of a silent broker, whose subjects fold.
 
-    A reason that says itself what to do next, such as that of a journal, has its next step.
+    Where the fact itself says what to do, as that of a journal does, that is the next step. It is not looked for
+    in the whole reason, which may name a group: groups have any name.
     """
     code, reason, next_step = (SILENT, fact.reason, "") if fact.silent else (code, reason, next_step)
-    cause, _, step = reason.partition(NEXT)
-    return BlockReason(code, cause, next_step=step or next_step, unread=True)
+    _, found, step = fact.reason.partition(NEXT)
+    return BlockReason(code, reason.removesuffix(found + step), next_step=step or next_step, unread=True)
 
 
 def unknown_fact(what: str, fact: Unknown) -> BlockReason:
