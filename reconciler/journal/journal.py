@@ -70,7 +70,7 @@ class ActionJournal:
     """A journal over a store of lines: an intent before each request, an outcome after it.
 
     Safe between threads. Every method raises JournalUnavailable. `author`: `who`, `commit`, `run_url` and
-    `approver` of its entries. `unread`: why entries of a plan could not be read; empty: they were, or nobody asked.
+    `approver` of its entries. `unread`: why the last reading of a plan's entries failed; empty: it did not.
     """
 
     def __init__(self, store: LineStore, **author: str | None) -> None:
@@ -226,9 +226,10 @@ class ActionJournal:
         `without`: no line with these bytes is parsed.
         """
         digests = {plan_digest, restore_of(plan_digest)} if restores else {plan_digest}
-        lines = self.store.lines(since_ms=since_ms - _CLOCK_TOLERANCE_MS, containing=plan_digest.encode())
-        others = (line for line in lines if without is None or without not in line.data)
+        self.unread = ""
         try:
+            lines = self.store.lines(since_ms=since_ms - _CLOCK_TOLERANCE_MS, containing=plan_digest.encode())
+            others = (line for line in lines if without is None or without not in line.data)
             yield from (entry for entry in self._records(others, JournalEntry) if entry.plan_digest in digests)
         except JournalUnavailable as error:
             self.unread = str(error)

@@ -44,7 +44,7 @@ _UNANSWERED = frozenset(
 )
 _REASONS = {
     KafkaError._NOENT: "no broker led it",
-    # As where a member has an assignment of bytes of its own, and the error of a client that ends.
+    # So the library ends a call whose answer it cannot parse, such as one with an assignment of a format of its own.
     KafkaError._DESTROY: "the client library cannot decode the answer",
     KafkaError.INVALID_GROUP_ID: "the broker says that the group's id is invalid",
     KafkaError.GROUP_ID_NOT_FOUND: "there is no such group",
