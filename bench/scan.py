@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from bench import programs, results
-from bench.scan_cluster import PARTITIONS_PER_TOPIC, scan_cluster
+from bench.scan_cluster import OLD_RECORDS, PARTITIONS_PER_TOPIC, scan_cluster
 from bench.scan_rows import (
     Bench,
     consumer_offsets,
@@ -130,8 +130,8 @@ def section(bench: Bench) -> list[str]:
         results.machine(DEFAULT_VERSION),
         "",
         (
-            "Three brokers, one replica of each partition. Every partition has a record of ten days ago and one "
-            f"of now. The groups commit on the first {bench.cluster.commit_topics * PARTITIONS_PER_TOPIC:,} partitions, "
+            "Three brokers, one replica of each partition. Every partition has "
+            f"{OLD_RECORDS} records of ten days ago and one of now. The groups commit on the first {bench.cluster.commit_topics * PARTITIONS_PER_TOPIC:,} partitions, "
             "and a quarter of them lags by one record. The scan and the baseline take turns on the same cluster. "
             f"{programs.BEFORE} is this program before the scan became map-only, with the same interpreter and packages. "
             "Median (lowest–highest, runs)."

@@ -1,6 +1,6 @@
 """The cluster that bench.scan measures: topics, groups and a long `__consumer_offsets`.
 
-Each partition has an old and a new record. Brokers write every record of `__consumer_offsets` in answer
+Each partition has old records and a new one. Brokers write every record of `__consumer_offsets` in answer
 to an OffsetCommit. Each partition has one replica: requests about offsets and commits go only to
 leaders, and three replicas of 30,000 partitions are more files than one machine can open.
 """
@@ -20,14 +20,16 @@ from reconciler.model.progress import Progress
 
 PARTITIONS_PER_TOPIC = 50
 COMMITS_PER_GROUP = 50
-RECORDS_PER_PARTITION = 2
+OLD_RECORDS = 60
+"""In each partition: more than a few, because a short range is read as a whole."""
+RECORDS_PER_PARTITION = OLD_RECORDS + 1
 DAY_MS = 86_400_000
 CONSUMER_OFFSETS_LOG = "__consumer_offsets"
 FIRST_COMMIT = "first-commit"
 """The topic and the group of the first commit."""
 
 _TOPICS_PER_REQUEST = 20
-_TOPICS_PER_PRODUCER = 50
+_TOPICS_PER_PRODUCER = 25
 
 
 @dataclass(slots=True)
@@ -60,7 +62,7 @@ class ScanCluster:
     def grow_topics(self, partitions: int) -> None:
         """Add topics up to this number of partitions.
 
-        Each partition gets a record of ten days ago and one of now.
+        Each partition gets records of ten days ago and one of now.
         """
         count = partitions // PARTITIONS_PER_TOPIC
         names = [topic_name(number) for number in range(self.topics, count)]
@@ -132,7 +134,7 @@ def log_records(servers: str) -> int:
 
 
 def _produce(servers: str, names: Sequence[str]) -> None:
-    """Write two records to each partition, the old one first, for a few topics at a time.
+    """Write the records of each partition, the old ones first, for a few topics at a time.
 
     A client gets the metadata of hundreds of new topics in parts, and it does not soon ask again
     for a topic that was unknown once.
@@ -143,6 +145,6 @@ def _produce(servers: str, names: Sequence[str]) -> None:
             (name, partition, timestamp_ms)
             for name in batch
             for partition in range(PARTITIONS_PER_TOPIC)
-            for timestamp_ms in (now_ms - 10 * DAY_MS, now_ms)
+            for timestamp_ms in (*[now_ms - 10 * DAY_MS] * OLD_RECORDS, now_ms)
         ]
         clusters.write_records(servers, records, {"linger.ms": 50})

@@ -25,7 +25,7 @@ from unittest.mock import patch
 
 from bench import results
 from bench.processes import memory_mib, run_module
-from bench.scan_cluster import DAY_MS, RECORDS_PER_PARTITION, group_name, topic_name
+from bench.scan_cluster import DAY_MS, OLD_RECORDS, RECORDS_PER_PARTITION, group_name, topic_name
 from bench.scan_rows import manifests
 from bench.sizes import FULL, QUICK
 from reconciler import pipeline
@@ -142,7 +142,7 @@ class SimulatedCluster:
                 "topic": part.topic,
                 "partition": number,
                 **offsets,
-                "offsets_at": [1] * len(part.instants),
+                "offsets_at": [OLD_RECORDS] * len(part.instants),
                 "stamps_at": [NOW_MS] * len(part.instants),
                 "error": None,
             }
@@ -155,7 +155,9 @@ class SimulatedCluster:
         _session: object, asked: Lookups, _facts: object
     ) -> dict[TopicPartition, dict[RecordLookup, RecordStamp]]:
         old_ms = NOW_MS - 30 * DAY_MS
-        return {at: {of: RecordStamp(of.start, old_ms) for of in lookups} for at, lookups in asked.items()}
+        return {
+            at: {of: RecordStamp(of.start if of.end else 0, old_ms) for of in lookups} for at, lookups in asked.items()
+        }
 
     @staticmethod
     def _committed(group: int) -> int:

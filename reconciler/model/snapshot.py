@@ -12,7 +12,7 @@ from reconciler.model.names import TRANSACTIONS_TOPIC, TopicPartition
 from reconciler.model.scan_request import ExternalReaderRequest
 from reconciler.text.formatting import format_instant
 
-_OLDEST_MS = 978_307_200_000
+OLDEST_MS = 978_307_200_000
 """2001-01-01. An earlier timestamp is in seconds instead of milliseconds, or made up."""
 
 
@@ -209,7 +209,7 @@ def doubt_age(timestamp_ms: int, now_ms: int) -> str | None:
     """Return why a timestamp is not an age, after its subject; None: it is one."""
     if timestamp_ms == -1:
         return "has no timestamp"
-    if timestamp_ms < _OLDEST_MS:
+    if timestamp_ms < OLDEST_MS:
         return f"is stamped {format_instant(timestamp_ms)}, before 2001 (seconds instead of milliseconds?)"
     return f"is stamped {format_instant(timestamp_ms)}, later than the scan" if timestamp_ms > now_ms else None
 

@@ -18,7 +18,7 @@ from reconciler.model.snapshot import (
 
 _EDGE = 10
 """So many offsets in a row may be the markers of transactions that ended side by side."""
-_FEW_OFFSETS = 20
+FEW_OFFSETS = 20
 _FEW_PARTITIONS = 4
 SEARCHED_OFFSETS = 10_000
 """How far below a floor its last record is looked for, and how far behind a group may be to prove that it has read all."""
@@ -58,7 +58,7 @@ def count_records(facts: PartitionFacts, partitions: int) -> Counted:
     if isinstance(log_start, Unknown) or isinstance(stable, Unknown) or stable <= log_start:
         return Counted()
     offsets = stable - log_start
-    eighths = () if offsets < _FEW_OFFSETS else (2, 4, 6) if partitions <= _FEW_PARTITIONS else (number % 7 + 1,)
+    eighths = () if offsets < FEW_OFFSETS else (2, 4, 6) if partitions <= _FEW_PARTITIONS else (number % 7 + 1,)
     places = [log_start, *(log_start + offsets * eighth // 8 for eighth in eighths), stable]
     inner = min(_EDGE, offsets // 8)  # not beyond the next place
     edges = [(place, inner if log_start < place < stable else _EDGE) for place in places]

@@ -373,8 +373,13 @@ class FloorEvaluator:
             until_ms = last_ms + every_ms + 1
             return Waiting(address=address, declared_at=declared_at, reason=reason, until_ms=until_ms)
         times = [rule.time for rule in rules if rule.time is not None]
-        check_ages(facts, observed, target.before_offset, times, now_ms)
+        has_markers = self._may_have_markers(observed)
+        check_ages(facts, observed, target.before_offset, times, now_ms, has_markers=has_markers)
         return self._deletion(address, facts, observed, rules, target, reason, hold)
+
+    def _may_have_markers(self, observed: ObservedPartition) -> bool:
+        # A finished transaction leaves no other trace than the cluster's topic of them.
+        return self.has_transactions or observed.last_stable_offset < observed.high_watermark
 
     def _keeps_all(self, partition: TopicPartition, observed: ObservedPartition) -> bool:
         """Return whether nothing is there to lose, whatever the rules say. Raises BlockReason."""
@@ -414,7 +419,7 @@ class FloorEvaluator:
         hold: Hold | None,
     ) -> DeleteRecords:
         """Return the deletion of what lies below a target, with what bounds its effect."""
-        before_offset, end = target.before_offset, observed.last_stable_offset
+        before_offset = target.before_offset
         topic = self.snapshot.topics.get(facts.partition.topic)
         # An excepted group with an unknown position may miss records, so the rule answers for none.
         consumed_by_named = (
@@ -424,8 +429,7 @@ class FloorEvaluator:
             and self.unknown_with_excluded(facts.partition.topic) is None
         )
         is_compacted = topic is None or isinstance(topic.cleanup_policy, Unknown) or "compact" in topic.cleanup_policy
-        # A finished transaction leaves no other trace than the cluster's topic of them.
-        may_have_aborted = self.has_transactions or end < observed.high_watermark
+        may_have_aborted = self._may_have_markers(observed)
         # No share counts the records of the others.
         is_counted = may_have_aborted and not is_compacted and not consumed_by_named
         counted = known_records(self.snapshot, facts.partition) if is_counted else Counted()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from reconciler.model.block_reason import BlockReason, unknown_fact, unread
 from reconciler.model.snapshot import (
     CLOCKS_APART_MAX_MS,
+    OLDEST_MS,
     LookupKind,
     PartitionFacts,
     RecordLookup,
@@ -18,7 +19,7 @@ from reconciler.model.snapshot import (
     doubt_age,
 )
 from reconciler.operations.delete_records import ObservedPartition
-from reconciler.operations.offsets_without_records import SEARCHED_OFFSETS, find_records, last_in
+from reconciler.operations.offsets_without_records import FEW_OFFSETS, SEARCHED_OFFSETS, find_records, last_in
 from reconciler.text.formatting import count, format_instant
 
 _FUTURE_STAMPS = 5
@@ -26,6 +27,7 @@ _FUTURE_STAMPS = 5
 _OPEN_TRANSACTION = "an open transaction"
 _AGAIN = "plan again, with a longer --timeout if it stays so; or say last or fromOffset"
 _NEWEST = RecordLookup(LookupKind.NEWEST)
+_PLAUSIBLE = RecordLookup(LookupKind.UNCOMMITTED, OLDEST_MS)
 _NO_TIMES = "say last or fromOffset, which need no timestamps"
 _READ = "see that the principal may READ the topic, and what the log of its brokers says; or say last or fromOffset, then plan again"
 
@@ -67,25 +69,38 @@ class Hold:
 
 
 def check_ages(
-    facts: PartitionFacts, seen: ObservedPartition, before_offset: int, rules: Sequence[TimeRule], now_ms: int
+    facts: PartitionFacts,
+    seen: ObservedPartition,
+    before_offset: int,
+    rules: Sequence[TimeRule],
+    now_ms: int,
+    *,
+    has_markers: bool,
 ) -> None:
     """Raise BlockReason unless the records below `before_offset` are provably older than each rule keeps.
 
     Two records stand for all: the first one, and the last one below the target. Brokers answer a query
     by timestamp segment by segment, and a segment without timestamps counts as old as its file
     (LogSegment.largestTimestamp), so it can end the search. Where they answered "none" and the newest
-    timestamp is not old, a search that reads uncommitted must pass through to the end.
+    timestamp is not old, a search that reads uncommitted must pass through to the end. `has_markers`: an
+    offset may be one of a transaction.
     """
     if not rules:
         return
     unbounded = [rule for rule in rules if rule.answer is None]
+    first_record = RecordLookup(LookupKind.FIRST, seen.log_start, before_offset)
+    # To read the first record of a long range is to read its batch. A search by time that ends at the log start has
+    # found its record, unless that is a marker.
+    is_searched = before_offset - seen.log_start > FEW_OFFSETS and not has_markers
     lookups = [
-        RecordLookup(LookupKind.FIRST, seen.log_start, before_offset),
+        _PLAUSIBLE if is_searched else first_record,
         last_in(seen.log_start, before_offset),
         *([_NEWEST] if unbounded else []),
         *(RecordLookup(LookupKind.UNCOMMITTED, rule.instant_ms) for rule in unbounded),
     ]
     found = list(find_records(facts, *lookups))
+    if is_searched and not isinstance(found[0], Unknown) and (found[0] is None or found[0].offset != seen.log_start):
+        found[:1] = find_records(facts, first_record)
     for lookup, answer in zip(lookups, found, strict=True):
         if isinstance(answer, Unknown):
             block = _unread(f"below {before_offset}", answer)

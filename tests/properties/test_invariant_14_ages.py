@@ -19,7 +19,8 @@ INSTANT_MS = NOW_MS - 7 * DAY
 
 def decide(log: Log, **spec: object) -> Decision:
     policy = floor(keep={"newerThan": "7d"}, **spec)
-    facts = snapshot(log.facts(policy.spec.instants_ms(NOW_MS)), topic())
+    transactions = [topic("__transaction_state", internal=True)] if log.has_transactions else []
+    facts = snapshot(log.facts(policy.spec.instants_ms(NOW_MS)), topic(), *transactions)
     (decision,) = planned(policy, facts).decisions
     return decision
 

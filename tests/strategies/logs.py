@@ -31,6 +31,10 @@ class Log:
     log_start: int
     stable: int
 
+    @property
+    def has_transactions(self) -> bool:
+        return self.stable < len(self.entries) or any(entry is not Entry.RECORD for entry, _ms in self.entries)
+
     def records(self, start: int, end: int) -> list[RecordStamp]:
         """The records that a read-committed consumer is given from `start` to before `end`."""
         entries = enumerate(self.entries[: min(end, self.stable)])
@@ -84,16 +88,21 @@ class _Answers(dict[RecordLookup, Any]):
 
 @st.composite
 def logs(draw: st.DrawFn, *, stamps: st.SearchStrategy[int] | None = None) -> Log:
-    """Draw a log of up to 15 offsets: mostly old records, with exceptions that matter at either end."""
+    """Draw a log of up to 15 offsets, or of more than 20: mostly old records, with exceptions that matter at either end.
+
+    One in three has seen no transaction.
+    """
     old = st.sampled_from([NOW_MS - days * DAY for days in (8, 30)])
     others = st.sampled_from(
         [NONE, 0, SECONDS, MICROSECONDS, LATEST_MS, LATEST_MS + 1, *(NOW_MS - d * DAY for d in (1, 7))]
     )
-    kind = st.sampled_from([Entry.RECORD, *Entry])
+    is_plain = draw(st.integers(0, 2)) == 0
+    kind = st.sampled_from([Entry.RECORD] if is_plain else [Entry.RECORD, *Entry])
     entry = st.tuples(kind, st.one_of(old, others) if stamps is None else stamps)
     old_entry = st.tuples(kind, old if stamps is None else stamps)
     head, middle, tail = (draw(st.lists(part, min_size=1, max_size=5)) for part in (entry, old_entry, entry))
+    middle *= draw(st.sampled_from([1, 25]))
     entries = (*head, *middle, *tail)
-    stable = draw(st.integers(len(head) + len(middle), len(entries)))
+    stable = len(entries) if is_plain else draw(st.integers(len(head) + len(middle), len(entries)))
     log_start = draw(st.one_of(st.integers(0, len(head) - 1), st.just(stable)))
     return Log(entries, log_start, stable)

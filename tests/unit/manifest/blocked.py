@@ -37,7 +37,7 @@ _WIDTH = 100
 def _built() -> Iterator[Plan]:
     """Yield plans with the codes that no golden case has."""
     silent = silence_of(3, "kafka-3:9092", 10.0)
-    unstamped = OldRecords({RecordLookup(LookupKind.FIRST, 0, 50): RecordStamp(0, -1)})
+    unstamped = OldRecords({RecordLookup(LookupKind.LAST, 0, 50): RecordStamp(0, -1)})
     later = {NOW_MS - age: NOW_MS + DAY for age in (7 * DAY, 8 * DAY)}
     yield planned(leaders(partitions={"orders": [3]}, election="unclean"), snapshot(topic(partitions=3), partition(0)))
     yield planned(floor(keep={"last": 10}), snapshot(topic(), partition(log_start=-1001)))

@@ -187,7 +187,7 @@ FORGED = examples.plan(replace(PURGE.actions[0], address=Address("LeaderPolicy",
 NOT_LISTED: dict[str, Any] = {"topics_incomplete": LOST, "groups_incomplete": LOST}
 UNREADABLE = orders(
     at={DAY - MINUTE: 90, 2 * DAY - MINUTE: 90},
-    lookups=OldRecords({RecordLookup(LookupKind.FIRST, 0, 90): Unknown("no right")}),
+    lookups=OldRecords({RecordLookup(LookupKind.LAST, 0, 90): Unknown("no right")}),
 )
 REACHED, YOUNG = orders(log_start=90), orders(at={DAY - MINUTE: 0, 2 * DAY - MINUTE: 0})
 LOOSER, NOT_DUE, UNSELECTED = floor(keep={"last": 200}), "nothing is due any more: ", "does not select it any more"

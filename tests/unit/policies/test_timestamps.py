@@ -40,12 +40,13 @@ WEEK = {7 * DAY: 50, 8 * DAY: 40}
 NO_RIGHT = Unknown("the right READ on orders is missing")
 Answers = Mapping[RecordLookup, RecordStamp | Unknown | None]
 FIRST, LAST = RecordLookup(LookupKind.FIRST, 0, 50), RecordLookup(LookupKind.LAST, 0, 50)
-NEWEST = RecordLookup(LookupKind.NEWEST)
+NEWEST, PLAUSIBLE = RecordLookup(LookupKind.NEWEST), RecordLookup(LookupKind.UNCOMMITTED, 978_307_200_000)
 NONE = {7 * DAY: None, 8 * DAY: None}
 UNSUPPORTED, EARLIER = Unknown("ListOffsets before version 7"), RecordStamp(0, LONG_AGO_MS - 1)
 SILENT = Unknown("broker 2 does not answer", Cause.SILENT_BROKER)
 UNANSWERED = Unknown("no answer came", Cause.NO_ANSWER)
 ABOVE, WEEK_AGO = RecordStamp(100, NOW_MS - DAY), RecordLookup(LookupKind.UNCOMMITTED, NOW_MS - 7 * DAY)
+SECONDS = RecordStamp(0, NOW_MS // 1_000)
 YESTERDAY, DAY_BEFORE = RecordStamp(60, NOW_MS - DAY), format_instant(NOW_MS - DAY)
 
 
@@ -69,15 +70,23 @@ def since(age_ms: int) -> RecordLookup:
 
 PROOFS: dict[str, tuple[Any, ...]] = {
     # Without READ on the topic, as principals of earlier versions.
-    "first unread": (WEEK, {FIRST: NO_RIGHT}, "B216?", "READ on orders"),
+    "first unread": (WEEK, {PLAUSIBLE: None, FIRST: NO_RIGHT}, "B216?", "READ on orders"),
     "last unread": (WEEK, {LAST: NO_RIGHT}, "B216?", "READ on orders"),
     # The subjects that wait for a silent broker fold into one line, as for every fact.
-    "a silent broker": (WEEK, {FIRST: SILENT}, "B109?", SILENT.reason),
+    "a silent broker": (WEEK, {PLAUSIBLE: SILENT}, "B109?", SILENT.reason),
     # None of the last 10,000 offsets holds a record, though there are older ones.
     "a stretch without records": (WEEK, {LAST: None}, "B216", "10,000 offsets below 50"),
     # Kafka has -1 for none. Clients other than Java's send any number, such as events of 1969.
-    "no timestamp": (WEEK, {FIRST: RecordStamp(3, -1)}, "B216", "offset 3 has no timestamp"),
-    "before 1970": (WEEK, {FIRST: RecordStamp(3, -5)}, "B216", "3 is stamped 1969-12-31T23:59:59.995Z, before 2001"),
+    "no timestamp": (WEEK, {PLAUSIBLE: None, FIRST: RecordStamp(3, -1)}, "B216", "offset 3 has no timestamp"),
+    "before 1970": (
+        WEEK,
+        {PLAUSIBLE: None, FIRST: RecordStamp(3, -5)},
+        "B216",
+        "3 is stamped 1969-12-31T23:59:59.995Z, before 2001",
+    ),
+    # It stands behind records that a search by time passes over.
+    "the first plausible one": (WEEK, {PLAUSIBLE: RecordStamp(3, LONG_AGO_MS), FIRST: SECONDS}, "B216", "before 2001"),
+    "of the future": (WEEK, {PLAUSIBLE: RecordStamp(0, NOW_MS + DAY)}, "B216", "offset 0 is stamped"),
     # A segment without timestamps ends a broker's search by time, which the newest timestamp contradicts.
     "the newest": (NONE, {NEWEST: YESTERDAY}, "B216", f"60 is stamped {DAY_BEFORE}, which newerThan 7d keeps"),
     # It may answer the next plan: that is no reason to give the rule up.
@@ -94,7 +103,7 @@ PROOFS: dict[str, tuple[Any, ...]] = {
     "the search ends before it": (NONE, {NEWEST: ABOVE, WEEK_AGO: None}, "B216", ""),
     "below the end": (NONE, {NEWEST: ABOVE, WEEK_AGO: YESTERDAY}, "B216", ""),
     # Only markers and aborted records are lost.
-    "no record": (WEEK, {FIRST: None, LAST: None}, 50, ""),
+    "no record": (WEEK, {PLAUSIBLE: None, FIRST: None, LAST: None}, 50, ""),
 }
 
 
@@ -131,7 +140,25 @@ def test_what_is_not_looked_up_is_asked_once_and_blocks_until_then() -> None:
     (decision,) = plan.decisions
     assert isinstance(decision, Undecided)
     assert decision.unread
-    assert plan.asked == {decision.partition: (FIRST, LAST)}
+    assert plan.asked == {decision.partition: (PLAUSIBLE, LAST)}
+
+
+@pytest.mark.parametrize(
+    ("log_start", "high_watermark", "others"),
+    [(0, 100, ["__transaction_state"]), (0, 101, []), (30, 100, [])],
+    ids=["transactions", "an open one", "few offsets"],
+)
+def test_a_search_by_time_is_no_record(log_start: int, high_watermark: int, others: list[str]) -> None:
+    """It finds markers and aborted records, too, so the first record is read where there may be any.
+
+    So it is where few offsets go: one reading finds both records.
+    """
+    first_record = first(log_start, 50)
+    facts = looked_up({first_record: SECONDS}, log_start=log_start, high_watermark=high_watermark)
+    topics = topic(), *(topic(name, internal=True) for name in others)
+    (decision,) = planned(floor(keep={"newerThan": "7d"}), snapshot(facts, *topics)).decisions
+    assert isinstance(decision, Blocked)
+    assert (decision.code, "before 2001" in decision.reason) == ("B216", True)
 
 
 def test_a_lag_that_could_not_be_looked_up_stays_a_lag() -> None:
