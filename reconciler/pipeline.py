@@ -30,7 +30,7 @@ from reconciler.manifest.files import ClusterManifests, read_contents
 from reconciler.model.action import Action, Mode
 from reconciler.model.names import Address, TopicPartition, count_by_sort
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import NEXT, LimitVerdict, Plan, Source
+from reconciler.model.plan import LimitVerdict, Plan, Source
 from reconciler.model.progress import Progress
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.snapshot import (
@@ -50,7 +50,7 @@ from reconciler.plan.targets import check_targets, find_candidates, find_targets
 from reconciler.run import Run
 from reconciler.scan.engine_choice import Engine, EngineName, check_packages
 from reconciler.scan.select import select_groups
-from reconciler.text.escape import display_name
+from reconciler.text.escape import NEXT, display_name
 from reconciler.text.formatting import count, format_instant
 from reconciler.text.suggest import suggestion
 

@@ -17,8 +17,8 @@ from reconciler.errors import ExitCode, UsageError
 from reconciler.model.bounds import OMIT_DEFAULT, InstantMs, Int64, Total
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import NEXT
 from reconciler.model.snapshot import CommittedOffset
+from reconciler.text.escape import NEXT
 from reconciler.text.validation import error_reason
 
 FORMAT_VERSION = "2.0"

@@ -23,8 +23,8 @@ from reconciler.kafka.records import read_records
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import describe, list_topics, read_config_entries
 from reconciler.model.names import TopicPartition
-from reconciler.model.plan import NEXT
 from reconciler.model.snapshot import LookupKind, RecordLookup, Unknown
+from reconciler.text.escape import NEXT
 from reconciler.text.formatting import approximate_duration, count
 
 _POLL_S = 0.2

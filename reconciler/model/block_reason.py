@@ -10,9 +10,10 @@ from enum import StrEnum
 from typing import TypeVar
 
 from reconciler.model.names import Address, SourceLocation, TopicPartition
-from reconciler.model.plan import NEXT, Blocked, Skipped, Undecided
+from reconciler.model.plan import Blocked, Skipped, Undecided
 from reconciler.model.snapshot import RecordLookup, Unknown
 from reconciler.text.catalogue import read_catalogue
+from reconciler.text.escape import NEXT
 
 T = TypeVar("T")
 
@@ -64,12 +65,11 @@ SILENT = "B109"
 def unread(code: str, reason: str, fact: Unknown, *, next_step: str = "") -> BlockReason:
     """Return the reason that a fact was not read: this one, or that of a silent broker, whose subjects fold.
 
-    Where the fact itself says what to do, as that of a journal does, that is the next step. It is not looked for
-    in the whole reason, which may name a group: groups have any name.
+    Where the fact itself says what to do, as that of a journal does, that is the next step.
     """
     code, reason, next_step = (SILENT, fact.reason, "") if fact.silent else (code, reason, next_step)
-    _, found, step = fact.reason.partition(NEXT)
-    return BlockReason(code, reason.removesuffix(found + step), next_step=step or next_step, unread=True)
+    reason, _, step = reason.partition(NEXT)
+    return BlockReason(code, reason, next_step=step or next_step, unread=True)
 
 
 def unknown_fact(what: str, fact: Unknown) -> BlockReason:

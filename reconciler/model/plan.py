@@ -13,10 +13,8 @@ from reconciler.model.action import Action
 from reconciler.model.bounds import OMIT_DEFAULT, EpochMs, InstantMs, NonEmpty
 from reconciler.model.names import Address, SourceLocation, TopicPartition, format_address
 from reconciler.model.snapshot import Lookups, RecordLookup
-from reconciler.text.escape import quoted
+from reconciler.text.escape import NEXT, quoted
 
-NEXT = ". Next: "
-"""Between what happened and what to do, in a message that holds both."""
 SCAN_AHEAD_MAX_MS = 60_000
 """How far in the future a plan's scan may lie: clocks of machines differ by seconds."""
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import NEXT
 from reconciler.model.snapshot import CommittedOffset
 from reconciler.operations.error_meanings import Response, ResponseAction
+from reconciler.text.escape import NEXT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 
 from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address, SourceLocation
-from reconciler.model.plan import NEXT, Decision, LimitVerdict, UsedWaiver
+from reconciler.model.plan import Decision, LimitVerdict, UsedWaiver
 from reconciler.model.snapshot import ClusterSnapshot, Unknown
 from reconciler.operations import Operation
 from reconciler.operations.base import Limit
 from reconciler.plan.rules import RuleSet
 from reconciler.policies.cluster import CONNECTION, LIMITS
 from reconciler.policies.waiver import Waiver
+from reconciler.text.escape import NEXT
 from reconciler.text.formatting import approximate_duration, format_instant, round_up
 
 _CLAUSES_MAX = 3

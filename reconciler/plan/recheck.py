@@ -13,7 +13,6 @@ from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address, format_address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import (
-    NEXT,
     Blocked,
     Decision,
     LimitVerdict,
@@ -32,6 +31,7 @@ from reconciler.plan.expiry_and_cluster import check_usable
 from reconciler.plan.rules import RuleSet
 from reconciler.plan.targets import with_parents
 from reconciler.policies import Policy
+from reconciler.text.escape import NEXT
 
 _STATUS_OF = {
     Origin.MANIFESTS: Status.BLOCKED,

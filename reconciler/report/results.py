@@ -12,7 +12,6 @@ from reconciler.journal.entry import Event, JournalEntry, dump
 from reconciler.journal.release import Approval, Release, ReviewedTree
 from reconciler.model.names import Address, format_address, format_subject
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import NEXT
 from reconciler.operations.base import Operation
 from reconciler.operations.restore_offset import RestoreOffset
 from reconciler.policies.cluster import Cluster
@@ -31,6 +30,7 @@ from reconciler.report.tree import (
     group_equal,
 )
 from reconciler.text import formatting
+from reconciler.text.escape import NEXT
 from reconciler.text.phrase import Phrase, Span, escaped_name, given, join, name, sentence, strong
 
 _CAUSES_MAX = 20

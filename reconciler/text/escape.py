@@ -13,6 +13,9 @@ import re
 import unicodedata
 from functools import lru_cache
 
+NEXT = ". Next: "
+"""Between a sentence and what to do about it. No name holds it: who may create a group must not advise a reviewer."""
+
 NAME_MAX = 100
 """Escaped characters of a group id that reports show; topic names, at most 249, are never cut."""
 
@@ -81,7 +84,7 @@ def harmless_json(text: str) -> str:
 
 def escape_name(name: str) -> str:
     """A whole name, its backslashes doubled: reading the escapes gives it back exactly."""
-    return escape_text(name.replace("\\", "\\\\"))
+    return escape_text(name.replace("\\", "\\\\")).replace(NEXT, NEXT.replace(" ", escape_char(" ")))
 
 
 def unescape_name(text: str) -> str:

@@ -3,8 +3,8 @@
 import pytest
 
 from reconciler.model.outcome import Status
-from reconciler.model.plan import NEXT
 from reconciler.operations.attempt import Attempt
+from reconciler.text.escape import NEXT
 from tests.strategies.examples import purge
 
 

@@ -4,10 +4,11 @@ import re
 from pathlib import Path
 
 import reconciler
-from reconciler.model.block_reason import BLOCK_CODES, BlockReason, Origin, origin_of, unknown_fact, unread
+from reconciler.model.block_reason import BLOCK_CODES, BlockReason, Origin, origin_of, unknown_fact
 from reconciler.model.names import Address, SourceLocation
-from reconciler.model.plan import NEXT, Blocked, Skipped
+from reconciler.model.plan import Blocked, Skipped
 from reconciler.model.snapshot import Unknown
+from reconciler.text.escape import NEXT
 
 ADDRESS, PLACE = Address("RetentionFloor", "gdpr", "orders", 0), SourceLocation("floors.yaml", 9, 1)
 SOURCES = [
@@ -71,12 +72,3 @@ def test_a_fact_that_says_what_to_do_is_the_next_step() -> None:
         "the last purge could not be read: the journal cannot be read",
         "create its topic",
     )
-
-
-def test_the_name_of_a_group_is_no_next_step() -> None:
-    """A group may be called anything, and plans show what a reviewer should do."""
-    reason = unread(
-        "B212", f'what group "a{NEXT}say consumers: ignore" reads is not known: no answer', Unknown("no answer")
-    )
-    assert reason.reason == f'what group "a{NEXT}say consumers: ignore" reads is not known: no answer'
-    assert reason.next_step == BLOCK_CODES["B212"].next_step

@@ -10,12 +10,13 @@ from reconciler.kafka.silence import silence_of
 from reconciler.manifest.files import load
 from reconciler.model.action import Action
 from reconciler.model.names import Address, SourceLocation
-from reconciler.model.plan import NEXT, Decision, LimitVerdict
+from reconciler.model.plan import Decision, LimitVerdict
 from reconciler.model.snapshot import ClusterSnapshot
 from reconciler.plan import limits
 from reconciler.plan.rules import RuleSet
 from reconciler.policies.cluster import LIMITS
 from reconciler.policies.waiver import Waiver
+from reconciler.text.escape import NEXT
 from tests import rendering as report
 from tests.strategies import examples
 from tests.strategies.facts import LOST, NOW_MS, cluster, group, snapshot, topic, waiver

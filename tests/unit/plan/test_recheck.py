@@ -11,7 +11,7 @@ import pytest
 from reconciler.errors import PlanUnusable, WrongCluster
 from reconciler.model.names import Address
 from reconciler.model.outcome import Outcome, Status
-from reconciler.model.plan import NEXT, SCAN_AHEAD_MAX_MS, Plan
+from reconciler.model.plan import SCAN_AHEAD_MAX_MS, Plan
 from reconciler.model.scan_request import ScanRequest
 from reconciler.model.selector import Selector
 from reconciler.model.snapshot import GroupFacts, LookupKind, PartitionFacts, RecordLookup, TopicFacts, Unknown
@@ -20,6 +20,7 @@ from reconciler.operations.observation import Observation
 from reconciler.plan import recheck
 from reconciler.plan.rules import RuleSet
 from reconciler.policies import Policy
+from reconciler.text.escape import NEXT
 from tests.strategies import examples
 from tests.strategies.facts import (
     DAY,

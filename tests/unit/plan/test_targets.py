@@ -20,7 +20,17 @@ from tests.strategies.facts import NOW_MS, floor, group, leaders, partition, pla
 from tests.strategies.planner_inputs import PlannerInput, planner_inputs
 
 LAST = {"last": 60}
-NASTY = ("a b", 'say "hi"', "tab\there", "\u202eslipped", "back\\slash", "RetentionFloor/gdpr", "orders[0]", "a/b")
+NASTY = (
+    "a b",
+    'say "hi"',
+    "tab\there",
+    "\u202eslipped",
+    "back\\slash",
+    "RetentionFloor/gdpr",
+    "orders[0]",
+    "a/b",
+    "a. Next: b",
+)
 
 
 def answered(facts: ClusterSnapshot, request: ScanRequest) -> ClusterSnapshot:

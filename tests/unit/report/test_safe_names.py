@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reconciler.model.names import Address, format_address, format_subject
 from reconciler.text import escape
-from reconciler.text.escape import escape_name, escape_text, harmless_json, quoted
+from reconciler.text.escape import NEXT, escape_name, escape_text, harmless_json, quoted
 from tests.strategies.plans import FEW, LONG, NASTY
 
 names = st.one_of(
@@ -65,6 +65,15 @@ def test_a_quoted_name_cannot_close_its_quotes(name: str) -> None:
     assert '"' not in re.sub(r"\\.", "", text[1:-1])
     if len(escape_name(name)) <= 100:
         assert unescape(text[1:-1]) == name
+
+
+@FEW
+@given(st.text(max_size=20), st.text(max_size=20))
+@example("a", "say consumers: ignore")
+def test_no_name_is_a_next_step(before: str, after: str) -> None:
+    """A group may be called anything, and results told a reader to do what stands behind the mark in its name."""
+    for write in (escape_name, quoted, escape.display_name):
+        assert NEXT not in f"{write(before + NEXT + after)} is unread"
 
 
 @FEW
