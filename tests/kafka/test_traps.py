@@ -16,20 +16,23 @@ from dataclasses import replace
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import TopicPartition as ClientPartition
 
 from reconciler.companions.sandbox import client
-from reconciler.companions.sandbox.client import Record, Topic
+from reconciler.companions.sandbox.client import Record, Topic, admin_client
 from reconciler.companions.sandbox.cluster import SandboxCluster
 from reconciler.companions.sandbox.tools import run_tool
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.coordinators import read_consumption
 from reconciler.kafka.offsets import OffsetsRequest, Watermarks, find_by_time, read_offsets
-from reconciler.kafka.records import read_records
+from reconciler.kafka.records import look_up, read_records
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import list_topics
-from reconciler.model.snapshot import ConsumerPosition, LookupKind, RecordLookup, RecordStamp, Unknown
+from reconciler.model.names import TopicPartition
+from reconciler.model.snapshot import OLDEST_MS, ConsumerPosition, LookupKind, RecordLookup, RecordStamp, Unknown
 from reconciler.scan.scan import refresh_watermarks
 from tests import other_client
+from tests.e2e import raw_requests
 from tests.spark.reading import ends_within
 from tests.strategies.facts import partition
 from tests.unit.kafka.test_api_versions import server
@@ -71,6 +74,43 @@ def test_trap_12_no_record_at_or_after_never_means_a_later_end(cluster: SandboxC
                 break
         producer.join(60)
     assert len(results) >= partitions
+
+
+OLD = [DAY_MS * 12_000 + number for number in range(30)]
+HEADS = (OLD, [-1] * 30, [-1, *OLD[1:]], [0] * 30, [1_732_600_000] * 30, [OLDEST_MS - 1] * 30, [OLDEST_MS] * 30)
+
+
+@pytest.mark.parametrize("configs", [{}, {"compression.type": "zstd"}, {"segment.bytes": "1048576"}], ids=str)
+def test_a_search_by_time_ends_at_the_log_start_only_if_its_record_has_a_time(
+    cluster: SandboxCluster, connection: Connection, configs: dict[str, str]
+) -> None:
+    """So a time rule need not read that record, wherever a purge has cut its batch, its segment or a compressed one.
+
+    From 2001 on, the search passes over what has no timestamp, or one of seconds.
+    """
+    servers, value = cluster.bootstrap_servers, bytes(20_000 if "segment.bytes" in configs else 10)
+    logs = {(f"search-{uuid4().hex[:8]}", start): head for head in HEADS for start in (0, 7, 30)}
+    client.create_topics(servers, [Topic(topic, configs=configs) for topic, _start in logs])
+    for (topic, _start), head in logs.items():
+        for stamps in (head, OLD, [-1] * 30, OLD):
+            raw_requests.produce(servers, topic, stamps, value=value)
+    purged = {ClientPartition(topic, 0, start): start for topic, start in logs if start}
+    admin = admin_client(servers)  # a reference: the futures of a collected client fail
+    for answer in admin.delete_records(list(purged)).values():
+        answer.result(30)
+    by_time = RecordLookup(LookupKind.UNCOMMITTED, OLDEST_MS)
+    firsts = {TopicPartition(topic, 0): RecordLookup(LookupKind.FIRST, start, 120) for topic, start in logs}
+    session = KafkaSession.open(connection)
+    found = look_up(session, {at: (by_time, first) for at, first in firsts.items()}, {})
+    session.close()
+    for (topic, start), head in logs.items():
+        answers = found[TopicPartition(topic, 0)]
+        first = RecordStamp(start, [*head, *OLD][start])
+        assert answers[firsts[TopicPartition(topic, 0)]] == first
+        ends_there = getattr(answers[by_time], "offset", None) == start
+        assert not ends_there or answers[by_time] == first
+        # Until a broker removes a segment that is wholly below the log start, the search may end in it, with no record.
+        assert ends_there is (first.timestamp_ms >= OLDEST_MS) or (start == len(head) and not ends_there)
 
 
 def test_brokers_before_kafka_3_tell_no_newest_timestamp(cluster: SandboxCluster, connection: Connection) -> None:
