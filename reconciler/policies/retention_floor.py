@@ -26,7 +26,7 @@ from reconciler.policies import fields
 from reconciler.policies.base import Guards, ManifestModel, Policy, Subjects, first_pattern, reviewed_only_schema
 from reconciler.policies.fields import optional, required, where
 from reconciler.policies.floor_consumers import FloorConsumers, FloorTarget, names_of
-from reconciler.policies.timestamps import Hold, TimeRule, check_ages, find_hold, find_marker
+from reconciler.policies.timestamps import Hold, TimeRule, check_ages, find_hold, find_marker, is_none
 from reconciler.policies.validation import FieldPath, ValidationIssue
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import format_duration, format_instant
@@ -288,12 +288,12 @@ class RetentionFloor(Policy):
 class RuleOffset:
     """The first offset that a rule keeps.
 
-    `before`: the one of `driftAfter` ago, the same for a fixed rule. `words`: why, in a sentence.
-    `time`: of a rule about timestamps.
+    `before`: the one of `driftAfter` ago, the same for a fixed rule; None: a search by time found no record from then
+    on. `words`: why, in a sentence. `time`: of a rule about timestamps.
     """
 
     offset: int
-    before: int
+    before: int | None
     name: str
     words: str
     time: TimeRule | None = None
@@ -360,7 +360,7 @@ class FloorEvaluator:
         reason = "; ".join(self._reasons(rules, lowest, hold, target, partition.topic))
         if target.before_offset <= log_start:  # nothing may go until the groups of a clamp have read more
             held_by = names_of(reader for reader in target.holding if reader.committed <= log_start)
-            if log_start < min(rule.before for rule in rules):
+            if self._is_overdue(rules, facts, observed):
                 _words, next_step = self.consumers.advice(target.holding)
                 raise BlockReason("B204", reason, next_step=next_step, held_by=held_by)
             return Waiting(address=address, declared_at=declared_at, reason=reason, held_by=held_by)
@@ -376,6 +376,14 @@ class FloorEvaluator:
         has_markers = self._may_have_markers(observed)
         check_ages(facts, observed, target.before_offset, times, now_ms, has_markers=has_markers)
         return self._deletion(address, facts, observed, rules, target, reason, hold)
+
+    def _is_overdue(self, rules: Sequence[RuleOffset], facts: PartitionFacts, observed: ObservedPartition) -> bool:
+        """Return whether all rules have let the first record go for longer than `driftAfter`. Raises LookupNeeded."""
+        if observed.log_start >= min(rule.offset if rule.before is None else rule.before for rule in rules):
+            return False
+        lagging_ms = self.policy.spec.lagging_ms(self.snapshot.observed_at_ms)
+        searched = (rule.time for rule in rules if rule.before is None)
+        return all(is_none(facts, observed, lagging_ms if time is None else time.before_ms) for time in searched)
 
     def _may_have_markers(self, observed: ObservedPartition) -> bool:
         # A finished transaction leaves no other trace than the cluster's topic of them.
@@ -444,7 +452,7 @@ class FloorEvaluator:
             guard=replace(self.guard, accepted=target.accepted) if target.accepted else self.guard,
             consumed_by_named=consumed_by_named,
             # A fixed floor always counts as drift, a moving one once it was due `driftAfter` ago.
-            drift=observed.log_start < min(before_offset, *(rule.before for rule in rules)),
+            drift=self._is_overdue(rules, facts, observed),
             caveat="; ".join(filter(None, (self.consumers.caveat(facts.partition.topic), hold.caveat if hold else ""))),
             may_have_gaps=is_compacted or may_have_aborted,
             gaps=counted.gaps,
@@ -490,7 +498,7 @@ class FloorEvaluator:
             than = "as new" if rule.age_ms is None else "younger"
             words = f": no record is {than}, so up to the end {end}"
             words = words if answer is None else f" resolves to {_offset_text(answer, end)}"
-            offset, before = _capped(facts, rule.instant_ms, end), _capped(facts, rule.before_ms, end)
+            offset, before = end if answer is None else min(answer, end), _capped(facts, rule.before_ms, end)
             yield RuleOffset(offset, before, rule.words, rule.words + words, replace(rule, answer=answer))
 
     def _rules(self, facts: PartitionFacts, observed: ObservedPartition) -> Iterator[RuleOffset]:
@@ -501,7 +509,8 @@ class FloorEvaluator:
         if keep.last is not None:
             name, offset = f"last {keep.last}", max(0, end - keep.last)
             words = f"{name} begins at offset {offset} (end {end})"
-            yield RuleOffset(offset, max(0, _capped(facts, lagging_ms, end) - keep.last), name, words)
+            before = _capped(facts, lagging_ms, end)
+            yield RuleOffset(offset, None if before is None else max(0, before - keep.last), name, words)
         if keep.from_offset is not None:
             offset = keep.from_offset[facts.partition.partition]
             if offset > end:
@@ -526,7 +535,7 @@ class FloorEvaluator:
             )
             offset, name = min(position, end), f"unreadBy {quoted(group)}"
             words = f"unreadBy: group {quoted(group)} has read up to {_offset_text(position, end)}"
-            yield RuleOffset(offset, min(offset, _capped(facts, lagging_ms, end)), name, words)
+            yield RuleOffset(offset, _capped(facts, lagging_ms, offset), name, words)
 
 
 def _size(facts: PartitionFacts) -> int:
@@ -546,9 +555,9 @@ def _offset_at(facts: PartitionFacts, instant_ms: int, end: int) -> int | None:
     return answer
 
 
-def _capped(facts: PartitionFacts, instant_ms: int, end: int) -> int:
+def _capped(facts: PartitionFacts, instant_ms: int, end: int) -> int | None:
     answer = _offset_at(facts, instant_ms, end)
-    return end if answer is None else min(answer, end)
+    return None if answer is None else min(answer, end)
 
 
 def _offset_text(offset: int, end: int) -> str:

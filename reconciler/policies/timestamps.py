@@ -27,7 +27,7 @@ _FUTURE_STAMPS = 5
 _OPEN_TRANSACTION = "an open transaction"
 _AGAIN = "plan again, with a longer --timeout if it stays so; or say last or fromOffset"
 _NEWEST = RecordLookup(LookupKind.NEWEST)
-_PLAUSIBLE = RecordLookup(LookupKind.UNCOMMITTED, OLDEST_MS)
+_ANY_TIME, _PLAUSIBLE = (RecordLookup(LookupKind.UNCOMMITTED, instant_ms) for instant_ms in (0, OLDEST_MS))
 _NO_TIMES = "say last or fromOffset, which need no timestamps"
 _READ = "see that the principal may READ the topic, and what the log of its brokers says; or say last or fromOffset, then plan again"
 
@@ -154,6 +154,23 @@ def _unproven(reason: str) -> BlockReason:
     return BlockReason("B216", reason, next_step=_NO_TIMES)
 
 
+def is_none(facts: PartitionFacts, seen: ObservedPartition, instant_ms: int) -> bool:
+    """Return whether no record is as new as an instant, where the brokers' search by time found none; in doubt it is so.
+
+    The search ends in a segment that DeleteRecords left below the log start, until a broker removes the segment (by
+    default within 5 minutes, log.retention.check.interval.ms), and in one whose records have no timestamp. Then it
+    finds none from any time on, and the first record decides. Raises LookupNeeded.
+    """
+    (any_record,) = find_records(facts, _ANY_TIME)
+    if any_record is not None:
+        return True
+    start, end = seen.log_start, seen.last_stable_offset
+    if start >= end:
+        return False
+    (first,) = find_records(facts, RecordLookup(LookupKind.FIRST, start, end))
+    return not isinstance(first, RecordStamp) or first.timestamp_ms < instant_ms
+
+
 def _is_overdue(facts: PartitionFacts, start: int, end: int, rule: TimeRule, now_ms: int) -> bool:
     """Whether a record that a timestamp of the future keeps was due before `driftAfter`; in doubt it was."""
     lookup_of_last = last_in(start, end)
@@ -198,7 +215,9 @@ def find_hold(facts: PartitionFacts, seen: ObservedPartition, rule: TimeRule, no
         f"a transaction that is open since offset {end} holds the floor back ({rule.words}): {count(waiting, 'offset')} wait for its end",
         f"wait for its end; only if its producer is gone: kafka-transactions.sh abort --topic {facts.partition.topic} "
         f"--partition {facts.partition.partition} --start-offset {end}",
-        overdue=before is None or isinstance(before, Unknown) or before.offset > end,
+        overdue=is_none(facts, seen, rule.before_ms)
+        if before is None
+        else isinstance(before, Unknown) or before.offset > end,
         what=_OPEN_TRANSACTION,
     )
 

@@ -1,0 +1,67 @@
+"""What is said in the minutes after a purge, while brokers keep the segments below the log start.
+
+They remove them every 5 minutes (log.retention.check.interval.ms), the sandbox every second.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from reconciler.companions.sandbox import client
+from reconciler.companions.sandbox.client import Record
+from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
+from tests.e2e.workspace import DAY_MS, Workspace, floor
+from tests.kafka_client import open_transaction
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[SandboxCluster]:
+    """A broker that removes no segment during the tests."""
+    properties = {"log.retention.check.interval.ms": "300000", "log.initial.task.delay.ms": "300000"}
+    with stopping(start(1, name="purged", properties=properties, heap_mib=256)) as broker:
+        yield broker
+
+
+def of_two_days(now_ms: int) -> list[int]:
+    """Return timestamps from nine days ago on, of which the last 500 become a week old within ten seconds."""
+    week_ago = now_ms - 7 * DAY_MS
+    return [*range(now_ms - 9 * DAY_MS, week_ago, DAY_MS // 1_000), *range(week_ago, week_ago + 10_000, 20), now_ms]
+
+
+def of_now(now_ms: int) -> list[int]:
+    return [now_ms] * 2_500
+
+
+def create_topic(space: Workspace, stamps: Callable[[int], list[int]]) -> str:
+    """Create a topic with small segments and a record for each timestamp."""
+    topic = space.create_topic(0, configs={"segment.bytes": "1048576"})
+    records = [Record(bytes(1_000), timestamp_ms=stamp) for stamp in stamps(time.time_ns() // 1_000_000)]
+    client.produce(space.servers, topic, {0: records})
+    return topic
+
+
+@pytest.mark.parametrize(("rule", "stamps"), [("newerThan: 7d", of_two_days), ("last: 100", of_now)])
+def test_a_drift_check_after_an_apply_is_in_sync(
+    space: Workspace, rule: str, stamps: Callable[[int], list[int]]
+) -> None:
+    """What is due since then is within `driftAfter`. The search of a day before ended in such a segment, and all was overdue."""
+    topic = create_topic(space, stamps)
+    space.plan(floor(topic, f"keep: {{{rule}}}"))
+    space.apply()
+    assert space.log_start(topic) > 1_500, "more than a segment is gone"
+    space.produce(topic, 10)
+    space.run("drift", code=0)
+    (action,) = space.plan()["actions"]
+    assert not action["drift"]
+
+
+def test_a_transaction_after_a_purge_does_not_hang(space: Workspace) -> None:
+    """The advice was to abort the transaction of a producer that works."""
+    topic = create_topic(space, of_now)
+    space.plan(floor(topic, "keep: {last: 100}"))
+    space.apply()
+    with open_transaction(space.servers, topic):
+        plan = space.plan()
+        assert (plan["blocked"], plan["actions"]) == ([], [])
+        assert "transaction" not in plan["output"]
