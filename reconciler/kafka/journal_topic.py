@@ -23,7 +23,7 @@ from reconciler.kafka.records import read_records
 from reconciler.kafka.session import KafkaSession
 from reconciler.kafka.topics import describe, list_topics, read_config_entries
 from reconciler.model.names import TopicPartition
-from reconciler.model.snapshot import LookupKind, RecordLookup, Unknown
+from reconciler.model.snapshot import LookupKind, RecordLookup, RecordStamp, Unknown
 from reconciler.text.escape import NEXT
 from reconciler.text.formatting import approximate_duration, count
 
@@ -101,13 +101,16 @@ class JournalTopic:
         try:
             ends = read_ends(self._session, self._topic, self._partitions())
             self._check_retention(since_ms)
-            since = RecordLookup(LookupKind.UNCOMMITTED, since_ms)
-            asked = [(TopicPartition(self._topic, number), since) for number in ends if since_ms > 0]
-            starts = {at.partition: start for (at, _since), start in find_by_time(self._session, asked).items()}
-            unread = [start.reason for start in starts.values() if isinstance(start, Unknown)]
-            # Where every record is older, none is read: the ends were read before.
+            since, ever = (RecordLookup(LookupKind.UNCOMMITTED, at_ms) for at_ms in (since_ms, 0))
+            partitions = [TopicPartition(self._topic, number) for number in ends if since_ms > 0]
+            found = find_by_time(self._session, [(at, of) for at in partitions for of in (since, ever)])
+            unread = [answer.reason for answer in found.values() if isinstance(answer, Unknown)]
+            # Where every record is older, none is read: the ends were read before. A search that finds none from any time
+            # on proves nothing: it ends in a segment that DeleteRecords left to the brokers.
+            nothing = {at: _ENDLESS if found[at, ever] else 0 for at in partitions}
             read_to = {
-                n: _ENDLESS if of is None else of.offset for n, of in starts.items() if not isinstance(of, Unknown)
+                at.partition: of.offset if isinstance(of := found[at, since], RecordStamp) else nothing[at]
+                for at in partitions
             }
             errors = read_records(
                 self._session, self._topic, ends, lambda _partition, records: messages.extend(records), read_to=read_to

@@ -5,12 +5,17 @@ They remove them every 5 minutes (log.retention.check.interval.ms), the sandbox 
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import pytest
+from confluent_kafka import TopicPartition
 
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record
 from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
+from reconciler.kafka.connect import Connection
+from reconciler.kafka.journal_topic import JournalTopic
+from reconciler.kafka.session import KafkaSession
 from tests.e2e.workspace import DAY_MS, Workspace, floor
 from tests.kafka_client import open_transaction
 
@@ -65,3 +70,14 @@ def test_a_transaction_after_a_purge_does_not_hang(space: Workspace) -> None:
         plan = space.plan()
         assert (plan["blocked"], plan["actions"]) == ([], [])
         assert "transaction" not in plan["output"]
+
+
+def test_a_journal_is_read_after_a_purge_of_its_topic(space: Workspace) -> None:
+    """Entries of now were not found, and with them which group a run of the same plan had removed."""
+    topic = create_topic(space, of_now)
+    admin = client.admin_client(space.servers)
+    for answer in admin.delete_records([TopicPartition(topic, 0, 2_000)]).values():
+        answer.result(30)
+    with closing(KafkaSession(Connection((space.servers,)))) as session:
+        lines = JournalTopic(session, topic).lines(since_ms=time.time_ns() // 1_000_000 - DAY_MS)
+        assert len(list(lines)) == 500
