@@ -157,9 +157,10 @@ def _unproven(reason: str) -> BlockReason:
 def is_none(facts: PartitionFacts, seen: ObservedPartition, instant_ms: int) -> bool:
     """Return whether no record is as new as an instant, where the brokers' search by time found none; in doubt it is so.
 
-    The search ends in a segment that DeleteRecords left below the log start, until a broker removes the segment (by
-    default within 5 minutes, log.retention.check.interval.ms), and in one whose records have no timestamp. Then it
-    finds none from any time on, and the first record decides. Raises LookupNeeded.
+    The search ends in the first segment that is as new (UnifiedLog.searchOffsetInLocalLog), also in one that
+    DeleteRecords left below the log start, until a broker removes it (by default within 5 minutes,
+    log.retention.check.interval.ms), and in one whose records have no timestamp. Then it finds none from any time on,
+    and the first record decides. Raises LookupNeeded.
     """
     (any_record,) = find_records(facts, _ANY_TIME)
     if any_record is not None:

@@ -11,7 +11,7 @@ from reconciler.model.plan import Blocked, Decision, Satisfied, Waiting
 from reconciler.operations.delete_records import DeleteRecords
 from tests.repeats import at_least
 from tests.strategies.facts import DAY, NOW_MS, floor, planned, snapshot, topic
-from tests.strategies.logs import LATEST_MS, Log, logs
+from tests.strategies.logs import LATEST_MS, Entry, Log, logs
 
 YEAR_2001_MS = 978_307_200_000
 INSTANT_MS = NOW_MS - 7 * DAY
@@ -54,6 +54,18 @@ def test_a_floor_that_is_held_is_not_in_sync(log: Log, drift_after: str) -> None
             assert isinstance(decision, Waiting) or decision.code in ("B216", "B217")
     elif not isinstance(decision, DeleteRecords | Blocked):
         assert isinstance(decision, Satisfied), "a busy topic without old records is not held"
+
+
+@at_least(200)
+@given(st.lists(st.integers(5, 11), min_size=1, max_size=12), st.integers(0, 11), st.integers(0, 11))
+def test_a_floor_is_late_if_its_first_record_is(days: list[int], log_start: int, kept: int) -> None:
+    """Whatever the brokers still have of what a purge took."""
+    entries = tuple((Entry.RECORD, NOW_MS - day * DAY) for day in sorted(days, reverse=True))
+    log_start = min(log_start, len(entries) - 1)
+    log = Log(entries, log_start, len(entries), kept=min(kept, log_start))
+    decision = decide(log, driftAfter="1d")
+    if isinstance(decision, DeleteRecords):
+        assert decision.drift is (log.entries[log.log_start][1] < INSTANT_MS - DAY)
 
 
 @given(logs(stamps=st.sampled_from([NOW_MS - days * DAY for days in (8, 30)])))

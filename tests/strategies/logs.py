@@ -25,11 +25,15 @@ class Entry(Enum):
 
 @dataclass(frozen=True)
 class Log:
-    """Entries with their timestamps from offset 0 on. `stable`: the last stable offset."""
+    """Entries with their timestamps from offset 0 on. `stable`: the last stable offset.
+
+    `kept`: how many entries below the log start brokers still have, in segments that a purge left to them.
+    """
 
     entries: tuple[tuple[Entry, int], ...]
     log_start: int
     stable: int
+    kept: int = 0
 
     @property
     def has_transactions(self) -> bool:
@@ -41,13 +45,13 @@ class Log:
         return [RecordStamp(at, ms) for at, (entry, ms) in entries if at >= start and entry is Entry.RECORD]
 
     def offset_at(self, instant_ms: int, *, end: int) -> int | None:
-        """As a broker answers: markers and aborted records count, and what has no timestamp ends the search.
+        """As a broker answers: markers and aborted records count; what has no timestamp, or was purged, ends the search.
 
         A segment without timestamps counts as old as its file; here each entry has a segment of its own.
         """
         for at, (_entry, ms) in enumerate(self.entries[:end]):
-            if at >= self.log_start and (ms >= instant_ms or ms == NONE):
-                return at if ms >= instant_ms else None
+            if at >= self.log_start - self.kept and (ms >= instant_ms or ms == NONE):
+                return at if ms >= instant_ms and at >= self.log_start else None
         return None
 
     def facts(self, instants_ms: Sequence[int], **facts: Any) -> PartitionFacts:
@@ -105,4 +109,4 @@ def logs(draw: st.DrawFn, *, stamps: st.SearchStrategy[int] | None = None) -> Lo
     entries = (*head, *middle, *tail)
     stable = len(entries) if is_plain else draw(st.integers(len(head) + len(middle), len(entries)))
     log_start = draw(st.one_of(st.integers(0, len(head) - 1), st.just(stable)))
-    return Log(entries, log_start, stable)
+    return Log(entries, log_start, stable, kept=draw(st.integers(0, log_start)))
