@@ -27,7 +27,7 @@ _FUTURE_STAMPS = 5
 _OPEN_TRANSACTION = "an open transaction"
 _AGAIN = "plan again, with a longer --timeout if it stays so; or say last or fromOffset"
 _NEWEST = RecordLookup(LookupKind.NEWEST)
-_ANY_TIME, _PLAUSIBLE = (RecordLookup(LookupKind.UNCOMMITTED, instant_ms) for instant_ms in (0, OLDEST_MS))
+_PLAUSIBLE = RecordLookup(LookupKind.UNCOMMITTED, OLDEST_MS)
 _NO_TIMES = "say last or fromOffset, which need no timestamps"
 _READ = "see that the principal may READ the topic, and what the log of its brokers says; or say last or fromOffset, then plan again"
 
@@ -159,11 +159,11 @@ def is_none(facts: PartitionFacts, seen: ObservedPartition, instant_ms: int) -> 
 
     The search ends in the first segment that is as new (UnifiedLog.searchOffsetInLocalLog), also in one that
     DeleteRecords left below the log start, until a broker removes it (by default within 5 minutes,
-    log.retention.check.interval.ms), and in one whose records have no timestamp. Then it finds none from any time on,
-    and the first record decides. Raises LookupNeeded.
+    log.retention.check.interval.ms), and in one whose records have no timestamp. Then it finds none from 2001 on
+    either, and the first record decides. Raises LookupNeeded.
     """
-    (any_record,) = find_records(facts, _ANY_TIME)
-    if any_record is not None:
+    (plausible,) = find_records(facts, _PLAUSIBLE)
+    if plausible is not None:
         return True
     start, end = seen.log_start, seen.last_stable_offset
     if start >= end:
