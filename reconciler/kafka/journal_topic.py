@@ -103,7 +103,9 @@ class JournalTopic:
             self._check_retention(since_ms)
             since, ever = (RecordLookup(LookupKind.UNCOMMITTED, at_ms) for at_ms in (since_ms, 0))
             partitions = [TopicPartition(self._topic, number) for number in ends if since_ms > 0]
-            found = find_by_time(self._session, [(at, of) for at in partitions for of in (since, ever)])
+            # First from any time on: a broker may remove that segment between the two.
+            found = find_by_time(self._session, [(at, ever) for at in partitions])
+            found |= find_by_time(self._session, [(at, since) for at in partitions])
             unread = [answer.reason for answer in found.values() if isinstance(answer, Unknown)]
             # Where every record is older, none is read: the ends were read before. A search that finds none from any time
             # on proves nothing: it ends in a segment that DeleteRecords left to the brokers.

@@ -4,8 +4,9 @@ They remove them every 5 minutes (log.retention.check.interval.ms), the sandbox 
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -13,9 +14,12 @@ from confluent_kafka import TopicPartition
 from reconciler.companions.sandbox import client
 from reconciler.companions.sandbox.client import Record
 from reconciler.companions.sandbox.cluster import SandboxCluster, start, stopping
+from reconciler.kafka import journal_topic
 from reconciler.kafka.connect import Connection
 from reconciler.kafka.journal_topic import JournalTopic
 from reconciler.kafka.session import KafkaSession
+from reconciler.model.names import TopicPartition as Partition
+from reconciler.model.snapshot import RecordLookup, RecordStamp
 from tests.e2e.workspace import DAY_MS, Workspace, floor
 from tests.kafka_client import open_transaction
 
@@ -78,6 +82,29 @@ def test_a_journal_is_read_after_a_purge_of_its_topic(space: Workspace) -> None:
     admin = client.admin_client(space.servers)
     for answer in admin.delete_records([TopicPartition(topic, 0, 2_000)]).values():
         answer.result(30)
+    with closing(KafkaSession(Connection((space.servers,)))) as session:
+        lines = JournalTopic(session, topic).lines(since_ms=time.time_ns() // 1_000_000 - DAY_MS)
+        assert len(list(lines)) == 500
+
+
+def test_a_segment_that_is_removed_during_the_reading_hides_no_entry(
+    space: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker removed it after the search that ended in it: the next search passed, and no entry was read."""
+    topic = create_topic(space, of_now)
+    admin = client.admin_client(space.servers)
+    for answer in admin.delete_records([TopicPartition(topic, 0, 2_000)]).values():
+        answer.result(30)
+    asked: list[RecordLookup] = []
+
+    def find(_session: KafkaSession, pairs: Iterable[tuple[Partition, RecordLookup]]) -> dict[Any, RecordStamp | None]:
+        found = {}
+        for at, of in pairs:
+            asked.append(of)
+            found[at, of] = RecordStamp(2_000, time.time_ns() // 1_000_000) if len(asked) > 1 else None
+        return found
+
+    monkeypatch.setattr(journal_topic, "find_by_time", find)
     with closing(KafkaSession(Connection((space.servers,)))) as session:
         lines = JournalTopic(session, topic).lines(since_ms=time.time_ns() // 1_000_000 - DAY_MS)
         assert len(list(lines)) == 500
