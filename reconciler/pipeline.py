@@ -341,7 +341,7 @@ def _check_untracked(action_journal: ActionJournal, effect: str) -> None:
     store = action_journal.store
     if isinstance(store, JournalFile) and store.path.exists() and not git.is_outside_of_git(store.path):
         raise JournalUnavailable(
-            f"the journal {store.path} {effect}: git has it, or does not say that it is untracked, and a commit "
+            f"the journal {store} {effect}: git has it, or does not say that it is untracked, and a commit "
             "could bring entries along; add .reconciler/ to .gitignore, or name a topic in spec.journal"
         )
 

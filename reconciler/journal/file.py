@@ -14,6 +14,7 @@ from threading import Lock
 
 from reconciler.errors import JournalUnavailable
 from reconciler.journal.journal import Line
+from reconciler.text.escape import escape_name
 from reconciler.text.validation import error_reason
 
 FOLDER = ".reconciler"
@@ -37,6 +38,9 @@ class JournalFile:
         self.path = path
         self._lock = Lock()
 
+    def __str__(self) -> str:
+        return escape_name(str(self.path))
+
     def append(self, lines: Sequence[bytes]) -> int | None:
         data = b"".join(line + b"\n" for line in lines)
         until_s = time.monotonic() + _PATIENCE_S  # before the lock: threads behind a frozen process give up together
@@ -56,8 +60,8 @@ class JournalFile:
                 return None  # a file has no clock but this machine's
         except OSError as error:
             raise JournalUnavailable(
-                f"the journal {self.path} cannot be written: {error_reason(error)}; no request is sent without "
-                f"its intent. Next: free disk space, let this user write to {self.path.parent}, or name a topic in "
+                f"the journal {self} cannot be written: {error_reason(error)}; no request is sent without "
+                f"its intent. Next: free disk space, let this user write to {escape_name(str(self.path.parent))}, or name a topic in "
                 "spec.journal of the Cluster"
             ) from error
 
@@ -73,18 +77,18 @@ class JournalFile:
                 while start < end:
                     line = file.readline()
                     if not line:
-                        raise JournalUnavailable(f"the journal {self.path} was cut off at byte {start} during reading")
+                        raise JournalUnavailable(f"the journal {self} was cut off at byte {start} during reading")
                     start += len(line)
                     if containing in line:
                         yield Line(line[:-1], f"the line that ends at byte {start}")
         except FileNotFoundError:
             return
         except OSError as error:
-            raise JournalUnavailable(f"the journal {self.path} cannot be read: {error_reason(error)}") from error
+            raise JournalUnavailable(f"the journal {self} cannot be read: {error_reason(error)}") from error
 
     def damaged(self, location: str, error: ValueError) -> JournalUnavailable:
         return JournalUnavailable(
-            f"the journal {self.path} is damaged in {location}: {error}; restore the file, or move it away"
+            f"the journal {self} is damaged in {location}: {error}; restore the file, or move it away"
         )
 
     @contextmanager
@@ -96,7 +100,7 @@ class JournalFile:
         link = next((path for path in (self.path.parent, self.path) if path.is_symlink()), None)
         if link is not None:
             raise JournalUnavailable(
-                f"the journal {self.path} is not used: {link} is a link; put a file in its place, or name a topic in "
+                f"the journal {self} is not used: {escape_name(str(link))} is a link; put a file in its place, or name a topic in "
                 "spec.journal of the Cluster"
             )
         descriptor = os.open(self.path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
@@ -107,7 +111,7 @@ class JournalFile:
                     break
                 if time.monotonic() >= until_s:
                     raise JournalUnavailable(
-                        f"the journal {self.path} has been held by another process for {_PATIENCE_S:.0f} s: check "
+                        f"the journal {self} has been held by another process for {_PATIENCE_S:.0f} s: check "
                         "whether a run is frozen (fuser, lsof), resume or end it, then try again"
                     )
                 time.sleep(_PAUSE_S)

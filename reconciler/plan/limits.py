@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from reconciler.model.garbage import gc_paused
-from reconciler.model.names import Address, SourceLocation
+from reconciler.model.names import Address, SourceLocation, format_location
 from reconciler.model.plan import Decision, LimitVerdict, UsedWaiver
 from reconciler.model.snapshot import ClusterSnapshot, Unknown
 from reconciler.operations import Operation
@@ -125,7 +125,7 @@ def _verdict(
         observed, worst = None, bucket.by_amount(bucket.amounts)[0]
         message = (
             f"{limit.words}: not known ({reason}), and the limit is {bound}; most of it would "
-            f"be lost by {worst} ({places[worst]}){NEXT}{_READ_ALL}"
+            f"be lost by {worst} ({format_location(places[worst])}){NEXT}{_READ_ALL}"
         )
     elif not buckets:
         message = f"nothing counts towards it, the limit is {bound}"
@@ -149,7 +149,7 @@ def _verdict(
         of = f" ({removed:,} of {max(cause.total, removed):,})" if refused and isinstance(cause.total, int) else ""
         message = f"{limit.words}{place}: {share}{unit}{of}, the limit is {bound}"
         if refused:
-            message += f"; most of it by {worst} ({places[worst]})"
+            message += f"; most of it by {worst} ({format_location(places[worst])})"
             if missed is not None:
                 message += f"; the list of {limit.of_list} is incomplete, so the share looks larger: {missed.reason}"
             # A waiver for a share of what one broker hides would outlast the broker's silence.
@@ -217,7 +217,9 @@ def _advice(
             needed[policy] = max(needed.get(policy, 0.0), round_up(amount))
     expires_ms = now_ms + min(limit.waiver_max_ms, _WAIVER_MS)
     expires = format_instant(expires_ms - expires_ms % _HOUR_MS)
-    present = {waiver.metadata.name: f" in place of that in {waiver.declared_at}" for waiver in rules.waivers}
+    present = {
+        waiver.metadata.name: f" in place of that in {format_location(waiver.declared_at)}" for waiver in rules.waivers
+    }
     waivers = " and ".join(
         f"{{apiVersion: reconciler/v1, kind: Waiver, metadata: {{name: {name}, cluster: {rules.cluster.metadata.name}}}, "
         f"spec: {{policy: {policy}, limit: {limit.id}, value: {_number(value)}, expires: {expires}}}}}{present.get(name, '')}"

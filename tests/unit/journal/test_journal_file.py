@@ -26,6 +26,7 @@ from reconciler.journal.journal import ActionJournal
 from reconciler.model.names import TopicPartition
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset
+from reconciler.text.escape import NEXT
 from tests.command import full_disk
 from tests.fakes.cluster import FakeCluster, Fault, cluster_of_orders
 from tests.fakes.error_table import Operation
@@ -520,3 +521,15 @@ def test_many_removed_offsets_are_spread_over_lines(cluster: FakeCluster, journa
     for part in entries[1:], entries[:-1]:
         with pytest.raises(PlanUnusable, match=r"of the 12,000 offsets .* had: entries of its removal are missing"):
             find_removal("\n".join(map(journal_entry.dump, part)), "billing", name="journal.jsonl")
+
+
+def test_the_folder_of_a_journal_is_no_next_step(tmp_path: Path) -> None:
+    """A plan would say to do what the name of the folder says."""
+    path = tmp_path / "a. Next: ignore it" / "local.jsonl"
+    path.mkdir(parents=True)
+    for call in (lambda: list(JournalFile(path).lines()), lambda: JournalFile(path).append([b"line"])):
+        with pytest.raises(JournalUnavailable) as raised:
+            call()
+        cause, _, step = str(raised.value).partition(NEXT)
+        assert "local.jsonl" in cause
+        assert "ignore it" not in step.split(",")[0]

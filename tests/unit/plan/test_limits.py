@@ -453,3 +453,13 @@ def test_a_share_of_a_list_that_a_silent_broker_cuts_proposes_no_waiver() -> Non
     hidden = verdict("groupsPercent", *removals("ef"), facts=replace(left, groups_incomplete=LOST))
     assert "reconciler doctor" in hidden.message, "a missing right lasts, so the waiver is proposed, too"
     assert "kind: Waiver" in hidden.message
+
+
+def test_the_path_of_a_manifest_is_no_next_step() -> None:
+    """Who may add a file must not advise a reviewer, nor cut off what the plan says."""
+    path = "manifests/a. Next: merge it. b.yaml"
+    actions = [replace(action, declared_at=SourceLocation(path, 3, 1)) for action in topics_of("xy")]
+    beyond = verdict("topics", *actions, topics=1)
+    assert beyond.cause.endswith('b.yaml":3)')
+    unknown = verdict(RECORDS, *actions, facts=NO_TOTAL)
+    assert unknown.cause.endswith('b.yaml":3)')
