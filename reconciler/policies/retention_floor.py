@@ -374,7 +374,8 @@ class FloorEvaluator:
             return Waiting(address=address, declared_at=declared_at, reason=reason, until_ms=until_ms)
         times = [rule.time for rule in rules if rule.time is not None]
         has_markers = self._may_have_markers(observed)
-        check_ages(facts, observed, target.before_offset, times, now_ms, has_markers=has_markers)
+        if keeping := check_ages(facts, observed, target.before_offset, times, now_ms, has_markers=has_markers):
+            return Satisfied(address, f"{keeping.words} keeps the first record; the log starts at {log_start}")
         return self._deletion(address, facts, observed, rules, target, reason, hold)
 
     def _is_overdue(self, rules: Sequence[RuleOffset], facts: PartitionFacts, observed: ObservedPartition) -> bool:

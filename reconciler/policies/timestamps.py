@@ -76,9 +76,10 @@ def check_ages(
     now_ms: int,
     *,
     has_markers: bool,
-) -> None:
+) -> TimeRule | None:
     """Raise BlockReason unless the records below `before_offset` are provably older than each rule keeps.
 
+    Returns a rule that keeps them all, as after a purge of younger records; None: no rule keeps them.
     Two records stand for all: the first one, and the last one below the target. Brokers answer a query
     by timestamp segment by segment, and a segment without timestamps counts as old as its file
     (LogSegment.largestTimestamp), so it can end the search. Where they answered "none" and the newest
@@ -86,7 +87,7 @@ def check_ages(
     offset may be one of a transaction.
     """
     if not rules:
-        return
+        return None
     unbounded = [rule for rule in rules if rule.answer is None]
     first_record = RecordLookup(LookupKind.FIRST, seen.log_start, before_offset)
     # To read the first record of a long range is to read its batch. A search by time that ends at the log start has
@@ -97,6 +98,7 @@ def check_ages(
         last_in(seen.log_start, before_offset),
         *([_NEWEST] if unbounded else []),
         *(RecordLookup(LookupKind.UNCOMMITTED, rule.instant_ms) for rule in unbounded),
+        *([_PLAUSIBLE] if unbounded else []),
     ]
     found = list(find_records(facts, *lookups))
     if is_searched and not isinstance(found[0], Unknown) and (found[0] is None or found[0].offset != seen.log_start):
@@ -107,8 +109,11 @@ def check_ages(
             # Brokers before Kafka 3.0 never tell the newest timestamp.
             raise _unproven(block.reason) if lookup == _NEWEST and not answer.unanswered else block
     first, last, newest, *passed = (answer for answer in (*found, None) if not isinstance(answer, Unknown))
+    for rule in unbounded:
+        if not is_none(facts, seen, rule.instant_ms):
+            return rule
     if first is None:
-        return  # transaction markers and aborted records only
+        return None  # transaction markers and aborted records only
     if last is None:
         searched = f"none of the last {SEARCHED_OFFSETS:,} offsets below {before_offset} holds a record"
         raise _unproven(f"{searched}, so how old the last one is is not known")
@@ -137,6 +142,7 @@ def check_ages(
             )
         if young is None or min(young.offset, newest.offset) < seen.last_stable_offset:
             raise _contradicts(newest, rule, before_offset)
+    return None
 
 
 def _contradicts(record: RecordStamp, rule: TimeRule, before_offset: int) -> BlockReason:
@@ -162,10 +168,12 @@ def is_none(facts: PartitionFacts, seen: ObservedPartition, instant_ms: int) -> 
     log.retention.check.interval.ms), and in one whose records have no timestamp. Then it finds none from 2001 on
     either, and the first record decides. Raises LookupNeeded.
     """
-    (plausible,) = find_records(facts, _PLAUSIBLE)
-    if plausible is not None:
-        return True
     start, end = seen.log_start, seen.last_stable_offset
+    (plausible,) = find_records(facts, _PLAUSIBLE)
+    if isinstance(plausible, Unknown):
+        return True
+    if plausible is not None:  # or the segment was removed since that search
+        return plausible.offset != start or plausible.timestamp_ms < instant_ms
     if start >= end:
         return False
     (first,) = find_records(facts, RecordLookup(LookupKind.FIRST, start, end))

@@ -50,6 +50,15 @@ def create_topic(space: Workspace, stamps: Callable[[int], list[int]]) -> str:
     return topic
 
 
+def create_purged_topic(space: Workspace) -> str:
+    """Create a topic with 500 records of now, from which another tool has purged 2,000."""
+    topic = create_topic(space, of_now)
+    admin = client.admin_client(space.servers)
+    for answer in admin.delete_records([TopicPartition(topic, 0, 2_000)]).values():
+        answer.result(30)
+    return topic
+
+
 @pytest.mark.parametrize(("rule", "stamps"), [("newerThan: 7d", of_two_days), ("last: 100", of_now)])
 def test_a_drift_check_after_an_apply_is_in_sync(
     space: Workspace, rule: str, stamps: Callable[[int], list[int]]
@@ -76,12 +85,15 @@ def test_a_transaction_after_a_purge_does_not_hang(space: Workspace) -> None:
         assert "transaction" not in plan["output"]
 
 
+def test_nothing_is_due_after_a_purge_of_young_records(space: Workspace) -> None:
+    """The search of a week ago ended there, too: all was to go, and was blocked as contradictory."""
+    plan = space.plan(floor(create_purged_topic(space), "keep: {newerThan: 7d}"))
+    assert (plan["blocked"], plan["actions"]) == ([], [])
+
+
 def test_a_journal_is_read_after_a_purge_of_its_topic(space: Workspace) -> None:
     """Entries of now were not found, and with them which group a run of the same plan had removed."""
-    topic = create_topic(space, of_now)
-    admin = client.admin_client(space.servers)
-    for answer in admin.delete_records([TopicPartition(topic, 0, 2_000)]).values():
-        answer.result(30)
+    topic = create_purged_topic(space)
     with closing(KafkaSession(Connection((space.servers,)))) as session:
         lines = JournalTopic(session, topic).lines(since_ms=time.time_ns() // 1_000_000 - DAY_MS)
         assert len(list(lines)) == 500
@@ -91,10 +103,7 @@ def test_a_segment_that_is_removed_during_the_reading_hides_no_entry(
     space: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A broker removed it after the search that ended in it: the next search passed, and no entry was read."""
-    topic = create_topic(space, of_now)
-    admin = client.admin_client(space.servers)
-    for answer in admin.delete_records([TopicPartition(topic, 0, 2_000)]).values():
-        answer.result(30)
+    topic = create_purged_topic(space)
     asked: list[RecordLookup] = []
 
     def find(_session: KafkaSession, pairs: Iterable[tuple[Partition, RecordLookup]]) -> dict[Any, RecordStamp | None]:

@@ -20,7 +20,9 @@ from tests.strategies.logs import Entry, Log, logs
 
 
 @at_least(200)
-@given(logs(), st.integers(0, 15), st.integers(1, 3), st.sampled_from(["block", "clamp"]))
+@given(
+    logs(stamps=st.just(NOW_MS - 8 * DAY)), st.integers(0, 15), st.integers(1, 3), st.sampled_from(["block", "clamp"])
+)
 def test_a_group_is_behind_by_records_only(log: Log, position: int, last: int, consumers: str) -> None:
     position = min(position, len(log.entries))
     facts = log.facts((), readers=(reader("billing", position),))

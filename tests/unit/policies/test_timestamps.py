@@ -306,10 +306,22 @@ YOUNG = RecordStamp(50, NOW_MS - 7 * DAY)
         (None, RecordStamp(50, NOW_MS - 8 * DAY - 1), True),
         (None, RecordStamp(50, -1), True),
         (None, NO_RIGHT, True),
-        (EARLIER, YOUNG, True),
+        (RecordStamp(51, LONG_AGO_MS), YOUNG, True),
+        # The segment was removed between the two searches.
+        (YOUNG, YOUNG, False),
+        (RecordStamp(50, LONG_AGO_MS), RecordStamp(50, LONG_AGO_MS), True),
         (SILENT, YOUNG, True),
     ],
-    ids=["young", "old", "no timestamp", "unread", "the search goes on", "a silent broker"],
+    ids=[
+        "young",
+        "old",
+        "no timestamp",
+        "unread",
+        "the search goes on",
+        "removed since",
+        "removed since, old",
+        "a silent broker",
+    ],
 )
 @pytest.mark.parametrize(
     ("keep", "at"), [({"newerThan": "7d"}, {7 * DAY: 80, 8 * DAY: None}), ({"last": 20}, {8 * DAY: None})], ids=str
@@ -340,6 +352,16 @@ def test_a_purge_does_not_make_a_floor_overdue(
         driftAfter="8d",
     )
     assert isinstance(waiting, Blocked if is_overdue else Waiting)
+
+
+def test_a_purge_of_younger_records_leaves_nothing_due() -> None:
+    """The search ended in what was purged, so all was to go, and was blocked: wait, say `last` or `fromOffset`."""
+    answers = {PLAUSIBLE: None, first(50, 100): YOUNG, WEEK_AGO: None, NEWEST: YESTERDAY}
+    answers |= {RecordLookup(LookupKind.LAST, 50, 100): RecordStamp(99, NOW_MS - DAY)}
+    decision = decide(looked_up(answers, NONE, log_start=50))
+    assert isinstance(decision, Satisfied)
+    old = decide(looked_up(answers | {first(50, 100): RecordStamp(50, LONG_AGO_MS)}, NONE, log_start=50))
+    assert old.code == "B216"
 
 
 @pytest.mark.parametrize("log_start", [100, 50], ids=["all purged", "records below it"])
