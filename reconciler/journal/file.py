@@ -61,8 +61,8 @@ class JournalFile:
         except OSError as error:
             raise JournalUnavailable(
                 f"the journal {self} cannot be written: {error_reason(error)}; no request is sent without "
-                f"its intent. Next: free disk space, let this user write to {escape_name(str(self.path.parent))}, or name a topic in "
-                "spec.journal of the Cluster"
+                f"its intent. Next: free disk space, let this user write to {escape_name(str(self.path.parent))}, or "
+                "name a topic in spec.journal of the Cluster"
             ) from error
 
     def lines(self, *, since_ms: int = 0, containing: bytes = b"") -> Iterator[Line]:
@@ -100,8 +100,8 @@ class JournalFile:
         link = next((path for path in (self.path.parent, self.path) if path.is_symlink()), None)
         if link is not None:
             raise JournalUnavailable(
-                f"the journal {self} is not used: {escape_name(str(link))} is a link; put a file in its place, or name a topic in "
-                "spec.journal of the Cluster"
+                f"the journal {self} is not used: {escape_name(str(link))} is a link; put a file in its place, or "
+                "name a topic in spec.journal of the Cluster"
             )
         descriptor = os.open(self.path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         try:

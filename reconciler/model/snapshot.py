@@ -220,11 +220,12 @@ class PartitionFacts:
 
     `last_stable_offset`: the read-committed end; below `log_start` where a purge went past an open
     transaction. `offsets_at[instant_ms]`: the first offset at or after the instant; None: a search found no
-    such record below the last stable offset, which was read before (see `timestamps.is_none`). `readers`: sorted by group; every group
-    below `readers_below`, and every named group wherever it stands. `last_purge`: when records of it
-    were last deleted, in epoch milliseconds; None: not within the longest `every` that was asked for.
-    `future_stamps[instant_ms]`: the timestamp of the record at `offsets_at[instant_ms]`, if it is later
-    than the scan. `lookups`: answers to what decisions asked; None: there is no such record.
+    such record below the last stable offset, which was read before (see `timestamps.has_none_since`).
+    `readers`: sorted by group; every group below `readers_below`, and every named group wherever it stands.
+    `last_purge`: when records of it were last deleted, in epoch milliseconds; None: not within the longest
+    `every` that was asked for. `future_stamps[instant_ms]`: the timestamp of the record at
+    `offsets_at[instant_ms]`, if it is later than the scan. `lookups`: answers to what decisions asked; None:
+    there is no such record.
     """
 
     partition: TopicPartition

@@ -26,7 +26,7 @@ from reconciler.policies import fields
 from reconciler.policies.base import Guards, ManifestModel, Policy, Subjects, first_pattern, reviewed_only_schema
 from reconciler.policies.fields import optional, required, where
 from reconciler.policies.floor_consumers import FloorConsumers, FloorTarget, names_of
-from reconciler.policies.timestamps import Hold, TimeRule, check_ages, find_hold, find_marker, is_none
+from reconciler.policies.timestamps import Hold, TimeRule, check_ages, find_hold, find_marker, has_none_since
 from reconciler.policies.validation import FieldPath, ValidationIssue
 from reconciler.text.escape import quoted
 from reconciler.text.formatting import format_duration, format_instant
@@ -384,7 +384,7 @@ class FloorEvaluator:
             return False
         lagging_ms = self.policy.spec.lagging_ms(self.snapshot.observed_at_ms)
         searched = (rule.time for rule in rules if rule.before is None)
-        return all(is_none(facts, observed, lagging_ms if time is None else time.before_ms) for time in searched)
+        return all(has_none_since(facts, observed, lagging_ms if time is None else time.before_ms) for time in searched)
 
     def _may_have_markers(self, observed: ObservedPartition) -> bool:
         # A finished transaction leaves no other trace than the cluster's topic of them.

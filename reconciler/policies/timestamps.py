@@ -110,7 +110,7 @@ def check_ages(
             raise _unproven(block.reason) if lookup == _NEWEST and not answer.unanswered else block
     first, last, newest, *passed = (answer for answer in (*found, None) if not isinstance(answer, Unknown))
     for rule in unbounded:
-        if not is_none(facts, seen, rule.instant_ms):
+        if not has_none_since(facts, seen, rule.instant_ms):
             return rule
     if first is None:
         return None  # transaction markers and aborted records only
@@ -160,7 +160,7 @@ def _unproven(reason: str) -> BlockReason:
     return BlockReason("B216", reason, next_step=_NO_TIMES)
 
 
-def is_none(facts: PartitionFacts, seen: ObservedPartition, instant_ms: int) -> bool:
+def has_none_since(facts: PartitionFacts, seen: ObservedPartition, instant_ms: int) -> bool:
     """Return whether no record is as new as an instant, where the brokers' search by time found none; in doubt it is so.
 
     The search ends in the first segment that is as new (UnifiedLog.searchOffsetInLocalLog), also in one that
@@ -224,7 +224,7 @@ def find_hold(facts: PartitionFacts, seen: ObservedPartition, rule: TimeRule, no
         f"a transaction that is open since offset {end} holds the floor back ({rule.words}): {count(waiting, 'offset')} wait for its end",
         f"wait for its end; only if its producer is gone: kafka-transactions.sh abort --topic {facts.partition.topic} "
         f"--partition {facts.partition.partition} --start-offset {end}",
-        overdue=is_none(facts, seen, rule.before_ms)
+        overdue=has_none_since(facts, seen, rule.before_ms)
         if before is None
         else isinstance(before, Unknown) or before.offset > end,
         what=_OPEN_TRANSACTION,
