@@ -41,7 +41,10 @@ DEADLINE_S = 300.0
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[SandboxCluster]:
-    """One broker that soon gives up a member and a transaction of a killed application."""
+    """One broker that soon gives up a member and a transaction of a killed application.
+
+    It keeps purged segments, as brokers do by default.
+    """
     properties = {
         "group.streams.min.session.timeout.ms": "1000",
         "group.streams.session.timeout.ms": "6000",
@@ -49,6 +52,8 @@ def cluster() -> Iterator[SandboxCluster]:
         "group.streams.heartbeat.interval.ms": "1000",
         "group.streams.initial.rebalance.delay.ms": "0",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+        "log.retention.check.interval.ms": "300000",
+        "log.initial.task.delay.ms": "300000",
     }
     with stopping(start(1, name="streams", properties=properties)) as cluster:
         yield cluster
