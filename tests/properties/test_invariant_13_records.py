@@ -10,19 +10,17 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.model.plan import Blocked, Satisfied
+from reconciler.model.plan import Blocked, Satisfied, Waiting
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.operations.observation import Observation
 from reconciler.operations.offsets_without_records import count_records
 from tests.repeats import at_least
-from tests.strategies.facts import DAY, NOW_MS, floor, group, planned, reader, snapshot, topic
+from tests.strategies.facts import DAY, NOW_MS, SECOND, floor, group, planned, reader, snapshot, topic
 from tests.strategies.logs import Entry, Log, logs
 
 
 @at_least(200)
-@given(
-    logs(stamps=st.just(NOW_MS - 8 * DAY)), st.integers(0, 15), st.integers(1, 3), st.sampled_from(["block", "clamp"])
-)
+@given(logs(), st.integers(0, 15), st.integers(1, 3), st.sampled_from(["block", "clamp"]))
 def test_a_group_is_behind_by_records_only(log: Log, position: int, last: int, consumers: str) -> None:
     position = min(position, len(log.entries))
     facts = log.facts((), readers=(reader("billing", position),))
@@ -35,6 +33,10 @@ def test_a_group_is_behind_by_records_only(log: Log, position: int, last: int, c
     (decision,) = planned(policy, snapshot(facts, topic(), group("billing"))).decisions
     goes_on = min(max(position, log.log_start), target)
     if behind and (consumers == "block" or goes_on == log.log_start):
+        # All is late as far as the search by time says, unless what the log begins with is as new.
+        begin = [log.entries[log.log_start][1], *(of.timestamp_ms for of in log.records(log.log_start, log.stable)[:1])]
+        if consumers == "clamp" and max(begin) >= NOW_MS - SECOND and isinstance(decision, Waiting):
+            return
         assert isinstance(decision, Blocked), decision
         assert decision.code == "B204"
         return
