@@ -83,8 +83,8 @@ def check_ages(
     Two records stand for all: the first one, and the last one below the target. Brokers answer a query
     by timestamp segment by segment, and a segment without timestamps counts as old as its file
     (LogSegment.largestTimestamp), so it can end the search. Where they answered "none" and the newest
-    timestamp is not old, a search that reads uncommitted must pass through to the end. `has_markers`: an
-    offset may be one of a transaction.
+    timestamp is not old, a search that reads uncommitted must pass through to the end. `has_markers`:
+    offsets may be transaction markers or aborted records.
     """
     if not rules:
         return None
