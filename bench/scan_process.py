@@ -164,7 +164,8 @@ def measure_lookups(engine: Engine, servers: str, runs: int, manifests: str) -> 
             seconds["scan_s"].append(time.perf_counter() - start_s)
             planned = planner.plan(loaded, snapshot)
             asked = planned.asked
-            seconds["lookups_s"].append(measure_seconds(partial(look_up, session, asked, snapshot.partitions)))
+            with gc_paused():
+                seconds["lookups_s"].append(measure_seconds(partial(look_up, session, asked, snapshot.partitions)))
             seconds["partitions"].append(len(asked))
     return seconds
 

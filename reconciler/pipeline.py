@@ -28,6 +28,7 @@ from reconciler.kafka.session import KafkaSession
 from reconciler.manifest import git
 from reconciler.manifest.files import ClusterManifests, read_contents
 from reconciler.model.action import Action, Mode
+from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address, TopicPartition, count_by_sort
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import LimitVerdict, Plan, Source
@@ -492,6 +493,7 @@ def observe(run: Run) -> Mapping[str, GroupObservation | Unknown] | None:
     return seen
 
 
+@gc_paused()
 def decide_with_lookups(
     session: KafkaSession,
     snapshot: ClusterSnapshot,

@@ -18,7 +18,6 @@ from reconciler.kafka.connect import Settings, create, read_timeouts
 from reconciler.kafka.futures import Deadline, submit, unknown_of
 from reconciler.kafka.offsets import Watermarks, find_by_time
 from reconciler.kafka.session import KafkaSession
-from reconciler.model.garbage import gc_paused
 from reconciler.model.names import TopicPartition
 from reconciler.model.snapshot import Cause, LookupKind, Lookups, PartitionFacts, RecordLookup, RecordStamp, Unknown
 
@@ -111,7 +110,6 @@ def read_records(
     return errors | {partition.partition: reason for partition, reason in unread.items()}
 
 
-@gc_paused()
 def look_up(
     session: KafkaSession, asked: Lookups, facts: Mapping[TopicPartition, PartitionFacts]
 ) -> dict[TopicPartition, dict[RecordLookup, Answer]]:

@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address, SourceLocation, format_location
 from reconciler.model.plan import Decision, LimitVerdict, UsedWaiver
 from reconciler.model.snapshot import ClusterSnapshot, Unknown
@@ -29,7 +28,6 @@ _WAIVER_MS = 7 * 24 * _HOUR_MS
 """How long a waiver lasts that a message proposes, if its limit allows as much."""
 
 
-@gc_paused()
 def verdicts(decisions: Iterable[Decision], rules: RuleSet, snapshot: ClusterSnapshot) -> tuple[LimitVerdict, ...]:
     """Return one verdict for each limit, in the manifest's order, after that of a changed connection.
 

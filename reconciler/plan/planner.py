@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from reconciler.model.action import Mode
 from reconciler.model.block_reason import SILENT, BlockReason
-from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address
 from reconciler.model.plan import (
     Blocked,
@@ -58,7 +57,6 @@ def scan_request(
     )
 
 
-@gc_paused()
 def plan(
     rules: RuleSet,
     snapshot: ClusterSnapshot,

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from reconciler.model.block_reason import BlockReason, Origin, origin_of
-from reconciler.model.garbage import gc_paused
 from reconciler.model.names import Address, format_address
 from reconciler.model.outcome import Outcome, Status
 from reconciler.model.plan import (
@@ -87,7 +86,6 @@ def scan_request(saved: Plan, policies: Iterable[Policy], now_ms: int) -> ScanRe
     return ScanRequest.union([planner.scan_request(by_address.values(), now_ms, candidates=candidates), orphans])
 
 
-@gc_paused()
 def recheck(saved: Plan, rules: RuleSet, snapshot: ClusterSnapshot) -> Recheck:
     """Decide again with the policies, protections, limits, waivers and facts of now, within `saved`.
 

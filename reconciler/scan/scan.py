@@ -61,6 +61,7 @@ class Listings:
     transactions_hidden: bool
 
 
+@gc_paused()
 def scan(
     request: ScanRequest,
     session: KafkaSession,
@@ -77,13 +78,11 @@ def scan(
     Spark.
     """
     with read_chunks.started(request, engine):
-        with gc_paused():
-            listings = _list(request, session, progress)
-            chunks, task, limit_s = _divide(request, session, listings)
+        listings = _list(request, session, progress)
+        chunks, task, limit_s = _divide(request, session, listings)
         answers = read_chunks.read(request, engine, session, task, chunks, limit_s=limit_s, progress=progress)
-    with gc_paused():
-        rows = combine(answers, request, task.named)
-        snapshot = _snapshot(request, session, listings, rows, observed_at_ms, last_purges)
+    rows = combine(answers, request, task.named)
+    snapshot = _snapshot(request, session, listings, rows, observed_at_ms, last_purges)
     if snapshot_builder.lacks_answers(snapshot):
         progress("some facts have no answer: asking each broker")
         silent = silent_brokers(session, session.addresses)
