@@ -192,7 +192,9 @@ def _git_folder(path: Path) -> Path | None:
             return git
         if git.is_file():
             with suppress(OSError):
-                return place / git.read_text(errors="surrogateescape").removeprefix("gitdir:").strip()
+                # After a crash of the machine it may consist of null characters, which no path holds.
+                text, _, _nulls = git.read_text(errors="surrogateescape").partition("\0")
+                return place / text.removeprefix("gitdir:").strip()
     return None
 
 

@@ -236,6 +236,14 @@ def test_without_a_commit_git_refuses_nothing(
     assert caplog.records == []
 
 
+def test_a_git_file_of_null_characters_is_a_refusal(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A crash of the machine leaves such files; in a submodule or a worktree, `.git` is one."""
+    (tmp_path / "cluster.yaml").write_text(MANIFEST)
+    (tmp_path / ".git").write_bytes(bytes(40))
+    assert source_of(tmp_path) == (None, False)
+    assert mentions(caplog.text, "invalid gitfile format", "see git status")
+
+
 @pytest.mark.parametrize("name", ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"])
 def test_variables_of_a_hook_name_no_other_repository(
     checkout: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
