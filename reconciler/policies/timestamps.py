@@ -98,7 +98,6 @@ def check_ages(
         last_in(seen.log_start, before_offset),
         *([_NEWEST] if unbounded else []),
         *(RecordLookup(LookupKind.UNCOMMITTED, rule.instant_ms) for rule in unbounded),
-        *([_PLAUSIBLE] if unbounded else []),
     ]
     found = list(find_records(facts, *lookups))
     if is_searched and not isinstance(found[0], Unknown) and (found[0] is None or found[0].offset != seen.log_start):
@@ -109,11 +108,11 @@ def check_ages(
             # Brokers before Kafka 3.0 never tell the newest timestamp.
             raise _unproven(block.reason) if lookup == _NEWEST and not answer.unanswered else block
     first, last, newest, *passed = (answer for answer in (*found, None) if not isinstance(answer, Unknown))
-    for rule in unbounded:
-        if not has_none_since(facts, seen, rule.instant_ms):
-            return rule
     if first is None:
         return None  # transaction markers and aborted records only
+    for rule in unbounded:
+        if first.timestamp_ms >= rule.instant_ms:  # the search ended before it
+            return rule
     if last is None:
         searched = f"none of the last {SEARCHED_OFFSETS:,} offsets below {before_offset} holds a record"
         raise _unproven(f"{searched}, so how old the last one is is not known")
@@ -122,7 +121,7 @@ def check_ages(
             raise _unproven(f"the record at offset {record.offset} {doubt}, so its age is not known")
     for rule in rules:
         if last.timestamp_ms >= rule.instant_ms:
-            raise _contradicts(last, rule, before_offset)
+            raise _contradicts("the record at offset", last, rule, before_offset)
     records = f"the records below {before_offset} are not all known to be old"
     for rule, young in zip(unbounded, passed, strict=False):
         if newest is None:  # brokers look among local segments only (KIP-405)
@@ -141,13 +140,13 @@ def check_ages(
                 f"{records}: the newest timestamp that the brokers tell is of offset {newest.offset}, deleted"
             )
         if young is None or min(young.offset, newest.offset) < seen.last_stable_offset:
-            raise _contradicts(newest, rule, before_offset)
+            raise _contradicts("offset", newest, rule, before_offset)  # a record, or a transaction marker
     return None
 
 
-def _contradicts(record: RecordStamp, rule: TimeRule, before_offset: int) -> BlockReason:
+def _contradicts(at: str, record: RecordStamp, rule: TimeRule, before_offset: int) -> BlockReason:
     stamp = format_instant(record.timestamp_ms)
-    reason = f"the record at offset {record.offset} is stamped {stamp}, which {rule.words} keeps"
+    reason = f"{at} {record.offset} is stamped {stamp}, which {rule.words} keeps"
     return _unproven(f"{reason}, and by the brokers' search by time all below {before_offset} is older")
 
 
@@ -160,24 +159,22 @@ def _unproven(reason: str) -> BlockReason:
     return BlockReason("B216", reason, next_step=_NO_TIMES)
 
 
-def has_none_since(facts: PartitionFacts, seen: ObservedPartition, instant_ms: int) -> bool:
+def has_none_since(facts: PartitionFacts, seen: ObservedPartition, instant_ms: int, *, ever: bool = False) -> bool:
     """Return whether no record is as new as an instant, where the brokers' search by time found none; in doubt it is so.
 
-    The search ends in the first segment that is as new (UnifiedLog.searchOffsetInLocalLog), also in one that
-    DeleteRecords left below the log start, until a broker removes it (by default within 5 minutes,
-    log.retention.check.interval.ms), and in one whose records have no timestamp. Then it finds none from 2001 on
-    either, and the first record decides. Raises LookupNeeded.
+    The search ends in the first segment that is as new (UnifiedLog.searchOffsetInLocalLog), whatever follows. What
+    made it so may be gone: DeleteRecords or the cleaner took it, or it was the age of a file whose records have no
+    timestamp. The newest timestamp of the log or the last record disproves it. `ever`: so does one that is gone, or
+    is not committed. Raises LookupNeeded.
     """
     start, end = seen.log_start, seen.last_stable_offset
-    (plausible,) = find_records(facts, _PLAUSIBLE)
-    if isinstance(plausible, Unknown):
-        return True
-    if plausible is not None:  # or the segment was removed since that search
-        return plausible.offset != start or plausible.timestamp_ms < instant_ms
+    (newest,) = find_records(facts, _NEWEST)
+    if isinstance(newest, RecordStamp) and (newest.timestamp_ms < instant_ms or ever or start <= newest.offset < end):
+        return newest.timestamp_ms < instant_ms
     if start >= end:
-        return False
-    (first,) = find_records(facts, RecordLookup(LookupKind.FIRST, start, end))
-    return not isinstance(first, RecordStamp) or first.timestamp_ms < instant_ms
+        return True
+    (last,) = find_records(facts, last_in(start, end))
+    return not isinstance(last, RecordStamp) or last.timestamp_ms < instant_ms
 
 
 def _is_overdue(facts: PartitionFacts, start: int, end: int, rule: TimeRule, now_ms: int) -> bool:
@@ -224,7 +221,8 @@ def find_hold(facts: PartitionFacts, seen: ObservedPartition, rule: TimeRule, no
         f"a transaction that is open since offset {end} holds the floor back ({rule.words}): {count(waiting, 'offset')} wait for its end",
         f"wait for its end; only if its producer is gone: kafka-transactions.sh abort --topic {facts.partition.topic} "
         f"--partition {facts.partition.partition} --start-offset {end}",
-        overdue=has_none_since(facts, seen, rule.before_ms)
+        # The transaction began behind whatever is gone.
+        overdue=has_none_since(facts, seen, rule.before_ms, ever=True)
         if before is None
         else isinstance(before, Unknown) or before.offset > end,
         what=_OPEN_TRANSACTION,

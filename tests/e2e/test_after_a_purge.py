@@ -85,6 +85,22 @@ def test_a_transaction_after_a_purge_does_not_hang(space: Workspace) -> None:
         assert "transaction" not in plan["output"]
 
 
+def test_a_backfill_behind_purged_records_is_not_late(space: Workspace) -> None:
+    """No segment is gone, but that of the backfill keeps the stamps of what was purged, and searches by time ended there."""
+    now_ms = time.time_ns() // 1_000_000
+    topic = space.create_topic(0, configs={"segment.ms": "3000"})
+    events, backfill = [now_ms - DAY_MS // 24] * 3, [now_ms - 2 * DAY_MS] * 9
+    records = [Record(b"a record", timestamp_ms=stamp) for stamp in (*events, *backfill)]
+    client.produce(space.servers, topic, {0: records})
+    space.plan(floor(topic, "keep: {last: 6}"))
+    space.apply()
+    time.sleep(3.5)  # the next record is in a segment of its own
+    with open_transaction(space.servers, topic):
+        assert space.plan()["blocked"] == []
+    space.produce(topic, 10)
+    space.run("drift", code=0)
+
+
 def test_nothing_is_due_after_a_purge_of_young_records(space: Workspace) -> None:
     """The search of a week ago ended there, too: all was to go, and was blocked as contradictory."""
     plan = space.plan(floor(create_purged_topic(space), "keep: {newerThan: 7d}"))

@@ -56,6 +56,24 @@ def test_a_floor_that_is_held_is_not_in_sync(log: Log, drift_after: str) -> None
         assert isinstance(decision, Satisfied), "a busy topic without old records is not held"
 
 
+_DAYS = st.lists(st.sampled_from([0, 2, 30]), max_size=4)
+
+
+@at_least(200)
+@given(_DAYS, _DAYS, _DAYS, st.sampled_from([{"newerThan": "7d"}, {"last": 4}]))
+def test_a_young_transaction_does_not_hang(
+    purged: list[int], committed: list[int], behind: list[int], keep: dict[str, object]
+) -> None:
+    """Whatever its segments still have of a purge: the advice was to abort the transaction of a producer that works."""
+    days = [*purged, *committed, 0, *behind]
+    entries = tuple((Entry.RECORD, NOW_MS - day * DAY) for day in days)
+    log = Log(entries, len(purged), len(purged) + len(committed), kept=len(purged))
+    policy = floor(keep=keep, driftAfter="1d")
+    facts = log.facts(policy.spec.instants_ms(NOW_MS), readers=())
+    (decision,) = planned(policy, snapshot(facts, topic(), topic("__transaction_state", internal=True))).decisions
+    assert not isinstance(decision, Blocked) or decision.code != "B217", decision
+
+
 @at_least(200)
 @given(st.lists(st.integers(5, 11), min_size=1, max_size=12), st.integers(0, 11), st.integers(0, 11))
 def test_a_floor_is_late_if_its_first_record_is(days: list[int], log_start: int, kept: int) -> None:

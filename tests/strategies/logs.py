@@ -81,7 +81,7 @@ class _Answers(dict[RecordLookup, Any]):
     def get(self, lookup: RecordLookup, _default: object = None) -> RecordStamp | None:
         log, entries = self.log, self.log.entries
         if lookup.kind is LookupKind.NEWEST:
-            newest = max(range(log.log_start, len(entries)), key=lambda at: entries[at][1], default=None)
+            newest = max(range(log.log_start - log.kept, len(entries)), key=lambda at: entries[at][1], default=None)
             return None if newest is None else RecordStamp(newest, entries[newest][1])
         if lookup.kind is LookupKind.UNCOMMITTED:
             offset = log.offset_at(lookup.start, end=len(entries))

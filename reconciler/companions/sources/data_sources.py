@@ -217,8 +217,8 @@ class KafkaPartitions(KafkaSource):
     """One row per partition: offsets and leadership. A leaderless one has an error.
 
     `last_stable_offset`: the read-committed end. `instants` in epoch ms; `offsets_at`: for each of them the
-    first offset at or after it, -1 for none. In the minutes after DeleteRecords -1 may be wrong: the brokers'
-    search by time ends in a segment that they have yet to remove (log.retention.check.interval.ms).
+    first offset at or after it, -1 for none. It may be wrong: the brokers' search by time ends in the first
+    segment that is as new, also where DeleteRecords or the cleaner took what made it so.
     """
 
     NAME = "kafka_partitions"

@@ -296,55 +296,59 @@ def test_a_transaction_that_hangs_is_named_without_a_rule_by_time(
         assert isinstance(decision, Satisfied)
 
 
-YOUNG = RecordStamp(50, NOW_MS - 7 * DAY)
+WEEK_OLD, OLDER = NOW_MS - 7 * DAY, NOW_MS - 8 * DAY - 1
+GONE = RecordStamp(49, NOW_MS)
+"""A record that a purge took, whose segment keeps its timestamp."""
 
 
 @pytest.mark.parametrize(
-    ("plausible", "first_record", "is_overdue"),
+    ("newest", "last", "is_overdue"),
     [
-        (None, YOUNG, False),
-        (None, RecordStamp(50, NOW_MS - 8 * DAY - 1), True),
-        (None, RecordStamp(50, -1), True),
-        (None, NO_RIGHT, True),
-        (RecordStamp(51, LONG_AGO_MS), YOUNG, True),
-        # The segment was removed between the two searches.
-        (YOUNG, YOUNG, False),
-        (RecordStamp(50, LONG_AGO_MS), RecordStamp(50, LONG_AGO_MS), True),
-        (SILENT, YOUNG, True),
+        (RecordStamp(60, WEEK_OLD), OLDER, False),
+        (RecordStamp(60, OLDER), WEEK_OLD, True),
+        (GONE, WEEK_OLD, False),
+        (GONE, OLDER, True),
+        (GONE, -1, True),
+        (GONE, NO_RIGHT, True),
+        (RecordStamp(100, NOW_MS), OLDER, True),
+        (SILENT, SILENT, True),
+        (UNSUPPORTED, WEEK_OLD, False),
+        (None, OLDER, True),
     ],
     ids=[
         "young",
         "old",
-        "no timestamp",
-        "unread",
-        "the search goes on",
-        "removed since",
-        "removed since, old",
+        "gone",
+        "gone, and old ones left",
+        "gone, and no timestamp left",
+        "gone, and unread",
+        "not committed",
         "a silent broker",
+        "before Kafka 3.0",
+        "all in remote storage",
     ],
 )
 @pytest.mark.parametrize(
     ("keep", "at"), [({"newerThan": "7d"}, {7 * DAY: 80, 8 * DAY: None}), ({"last": 20}, {8 * DAY: None})], ids=str
 )
-def test_a_purge_does_not_make_a_floor_overdue(
+def test_a_stamp_that_is_gone_does_not_make_a_floor_overdue(
     keep: dict[str, Any],
     at: dict[int, int | None],
-    plausible: RecordStamp | Unknown | None,
-    first_record: RecordStamp | Unknown,
+    newest: RecordStamp | Unknown | None,
+    last: int | Unknown,
     is_overdue: bool,
 ) -> None:
-    """Brokers remove a segment below the log start minutes later, and until then searches by time end in it.
+    """Searches by time end in its segment, whatever follows: the one of `driftAfter` ago found none, so all was overdue.
 
-    Each drift check right after an apply was red: the search of `driftAfter` ago found none, so all was overdue.
+    Each drift check right after an apply was red, and so was one behind a backfill for as long as `driftAfter`.
     """
-    answers = {PLAUSIBLE: plausible, first(50, 100): first_record, first(50, 80): first_record}
-    answers |= {RecordLookup(LookupKind.LAST, 50, 80): RecordStamp(79, NOW_MS - 7 * DAY - 1)}
+    answers = {
+        NEWEST: newest,
+        RecordLookup(LookupKind.LAST, 50, 100): RecordStamp(99, last) if isinstance(last, int) else last,
+        RecordLookup(LookupKind.LAST, 50, 80): RecordStamp(79, WEEK_OLD - 1),
+    }
     drift_after = {} if "newerThan" in keep else {"driftAfter": "8d"}
-    decision = decide(looked_up(answers, at, log_start=50), keep, **drift_after)
-    if "newerThan" in keep and (plausible == SILENT or first_record in (NO_RIGHT, RecordStamp(50, -1))):
-        assert decision.code in ("B109", "B216")
-    else:
-        assert decision.drift is is_overdue
+    assert decide(looked_up(answers, at, log_start=50), keep, **drift_after).drift is is_overdue
     waiting = decide(
         looked_up(answers, {8 * DAY: None}, log_start=50, readers=(reader("billing", 50),)),
         {"last": 20},
@@ -356,7 +360,7 @@ def test_a_purge_does_not_make_a_floor_overdue(
 
 def test_a_purge_of_younger_records_leaves_nothing_due() -> None:
     """The search ended in what was purged, so all was to go, and was blocked: wait, say `last` or `fromOffset`."""
-    answers = {PLAUSIBLE: None, first(50, 100): YOUNG, WEEK_AGO: None, NEWEST: YESTERDAY}
+    answers = {PLAUSIBLE: None, first(50, 100): RecordStamp(50, WEEK_OLD), WEEK_AGO: None, NEWEST: YESTERDAY}
     answers |= {RecordLookup(LookupKind.LAST, 50, 100): RecordStamp(99, NOW_MS - DAY)}
     decision = decide(looked_up(answers, NONE, log_start=50))
     assert isinstance(decision, Satisfied)
@@ -364,12 +368,19 @@ def test_a_purge_of_younger_records_leaves_nothing_due() -> None:
     assert old.code == "B216"
 
 
-@pytest.mark.parametrize("log_start", [100, 50], ids=["all purged", "records below it"])
-def test_a_purge_does_not_make_a_transaction_hang(log_start: int) -> None:
+@pytest.mark.parametrize("newest", [RecordStamp(100, NOW_MS), GONE], ids=["its own", "gone"])
+@pytest.mark.parametrize("log_start", [100, 50], ids=["all purged", "old records below it"])
+def test_a_stamp_that_is_gone_does_not_make_a_transaction_hang(log_start: int, newest: RecordStamp) -> None:
     """A busy exactly-once topic was B217 after a purge, with the advice to abort the transaction of its producer."""
-    answers = {DAY_AGO: None, NOW: None, PLAUSIBLE: None, first(50, 100): RecordStamp(50, NOW_MS - 1)}
+    answers = {DAY_AGO: None, NOW: None, NEWEST: newest}
     decision = decide(behind_it(answers, log_start=log_start, readers=()), {"last": 50})
     assert isinstance(decision, Satisfied)
+
+
+@pytest.mark.parametrize("newest", [UNSUPPORTED, None], ids=["before Kafka 3.0", "no timestamp"])
+def test_a_transaction_hangs_where_no_stamp_tells_that_it_is_young(newest: Unknown | None) -> None:
+    answers = {DAY_AGO: None, NOW: None, NEWEST: newest}
+    assert decide(behind_it(answers, readers=()), {"last": 50}).code == "B217"
 
 
 @pytest.mark.parametrize("log_start", [100, 50], ids=["nothing below the transaction", "records below it"])
