@@ -58,7 +58,7 @@ def idle_evidence(facts: GroupFacts, idle_for_ms: int, observed_at_ms: int, *, e
     newest_record = known(facts.newest_record, f"the newest record of group {group} in __consumer_offsets")
     since = format_instant(last_ms)
     if observed_at_ms - last_ms < idle_for_ms:
-        reason = f"group {group} was active at {since}, and idleFor is {format_duration(idle_for_ms)}"
+        reason = f"group {group} has a record of {since} in __consumer_offsets, and idleFor is {format_duration(idle_for_ms)}"
         raise BlockReason("B304", reason)
     return f"no activity since {since}", last_ms, newest_record, 0
 
