@@ -62,6 +62,7 @@ _NOT_OPENED = ("connection refused", "name not found")
 _PORTS = "check the ports in the Cluster's bootstrapServers (--bootstrap-server), and that the brokers run"
 _NAMES = "check the names in the Cluster's bootstrapServers (--bootstrap-server), and the DNS of this machine"
 _LISTENER = "check security.protocol in the Cluster's spec.client, and the ports in bootstrapServers"
+_CLOSED = f"{_LISTENER}; or give the brokers more connections (max.connections.per.ip)"
 _TLS = "check security.protocol and ssl.ca.location in the Cluster's spec.client"
 _CLAIMS = "compare its issuer, audience and scope with what the brokers accept"
 _LOGIN = "check sasl.mechanism, sasl.username and sasl.password in the Cluster's spec.client"
@@ -73,8 +74,8 @@ _FINAL = (
     ("AUTH_.* mechanisms:$", "the listener has no SASL", _LISTENER),
     ("OAUTHBEARER .*(AUTH_|SASL authentication error)", "the brokers refused the token", _CLAIMS),
     ("AUTH_|SASL authentication error", "authentication failed", _LOGIN),
-    ("^(SASL_)?PLAINTEXT .*APIVERSION_QUERY: .*closed by peer", "closed, as a listener with TLS does", _LISTENER),
-    ("^(PLAINTEXT|SSL) .*UP: .*closed by peer", "closed, as a listener with SASL does", _LISTENER),
+    ("^(SASL_)?PLAINTEXT .*APIVERSION_QUERY: .*closed by peer", "closed, as a listener with TLS does", _CLOSED),
+    ("^(PLAINTEXT|SSL) .*UP: .*closed by peer", "closed, as a listener with SASL does", _CLOSED),
 )
 """Failures that no waiting mends: a pattern of protocol, mechanism, state and text; the kind; what to do."""
 _AT_ONCE = 16

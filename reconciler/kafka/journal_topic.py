@@ -63,7 +63,8 @@ class JournalTopic:
         delivered: list[tuple[KafkaError | None, Message]] = []
         with self._lock:
             try:
-                # A producer creates a missing topic; no client setting forbids it.
+                # A producer creates a missing topic; no client setting forbids it. So it is looked up before each append,
+                # and not in the background.
                 self._partitions()
                 self._producer = self._producer or connect.create(
                     Producer,
@@ -73,6 +74,7 @@ class JournalTopic:
                         "enable.idempotence": True,
                         "linger.ms": 5,
                         "compression.type": "zstd",
+                        "topic.metadata.refresh.interval.ms": -1,
                         "message.timeout.ms": max(1_000, int(self._session.timeout_s * 1000)),
                     },
                 )
@@ -220,6 +222,13 @@ def check_topic(session: KafkaSession, topic: str) -> Sequence[str] | Unknown | 
         risks.append(
             f"the journal {topic} has {count(replicas, 'replica')}, and {lost}: give it {enough} "
             "(kafka-reassign-partitions)"
+        )
+    in_sync = min((len(p.in_sync) for p in partitions if not isinstance(p.in_sync, Unknown)), default=0)
+    least = configs.get("min.insync.replicas", "")
+    if least.isdecimal() and in_sync < int(least):
+        risks.append(
+            f"the journal {topic} has {count(in_sync, 'replica')} in sync, and its min.insync.replicas is {least}, so no "
+            "entry can be written: start the brokers of the others, or see their logs"
         )
     for name, value in _configs(replicas).items():
         present = configs.get(name, "unknown")

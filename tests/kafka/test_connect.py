@@ -213,7 +213,8 @@ def test_a_listener_of_another_protocol_is_named(sasl_broker: SandboxCluster) ->
 def assert_protocol_is_named(server: str, properties: dict[str, str], reason: str) -> None:
     message = failure([server], properties)
     assert f"{reason} (" in message
-    assert message.endswith(f"; {LISTENER}")
+    more = "; or give the brokers more connections (max.connections.per.ip)" if reason.startswith("closed") else ""
+    assert message.endswith(f"; {LISTENER}{more}")
 
 
 @pytest.mark.brokers

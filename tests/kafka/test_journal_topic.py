@@ -260,6 +260,17 @@ def test_doctor_names_what_may_lose_entries(cluster: SandboxCluster, connection:
     assert f"--entity-name {name} --add-config retention.ms=-1" in risks[1]
 
 
+def test_doctor_names_a_journal_that_cannot_be_written(cluster: SandboxCluster, connection: Connection) -> None:
+    """An apply failed without an acknowledgement, and named doctor, which called the topic right."""
+    name = create_topic(cluster, replication=1, configs={"min.insync.replicas": "2"})
+    risks = journal_topic.check_topic(KafkaSession(connection), name)
+    assert isinstance(risks, list)
+    assert (
+        f"the journal {name} has 1 replica in sync, and its min.insync.replicas is 2, so no entry can be written"
+        in risks[1]
+    )
+
+
 def test_a_release_outlives_the_machine_and_a_short_retention(
     cluster: SandboxCluster, name: str, open_journal: OpenJournal
 ) -> None:
