@@ -61,8 +61,8 @@ class Blocked:
     """May not or cannot, and what to do next.
 
     `code`: a key of `block_reason.BLOCK_CODES`. `unread`: a fact could not be read. `held_by`: the
-    groups that hold the subject back, in order; once all of them are gone or have read further,
-    nothing of this reason is left. Empty: no groups do, or too many.
+    groups that hold the subject back, in order; once all of them are gone or have read further, more
+    may be done. Empty: no groups do, or too many.
     """
 
     address: Address

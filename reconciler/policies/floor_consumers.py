@@ -31,6 +31,11 @@ class FloorTarget:
     holding: Sequence[ConsumerPosition]
     stays: str
 
+    @property
+    def held_by(self) -> tuple[str, ...]:
+        """The groups at the target: once they are gone, it may rise. None as in `names_of`."""
+        return names_of(reader for reader in self.holding if reader.committed <= self.before_offset)
+
 
 class FloorConsumers:
     """The consumers that one policy must respect on one snapshot. `guard`: what the policy says of them."""

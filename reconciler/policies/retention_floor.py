@@ -25,7 +25,7 @@ from reconciler.operations.touchable import check_not_kept_forever, check_record
 from reconciler.policies import fields
 from reconciler.policies.base import Guards, ManifestModel, Policy, Subjects, first_pattern, reviewed_only_schema
 from reconciler.policies.fields import optional, required, where
-from reconciler.policies.floor_consumers import FloorConsumers, FloorTarget, names_of
+from reconciler.policies.floor_consumers import FloorConsumers, FloorTarget
 from reconciler.policies.timestamps import Hold, TimeRule, check_ages, find_hold, find_marker, has_none_since
 from reconciler.policies.validation import FieldPath, ValidationIssue
 from reconciler.text.escape import quoted
@@ -359,11 +359,10 @@ class FloorEvaluator:
             return Waiting(address=address, declared_at=declared_at, reason=hold.words)
         reason = "; ".join(self._reasons(rules, lowest, hold, target, partition.topic))
         if target.before_offset <= log_start:  # nothing may go until the groups of a clamp have read more
-            held_by = names_of(reader for reader in target.holding if reader.committed <= log_start)
             if self._is_overdue(rules, facts, observed):
                 _words, next_step = self.consumers.advice(target.holding)
-                raise BlockReason("B204", reason, next_step=next_step, held_by=held_by)
-            return Waiting(address=address, declared_at=declared_at, reason=reason, held_by=held_by)
+                raise BlockReason("B204", reason, next_step=next_step, held_by=target.held_by)
+            return Waiting(address=address, declared_at=declared_at, reason=reason, held_by=target.held_by)
         every_ms = self.guard.every_ms
         last_ms = None if every_ms is None else known(facts.last_purge, f"when {partition} was last purged")
         # More than `every` has to pass, as with Kafka Streams' `repartition.purge.interval.ms`.
@@ -371,7 +370,9 @@ class FloorEvaluator:
             apart = f"purges of a partition are at least {format_duration(every_ms)} apart"
             reason = f"{reason}; last purged at {format_instant(last_ms)}, and {apart}"
             until_ms = last_ms + every_ms + 1
-            return Waiting(address=address, declared_at=declared_at, reason=reason, until_ms=until_ms)
+            return Waiting(
+                address=address, declared_at=declared_at, reason=reason, until_ms=until_ms, held_by=target.held_by
+            )
         times = [rule.time for rule in rules if rule.time is not None]
         has_markers = self._may_have_markers(observed)
         if keeping := check_ages(facts, observed, target.before_offset, times, now_ms, has_markers=has_markers):
@@ -457,6 +458,7 @@ class FloorEvaluator:
             caveat="; ".join(filter(None, (self.consumers.caveat(facts.partition.topic), hold.caveat if hold else ""))),
             may_have_gaps=is_compacted or may_have_aborted,
             gaps=counted.gaps,
+            held_by=target.held_by,
         )
 
     def _find_hold(self, lowest: RuleOffset, facts: PartitionFacts, observed: ObservedPartition) -> Hold | None:

@@ -6,7 +6,7 @@ line for each cause; in full, each subject has its own. Nothing is computed here
 
 import shlex
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, groupby, product
@@ -71,6 +71,8 @@ _SETTINGS_MAX, _VALUES_MAX = 15, 5
 _EXPLAINED_MAX = 5
 """Decisions of one topic or policy that are explained where the address covers more than one."""
 
+_UNREVIEWED = ", where later runs act without another plan"
+"""What follows where the removal of a group frees a subject of a continuous policy."""
 _STATES = {"satisfied": "in sync", "unread": "unread, so blocked"}
 _NOTICES = ("blocked", "unread", "waiting", "skipped")
 """Sections other than actions and in sync, in the order of the report."""
@@ -268,21 +270,30 @@ def _sections(plan: Plan, *, full: bool, pages: dict[str, str]) -> Iterator[Sect
     yield rules("Changes to the rules", plan.rule_changes)
     yield rules("From the merge on, without further review", others, open_items=OPEN_ITEMS, optional=without_base)
     yield rules(as_before, unchanged, open_items=0, optional=True)
-    held: defaultdict[str, list[Address]] = defaultdict(list)
-    for decision in plan.decisions:
-        if isinstance(decision, Blocked | Waiting) and len(decision.held_by) == 1:
-            held[decision.held_by[0]].append(decision.address)
-    for same in _by_effect(actions):
-        yield from _policies(plan, same, held, full=full)
-
     removed = frozenset(action.removed_group for action in actions if action.removed_group)
+    continuous = frozenset(rule.address for rule in plan.continuous)
+    freed: defaultdict[str, list[tuple[Address, str]]] = defaultdict(list)
+    for decision in plan.decisions:
+        if (groups := getattr(decision, "held_by", ())) and removed.issuperset(groups):
+            freed[groups[0]].append((decision.address, _then(decision.address, continuous)))
+    for same in _by_effect(actions):
+        yield from _policies(plan, same, freed, full=full)
+
     sections = _by_section(decision for decision in plan.decisions if not isinstance(decision, Action | Satisfied))
     for section in _NOTICES:
         decisions, label = sections[section], section.capitalize()
         is_blocked = section in ("blocked", "unread")
         yield Section(
             heading=(f"{_STATES.get(section, section).capitalize()}: {count_subjects_of(decisions)}",),
-            items=notice_items(decisions, label, plan.observed_at_ms, pages=pages, removed=removed, full=full),
+            items=notice_items(
+                decisions,
+                label,
+                plan.observed_at_ms,
+                pages=pages,
+                removed=removed,
+                continuous=continuous,
+                full=full,
+            ),
             severity=Severity.WARNING if is_blocked else Severity.PLAIN,
             open_items=OPEN_ITEMS if is_blocked else 0,
             optional=section == "skipped",
@@ -366,11 +377,11 @@ def _totals(plan: Plan) -> Iterator[Item]:
 
 
 def _policies(
-    plan: Plan, actions: Sequence[Operation], held: Mapping[str, Sequence[Address]], *, full: bool
+    plan: Plan, actions: Sequence[Operation], freed: Mapping[str, Sequence[tuple[Address, str]]], *, full: bool
 ) -> Iterator[Section]:
     """Yield a section for each policy of the actions of one operation, the first with a heading.
 
-    `held`: the subjects that one group alone holds back.
+    `freed`: the subjects that the removal of a group frees, alone or with others of the plan, and what follows.
     """
     first = actions[0]
     undo = "Irreversible" if first.irreversible else "Reversible"
@@ -384,7 +395,7 @@ def _policies(
             name=(name(policy.policy),),
             location=entries[0][0].declared_at,
             note=describe_policy(plan, policy),
-            items=Items.of(entries, partial(_action_item, held=held, full=full)),
+            items=Items.of(entries, partial(_action_item, freed=freed, full=full)),
             severity=Severity.LOSS if first.irreversible else Severity.CHANGE,
             labelled=False,
             open_items=OPEN_ITEMS,
@@ -392,17 +403,26 @@ def _policies(
         heading = ()
 
 
-def _action_item(actions: Sequence[Operation], *, held: Mapping[str, Sequence[Address]], full: bool) -> Item:
+def _then(address: Address, continuous: Collection[Address]) -> str:
+    """Return what follows where a removal of groups frees a subject. `continuous`: policies that need no further review."""
+    return _UNREVIEWED if address.policy_address in continuous else ": plan again after the apply"
+
+
+def _action_item(
+    actions: Sequence[Operation], *, freed: Mapping[str, Sequence[tuple[Address, str]]], full: bool
+) -> Item:
     """The item of one action in full, or of all that are folded into one line, with what the removal of groups frees."""
     first = actions[0]
-    freed = [address for action in actions for address in held.get(action.removed_group or "", ())]
     stands_alone = full or first.fold_key == first.address
     description = first.describe() if stands_alone else type(first).describe_many(actions)
     children = [Item(text=text) for text in description.notes if full]
     children += [Item(text=text, severity=Severity.LOSS) for text in description.risks]
-    if freed:
-        unblocks = ("unblocks ", *format_subjects(freed), ": plan again after the apply")
-        children.append(Item(text=unblocks, severity=Severity.GOOD))
+    by_next: defaultdict[str, list[Address]] = defaultdict(list)
+    for address, then in chain.from_iterable(freed.get(action.removed_group or "", ()) for action in actions):
+        by_next[then].append(address)
+    for then, addresses in by_next.items():
+        severity = Severity.LOSS if then == _UNREVIEWED else Severity.GOOD
+        children.append(Item(text=("unblocks ", *format_subjects(addresses), then), severity=severity))
     return Item(
         subject=description.subject,
         text=description.change,
@@ -419,15 +439,16 @@ def notice_items(
     *,
     pages: dict[str, str] | None = None,
     removed: frozenset[str] = frozenset(),
+    continuous: Collection[Address] = (),
     full: bool = False,
 ) -> Items:
     """The items of blocked, waiting or skipped subjects; without `full`, those of one cause are one item.
 
-    Removes from `pages` what is linked. `removed`: the groups that the plan removes.
+    Removes from `pages` what is linked. `removed`: the groups that the plan removes. `continuous`: as in `_then`.
     """
     groups = [[decision] for decision in decisions] if full else list(fold_causes(decisions, _cause))
     entries = [(same, (pages or {}).pop(getattr(same[0], "code", ""), "")) for same in groups]
-    return Items.of(entries, partial(_notice_item, label=label, now_ms=now_ms, removed=removed))
+    return Items.of(entries, partial(_notice_item, label=label, now_ms=now_ms, removed=removed, continuous=continuous))
 
 
 def _cause(decision: Any) -> tuple[Hashable, Hashable]:
@@ -446,7 +467,14 @@ def _cause(decision: Any) -> tuple[Hashable, Hashable]:
     return sort, (cause_of(decision.reason, address), getattr(decision, "next_step", ""))
 
 
-def _notice_item(entry: tuple[Sequence[Any], str], *, label: str, now_ms: int, removed: frozenset[str]) -> Item:
+def _notice_item(
+    entry: tuple[Sequence[Any], str],
+    *,
+    label: str,
+    now_ms: int,
+    removed: frozenset[str],
+    continuous: Collection[Address],
+) -> Item:
     """The item of decisions of one cause, with the page of its code; the one that waits shortest stands for all."""
     same, page = entry
     first = min(same, key=lambda decision: getattr(decision, "until_ms", None) or 0)
@@ -465,7 +493,7 @@ def _notice_item(entry: tuple[Sequence[Any], str], *, label: str, now_ms: int, r
     held_by = getattr(first, "held_by", ())
     if held_by and removed.issuperset(held_by) and all(decision.held_by == held_by for decision in same):
         groups = escaped_name(formatting.first_few([quoted(group) for group in held_by]))
-        unblocks = f"unblocks {count_subjects_of(same)}: plan again after the apply"
+        unblocks = f"unblocks {count_subjects_of(same)}{_then(first.address, continuous)}"
         text = (*text, "; removing ", groups, f", as this plan does, {unblocks}")
     return Item(
         label=label,
@@ -516,8 +544,8 @@ def _facts(plan: Plan, decision: Decision) -> Iterator[Fact]:
         yield "Declared", (escaped_name(format_location(decision.declared_at)), mode)
     if decision.reason:
         yield "Because", (sentence(decision.reason),)
-    if isinstance(decision, Blocked | Waiting) and decision.held_by:
-        yield "Held by", join(", ", *((escaped_name(quoted(group)),) for group in decision.held_by))
+    if held_by := getattr(decision, "held_by", ()):
+        yield "Held by", join(", ", *((escaped_name(quoted(group)),) for group in held_by))
     match decision:
         case Waiting(until_ms=int(until_ms)):
             until = formatting.until(until_ms, now_ms=plan.observed_at_ms)

@@ -26,7 +26,7 @@ from reconciler.plan.drift import DriftReport, parse
 from reconciler.run import Run
 from reconciler.scan.engine_choice import Engine, EngineName
 from tests.command import reconciler
-from tests.e2e.workspace import Workspace, floor
+from tests.e2e.workspace import Workspace, floor, removal
 from tests.golden.wording import mentions
 from tests.repeats import repeats
 from tests.toolbox import committed_offsets, log_start_offsets
@@ -36,6 +36,21 @@ INTERVALS = repeats(4, 20)
 DEADLINE_S = 420.0
 INLINE = Engine(name=EngineName.INLINE)
 """test_slice.py converges with Spark."""
+
+
+@pytest.mark.parametrize("consumers", ["block", "clamp"])
+def test_a_plan_says_what_a_removal_lets_later_runs_delete(space: Workspace, consumers: str) -> None:
+    """The plan showed 20 records and the group, or called its removal good; the next run deleted 70 more."""
+    topic = space.create_topic(100)
+    group = space.commit("billing", topic, 20)
+    rule = f"keep: {{last: 10}}, consumers: {consumers}"
+    plan = space.plan(floor(topic, rule, name="stream", mode="continuous"), removal(group))
+    assert f"unblocks {topic}[0], where later runs act without another plan" in plan["output"]
+    assert "plan again after the apply" not in plan["output"]
+    space.apply()
+    assert space.log_start(topic) == (20 if consumers == "clamp" else 0)
+    space.run("converge", "manifests")
+    assert space.log_start(topic) == 90
 
 
 @pytest.fixture

@@ -76,6 +76,7 @@ group_ids = st.one_of(
     st.text(min_size=1, max_size=30),
     st.text(_LOWER + "-", min_size=1, max_size=13),
 )
+held_by = st.lists(group_ids, max_size=2, unique=True).map(tuple)
 selectors = group_ids.filter(lambda text: not text.startswith("regex:"))  # what follows might be no expression
 topics = st.text(string.ascii_letters + string.digits + "._-", min_size=1, max_size=20)
 policies = st.text(_LOWER + ".-", min_size=1, max_size=12).map(lambda name: name.strip(".-") or "p")
@@ -129,6 +130,7 @@ def delete_records(draw: st.DrawFn) -> DeleteRecords:
         guard=guard,
         consumed_by_named=may_vouch and draw(st.booleans()),
         drift=draw(st.booleans()),
+        held_by=draw(held_by),
     )
 
 
@@ -174,8 +176,6 @@ addresses = st.one_of(
     st.builds(Address, st.sampled_from(("RetentionFloor", "LeaderPolicy", "GroupRemoval")), policies),
     st.builds(Address, st.just("GroupRemoval"), policies, group_ids),
 )
-
-held_by = st.lists(group_ids, max_size=2, unique=True).map(tuple)
 
 decisions: st.SearchStrategy[Decision] = st.one_of(
     actions,

@@ -39,7 +39,7 @@ class Deletion(Operation):
     `consumed_by_named`: an `unreadBy` rule under `consumers: block` answers for these records, so the two
     record limits do not count them. `may_have_gaps`: transactions or compaction may have left offsets
     without a record, so reports speak of offsets. `drift`: a fixed floor that is not met, or a moving
-    one overdue by `driftAfter`. `gaps`: offsets of the partition that hold no record, or may hold none:
+    one overdue by `driftAfter`. `held_by`: the groups that keep it from removing more. `gaps`: offsets of the partition that hold no record, or may hold none:
     a share is one of what is left.
     """
 
@@ -53,6 +53,7 @@ class Deletion(Operation):
     drift: bool
     may_have_gaps: bool = field(default=False, metadata=OMIT_DEFAULT)
     gaps: int = field(default=0, metadata=OMIT_DEFAULT)
+    held_by: tuple[str, ...] = field(default=(), metadata=OMIT_DEFAULT)
 
     def __post_init__(self) -> None:
         if not self.seen.log_start < self.before_offset <= self.seen.last_stable_offset:

@@ -512,6 +512,16 @@ TEXTS: dict[str, tuple[Plan, dict[str, Any]]] = {
     ),
     # On both sides. A removal that is not in the plan is never proposed, as it once was.
     "a removal and what it unblocks": (plan(removal(), *HELD), {}),
+    "a removal that frees a continuous policy": (
+        replace(
+            plan(removal(), purge(held_by=("old-etl",)), *HELD),
+            continuous=(
+                replace(rule_of(0), address=Address("RetentionFloor", "week")),
+                replace(rule_of(0), address=purge().address.policy_address),
+            ),
+        ),
+        {},
+    ),
     "a removal that unblocks nothing": (plan(removal(), blocked()), {}),
     # The last line is to apply, to save first, or why not.
     "next: apply": (plan(removal()), {"saved_to": "a plan.json", **NEXT}),
