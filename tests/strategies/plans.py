@@ -210,7 +210,11 @@ rules = st.builds(
     address=policy_addresses,
     declared_at=locations,
     change=st.none() | st.sampled_from(Change),
-    settings=st.lists(st.builds(Setting, name=prose, values=values, before=st.none() | values), max_size=3).map(tuple),
+    settings=st.lists(
+        st.builds(Setting, name=prose, values=values, before=st.none() | values),
+        max_size=3,
+        unique_by=lambda setting: setting.name,  # as fields of a manifest
+    ).map(tuple),
 )
 used_waivers = st.builds(
     UsedWaiver,
