@@ -39,8 +39,8 @@ class Deletion(Operation):
     `consumed_by_named`: an `unreadBy` rule under `consumers: block` answers for these records, so the two
     record limits do not count them. `may_have_gaps`: transactions or compaction may have left offsets
     without a record, so reports speak of offsets. `drift`: a fixed floor that is not met, or a moving
-    one overdue by `driftAfter`. `held_by`: the groups that keep it from removing more. `gaps`: offsets of the partition that hold no record, or may hold none:
-    a share is one of what is left.
+    one overdue by `driftAfter`. `gaps`: offsets of the partition that hold no record, or may hold none:
+    a share is one of what is left. `held_by`: the groups that keep it from removing more.
     """
 
     LIMITS: ClassVar[tuple[Limit, ...]] = (TOPICS, RECORDS_PERCENT_PER_TOPIC, RECORDS_PERCENT)
