@@ -63,8 +63,7 @@ class JournalTopic:
         delivered: list[tuple[KafkaError | None, Message]] = []
         with self._lock:
             try:
-                # A producer creates a missing topic; no client setting forbids it. So it is looked up before each append,
-                # and not in the background.
+                # A producer creates a missing topic; no client setting forbids it.
                 self._partitions()
                 self._producer = self._producer or connect.create(
                     Producer,
@@ -74,7 +73,6 @@ class JournalTopic:
                         "enable.idempotence": True,
                         "linger.ms": 5,
                         "compression.type": "zstd",
-                        "topic.metadata.refresh.interval.ms": -1,
                         "message.timeout.ms": max(1_000, int(self._session.timeout_s * 1000)),
                     },
                 )

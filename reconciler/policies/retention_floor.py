@@ -383,9 +383,11 @@ class FloorEvaluator:
         """Return whether all rules have let the first record go for longer than `driftAfter`. Raises LookupNeeded."""
         if observed.log_start >= min(rule.offset if rule.before is None else rule.before for rule in rules):
             return False
-        lagging_ms = self.policy.spec.lagging_ms(self.snapshot.observed_at_ms)
-        searched = (rule.time for rule in rules if rule.before is None)
-        return all(has_none_since(facts, observed, lagging_ms if time is None else time.before_ms) for time in searched)
+        now_ms = self.snapshot.observed_at_ms
+        lagging_ms = self.policy.spec.lagging_ms(now_ms)
+        times = (rule.time for rule in rules if rule.before is None)
+        instants = (lagging_ms if time is None else time.before_ms for time in times)
+        return all(has_none_since(facts, observed, instant_ms, now_ms) for instant_ms in instants)
 
     def _may_have_markers(self, observed: ObservedPartition) -> bool:
         # A finished transaction leaves no other trace than the cluster's topic of them.

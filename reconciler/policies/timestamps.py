@@ -110,15 +110,16 @@ def check_ages(
     first, last, newest, *passed = (answer for answer in (*found, None) if not isinstance(answer, Unknown))
     if first is None:
         return None  # transaction markers and aborted records only
+    if (doubt := doubt_age(first.timestamp_ms, now_ms)) is not None:
+        raise _unproven(f"the record at offset {first.offset} {doubt}, so its age is not known")
     for rule in unbounded:
         if first.timestamp_ms >= rule.instant_ms:  # the search ended before it
             return rule
     if last is None:
         searched = f"none of the last {SEARCHED_OFFSETS:,} offsets below {before_offset} holds a record"
         raise _unproven(f"{searched}, so how old the last one is is not known")
-    for record in (first, last):
-        if (doubt := doubt_age(record.timestamp_ms, now_ms)) is not None:
-            raise _unproven(f"the record at offset {record.offset} {doubt}, so its age is not known")
+    if (doubt := doubt_age(last.timestamp_ms, now_ms)) is not None:
+        raise _unproven(f"the record at offset {last.offset} {doubt}, so its age is not known")
     for rule in rules:
         if last.timestamp_ms >= rule.instant_ms:
             raise _contradicts("the record at offset", last, rule, before_offset)
@@ -159,22 +160,27 @@ def _unproven(reason: str) -> BlockReason:
     return BlockReason("B216", reason, next_step=_NO_TIMES)
 
 
-def has_none_since(facts: PartitionFacts, seen: ObservedPartition, instant_ms: int, *, ever: bool = False) -> bool:
+def has_none_since(
+    facts: PartitionFacts, seen: ObservedPartition, instant_ms: int, now_ms: int, *, ever: bool = False
+) -> bool:
     """Return whether no record is as new as an instant, where the brokers' search by time found none; in doubt it is so.
 
     The search ends in the first segment that is as new (UnifiedLog.searchOffsetInLocalLog), whatever follows. What
     made it so may be gone: DeleteRecords or the cleaner took it, or it was the age of a file whose records have no
-    timestamp. The newest timestamp of the log or the last record disproves it. `ever`: so does one that is gone, or
-    is not committed. Raises LookupNeeded.
+    timestamp. The newest timestamp of the log or the last record disproves it; `ever`: so does one that is gone, or
+    is not committed. One of the future may end the search for ever: the first record decides. Raises LookupNeeded.
     """
-    start, end = seen.log_start, seen.last_stable_offset
+    start, end, latest_ms = seen.log_start, seen.last_stable_offset, now_ms + CLOCKS_APART_MAX_MS
+    deciding = RecordLookup(LookupKind.FIRST, start, end)
     (newest,) = find_records(facts, _NEWEST)
-    if isinstance(newest, RecordStamp) and (newest.timestamp_ms < instant_ms or ever or start <= newest.offset < end):
-        return newest.timestamp_ms < instant_ms
+    if isinstance(newest, RecordStamp) and newest.timestamp_ms <= latest_ms:
+        if newest.timestamp_ms < instant_ms or ever or start <= newest.offset < end:
+            return newest.timestamp_ms < instant_ms
+        deciding = last_in(start, end)
     if start >= end:
         return True
-    (last,) = find_records(facts, last_in(start, end))
-    return not isinstance(last, RecordStamp) or last.timestamp_ms < instant_ms
+    (record,) = find_records(facts, deciding)
+    return not (isinstance(record, RecordStamp) and instant_ms <= record.timestamp_ms <= latest_ms)
 
 
 def _is_overdue(facts: PartitionFacts, start: int, end: int, rule: TimeRule, now_ms: int) -> bool:
@@ -222,7 +228,7 @@ def find_hold(facts: PartitionFacts, seen: ObservedPartition, rule: TimeRule, no
         f"wait for its end; only if its producer is gone: kafka-transactions.sh abort --topic {facts.partition.topic} "
         f"--partition {facts.partition.partition} --start-offset {end}",
         # The transaction began behind whatever is gone.
-        overdue=has_none_since(facts, seen, rule.before_ms, ever=True)
+        overdue=has_none_since(facts, seen, rule.before_ms, now_ms, ever=True)
         if before is None
         else isinstance(before, Unknown) or before.offset > end,
         what=_OPEN_TRANSACTION,

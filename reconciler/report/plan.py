@@ -271,11 +271,12 @@ def _sections(plan: Plan, *, full: bool, pages: dict[str, str]) -> Iterator[Sect
     yield rules("From the merge on, without further review", others, open_items=OPEN_ITEMS, optional=without_base)
     yield rules(as_before, unchanged, open_items=0, optional=True)
     removed = frozenset(action.removed_group for action in actions if action.removed_group)
-    continuous = frozenset(rule.address for rule in plan.continuous)
+    continuous = frozenset(rule.address for rule in plan.continuous if rule.change is not Change.REMOVED)
     freed: defaultdict[str, list[tuple[Address, str]]] = defaultdict(list)
     for decision in plan.decisions:
         if (groups := getattr(decision, "held_by", ())) and removed.issuperset(groups):
-            freed[groups[0]].append((decision.address, _then(decision.address, continuous)))
+            for group in groups:
+                freed[group].append((decision.address, _then(decision.address, continuous)))
     for same in _by_effect(actions):
         yield from _policies(plan, same, freed, full=full)
 

@@ -75,6 +75,20 @@ def test_a_young_transaction_does_not_hang(
 
 
 @at_least(200)
+@given(st.lists(st.sampled_from([2, 30]), min_size=1, max_size=4), st.sampled_from([-20_000, 30]))
+def test_a_transaction_that_hangs_is_named(committed: list[int], purged: int) -> None:
+    """Also where its segment still has a timestamp of the future, in which every search by time ends for ever."""
+    days = [purged, *committed, 2, 2]
+    entries = tuple((Entry.RECORD, NOW_MS - day * DAY) for day in days)
+    log = Log(entries, 1, 1 + len(committed), kept=1)
+    policy = floor(keep={"last": len(committed)}, driftAfter="1d")
+    facts = log.facts(policy.spec.instants_ms(NOW_MS), readers=())
+    (decision,) = planned(policy, snapshot(facts, topic(), topic("__transaction_state", internal=True))).decisions
+    assert isinstance(decision, Blocked)
+    assert decision.code == "B217"
+
+
+@at_least(200)
 @given(st.lists(st.integers(5, 11), min_size=1, max_size=12), st.integers(0, 11), st.integers(0, 11))
 def test_a_floor_is_late_if_its_first_record_is(days: list[int], log_start: int, kept: int) -> None:
     """Whatever the brokers still have of what a purge took."""

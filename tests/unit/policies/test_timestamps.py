@@ -299,6 +299,7 @@ def test_a_transaction_that_hangs_is_named_without_a_rule_by_time(
 WEEK_OLD, OLDER = NOW_MS - 7 * DAY, NOW_MS - 8 * DAY - 1
 GONE = RecordStamp(49, NOW_MS)
 """A record that a purge took, whose segment keeps its timestamp."""
+UNCOMMITTED = RecordStamp(100, NOW_MS)
 
 
 @pytest.mark.parametrize(
@@ -310,10 +311,12 @@ GONE = RecordStamp(49, NOW_MS)
         (GONE, OLDER, True),
         (GONE, -1, True),
         (GONE, NO_RIGHT, True),
-        (RecordStamp(100, NOW_MS), OLDER, True),
+        (UNCOMMITTED, OLDER, True),
         (SILENT, SILENT, True),
         (UNSUPPORTED, WEEK_OLD, False),
         (None, OLDER, True),
+        (RecordStamp(49, NOW_MS + DAY), OLDER, True),
+        (GONE, NOW_MS + DAY, True),
     ],
     ids=[
         "young",
@@ -326,6 +329,8 @@ GONE = RecordStamp(49, NOW_MS)
         "a silent broker",
         "before Kafka 3.0",
         "all in remote storage",
+        "gone, and of the future",
+        "gone, and the last of the future",
     ],
 )
 @pytest.mark.parametrize(
@@ -342,9 +347,11 @@ def test_a_stamp_that_is_gone_does_not_make_a_floor_overdue(
 
     Each drift check right after an apply was red, and so was one behind a backfill for as long as `driftAfter`.
     """
+    record = RecordStamp(99, last) if isinstance(last, int) else last
     answers = {
         NEWEST: newest,
-        RecordLookup(LookupKind.LAST, 50, 100): RecordStamp(99, last) if isinstance(last, int) else last,
+        # Where no plausible timestamp is told to be the newest one, the first record decides.
+        (RecordLookup(LookupKind.LAST, 50, 100) if newest in (GONE, UNCOMMITTED) else first(50, 100)): record,
         RecordLookup(LookupKind.LAST, 50, 80): RecordStamp(79, WEEK_OLD - 1),
     }
     drift_after = {} if "newerThan" in keep else {"driftAfter": "8d"}

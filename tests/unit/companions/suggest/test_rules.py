@@ -334,8 +334,8 @@ def test_what_a_floor_asks_of_records_is_asked() -> None:
     working = group("a", state=GroupState.STABLE)
     suggestions = suggest(snapshot(of_topic, topic("orders"), topic("__transaction_state"), working))
     assert [lookup.kind for lookup in suggestions.asked[of_topic.partition]] == [LookupKind.UNCOMMITTED] * 2
-    newest = RecordLookup(LookupKind.NEWEST)
-    answers = dict.fromkeys([*suggestions.asked[of_topic.partition], newest], RecordStamp(90, NOW_MS))
+    more = RecordLookup(LookupKind.NEWEST), RecordLookup(LookupKind.LAST, 0, 90)
+    answers = dict.fromkeys([*suggestions.asked[of_topic.partition], *more], RecordStamp(90, NOW_MS))
     of_topic = replace(of_topic, lookups=answers)
     suggestions = suggest(snapshot(of_topic, topic("orders"), topic("__transaction_state"), working))
     assert found(suggestions, FindingKind.READ_RECORDS)["orders"].records == 90
