@@ -53,10 +53,14 @@ def create_topic(space: Workspace, stamps: Callable[[int], list[int]]) -> str:
 def create_purged_topic(space: Workspace) -> str:
     """Create a topic with 500 records of now, from which another tool has purged 2,000."""
     topic = create_topic(space, of_now)
-    admin = client.admin_client(space.servers)
-    for answer in admin.delete_records([TopicPartition(topic, 0, 2_000)]).values():
-        answer.result(30)
+    purge(space, topic, 2_000)
     return topic
+
+
+def purge(space: Workspace, topic: str, before_offset: int) -> None:
+    admin = client.admin_client(space.servers)  # a client that nothing refers to has no answers
+    for answer in admin.delete_records([TopicPartition(topic, 0, before_offset)]).values():
+        answer.result(30)
 
 
 @pytest.mark.parametrize(("rule", "stamps"), [("newerThan: 7d", of_two_days), ("last: 100", of_now)])
@@ -99,6 +103,21 @@ def test_a_backfill_behind_purged_records_is_not_late(space: Workspace) -> None:
         assert space.plan()["blocked"] == []
     space.produce(topic, 10)
     space.run("drift", code=0)
+
+
+def test_a_transaction_that_hangs_behind_a_purged_stamp_of_the_future_is_named(space: Workspace) -> None:
+    """Every search by time ends in its segment for ever, and the newest timestamp is never old."""
+    now_ms = time.time_ns() // 1_000_000
+    topic = space.create_topic(0, configs={"message.timestamp.after.max.ms": str(2**63 - 1)})
+    old_ms = now_ms - 20 * DAY_MS
+    stamps = (old_ms, now_ms * 1_000, old_ms, old_ms)
+    client.produce(space.servers, topic, {0: [Record(b"a record", timestamp_ms=stamp) for stamp in stamps]})
+    purge(space, topic, 2)
+    with open_transaction(space.servers, topic):
+        time.sleep(1.5)
+        (block,) = space.plan(floor(topic, "keep: {last: 2}, driftAfter: 1s"))["blocked"]
+        assert (block["code"], "--start-offset 4" in block["next_step"]) == ("B217", True)
+        space.run("drift", code=2)
 
 
 def test_nothing_is_due_after_a_purge_of_young_records(space: Workspace) -> None:
