@@ -23,9 +23,8 @@ from tests.strategies.logs import LATEST_MS, Entry, Log, logs
 @given(logs(), st.integers(0, 15), st.integers(1, 3), st.sampled_from(["block", "clamp"]))
 def test_a_group_is_behind_by_records_only(log: Log, position: int, last: int, consumers: str) -> None:
     position = min(position, len(log.entries))
-    facts = log.facts((), readers=(reader("billing", position),))
     policy = floor(keep={"last": last}, consumers=consumers, driftAfter="1s")
-    facts = replace(facts, offsets_at=dict.fromkeys(policy.spec.instants_ms(NOW_MS)))
+    facts = log.facts(policy.spec.instants_ms(NOW_MS), readers=(reader("billing", position),))
     target = log.stable - last
     if target <= log.log_start:
         return
@@ -33,10 +32,15 @@ def test_a_group_is_behind_by_records_only(log: Log, position: int, last: int, c
     (decision,) = planned(policy, snapshot(facts, topic(), group("billing"))).decisions
     goes_on = min(max(position, log.log_start), target)
     if behind and (consumers == "block" or goes_on == log.log_start):
-        # All is late as far as the search by time says, unless something committed is as new, and not of the future.
-        committed = (ms for _entry, ms in log.entries[log.log_start : log.stable])
-        is_young = any(NOW_MS - SECOND <= ms <= LATEST_MS for ms in committed)
-        if consumers == "clamp" and is_young and isinstance(decision, Waiting):
+        committed = [ms for _entry, ms in log.entries[log.log_start : log.stable]]
+        found = log.offset_at(NOW_MS - SECOND, end=log.stable)
+        if consumers == "clamp" and found is not None:
+            assert isinstance(decision, Blocked if log.log_start < found - last else Waiting)
+        # The search ended before it: all is late, unless something committed is as new, and not of the future.
+        elif consumers == "clamp" and not any(NOW_MS - SECOND <= ms <= LATEST_MS for ms in committed):
+            assert isinstance(decision, Blocked)
+        if isinstance(decision, Waiting):
+            assert consumers == "clamp"
             return
         assert isinstance(decision, Blocked), decision
         assert decision.code == "B204"
