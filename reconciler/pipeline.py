@@ -92,7 +92,10 @@ def plan(
         candidates = frozenset[Address]().union(*targeted.values())
     planned_policies = [policy for policy in manifests.policies if policy.mode in modes]
     now_ms = wall_clock_ms()
-    snapshot = scan(run, planner.scan_request(planned_policies, now_ms, candidates=candidates), now_ms)
+    needed = planner.scan_request(planned_policies, now_ms, candidates=candidates)
+    if candidates is None:  # a narrowed plan says nothing of guards
+        needed = replace(needed, group_names=bool(manifests.cluster.spec.protect.groups))
+    snapshot = scan(run, needed, now_ms)
     run.progress("planning")
     source = _source_of(manifests)
 

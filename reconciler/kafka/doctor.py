@@ -106,7 +106,7 @@ def run_checks(session: KafkaSession, required: RequiredAccess) -> DoctorReport:
 
 def _undecidable(required: RequiredAccess, groups: GroupListing, described: TopicListing) -> Iterator[str]:
     """Yield what the brokers tell nobody, and without which floors and removals are blocked."""
-    if not required.needs.lists_groups:
+    if not required.needs.group_facts:
         return
     untold = sorted(name for name, of in groups.groups.items() if of.listed is True and of.type is GroupType.HIDDEN)
     is_hidden = CONSUMER_OFFSETS_TOPIC not in described.topics

@@ -99,6 +99,8 @@ class ScanRequest:
     """The newest record of each commit of the groups whose activity is requested."""
     external: tuple[ExternalReaderRequest, ...] = ()
     """Readers that are not groups, wherever they are; read if any consumers are."""
+    group_names: bool = False
+    """Whether the groups are listed although nothing else of them is needed."""
     without_consumer_offsets: bool = False
     """Whether the facts go without `__consumer_offsets` where the server hides it."""
 
@@ -111,8 +113,13 @@ class ScanRequest:
         return any(need.readers or need.named_groups or need.all_groups for need in self.topics)
 
     @property
-    def lists_groups(self) -> bool:
+    def group_facts(self) -> bool:
+        """Whether more than the names of groups is needed."""
         return bool(self.groups) or self.readers
+
+    @property
+    def lists_groups(self) -> bool:
+        return self.group_facts or self.group_names
 
     @property
     def consumer_offsets(self) -> bool:

@@ -99,15 +99,14 @@ def scan(
 
 
 def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Listings:
-    with_groups = request.lists_groups
-    progress("listing topics" + (" and groups" if with_groups else ""))
+    progress("listing topics" + (" and groups" if request.lists_groups else ""))
     # In parallel: with a frozen broker each step takes its whole patience.
     not_listed = GroupListing(groups={}, incomplete=NOT_ASKED)
-    groups = futures.submit(lambda: list_groups(session, hidden=True) if with_groups else not_listed)
+    groups = futures.submit(lambda: list_groups(session, hidden=True) if request.lists_groups else not_listed)
     external = futures.submit(lambda: read_positions(session, request.external if request.readers else ()))
     listed = list_topics(session)
     log = futures.submit(
-        lambda: describe_log(session, listed) if with_groups else ConsumerOffsetsLog(missing=NOT_ASKED)
+        lambda: describe_log(session, listed) if request.group_facts else ConsumerOffsetsLog(missing=NOT_ASKED)
     )
     # Brokers tell only who may describe it that there is none.
     sought = [TRANSACTIONS_TOPIC] if request.offsets and TRANSACTIONS_TOPIC not in listed.topics else []
@@ -118,7 +117,7 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
     # Compacted topics are not part of the cluster's records. The scan waits for the policies after the tasks.
     retention = futures.submit(lambda: retention_facts(session, select.topics_with_offsets(selected) | counted))
     consumer_offsets, group_listing = log.result(), groups.result()
-    if with_groups:
+    if request.group_facts:
         consumer_offsets, group_listing = consumer_offsets.judge(group_listing, hidden=request.without_consumer_offsets)
     return Listings(
         topics=topics,
@@ -129,7 +128,7 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
         log=consumer_offsets,
         external=external.result(),
         # Without types, only the log shows that all groups are classic.
-        reads_log=request.consumer_offsets or group_listing.without_types,
+        reads_log=request.consumer_offsets or (request.group_facts and group_listing.without_types),
         # A server that hides one of the two may hide the other.
         transactions_hidden=bool(sought)
         and (consumer_offsets.hidden or transactions.result() != {TRANSACTIONS_TOPIC: None}),

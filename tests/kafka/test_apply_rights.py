@@ -6,6 +6,7 @@ results.json, exit code.
 """
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ from tests.toolbox import list_groups
 
 pytestmark = pytest.mark.brokers
 
-USERS = {"ci-some": "s3cretsome", "ci-reader": "s3cretreader"}
+USERS = {"ci-some": "s3cretsome", "ci-reader": "s3cretreader", "ci-topics": "s3crettopics"}
 PERMITTED, DENIED = "orders-permitted", "orders-denied"
 PERMITTED_GROUP, DENIED_GROUP = "dead-permitted", "dead-denied"
 LEADER_TOPIC = "payments"
@@ -37,7 +38,8 @@ LEADER_TOPIC = "payments"
 def secure_cluster() -> Iterator[SandboxCluster]:
     """Two brokers with an authorizer.
 
-    Both users may describe everything; one of them may also delete in one topic and one group.
+    Two users may describe everything; one of them may also delete in one topic and one group. A third one may
+    describe topics only.
     """
     with stopping(start(2, name="rights", heap_mib=256, security=Security(USERS))) as cluster:
         servers = cluster.bootstrap_servers
@@ -54,7 +56,8 @@ def secure_cluster() -> Iterator[SandboxCluster]:
             (AclOperation.DESCRIBE, ResourceType.GROUP, "*"),
             (AclOperation.READ, ResourceType.TOPIC, "__consumer_offsets"),
         ]
-        grants = [Grant(user, *right) for user in USERS for right in rights]
+        grants = [Grant(user, *right) for user in ("ci-some", "ci-reader") for right in rights]
+        grants.append(Grant("ci-topics", AclOperation.DESCRIBE, ResourceType.TOPIC, "*"))
         grants.append(Grant("ci-some", AclOperation.DELETE, ResourceType.TOPIC, PERMITTED))
         grants.append(Grant("ci-some", AclOperation.DELETE, ResourceType.GROUP, PERMITTED_GROUP))
         grant(servers, grants)
@@ -65,10 +68,10 @@ def as_user(folder: Path, user: str, *arguments: str) -> subprocess.CompletedPro
     return reconciler(folder, *arguments, KAFKA_USERNAME=user, KAFKA_PASSWORD=USERS[user])
 
 
-def write_manifests(folder: Path, cluster: SandboxCluster, *policies: str) -> None:
+def write_manifests(folder: Path, cluster: SandboxCluster, *policies: str, more: str = "") -> None:
     login = {"sasl.username": "${env:KAFKA_USERNAME}", "sasl.password": "${env:KAFKA_PASSWORD}"}
     properties = secured.access(cluster).client("ci-some") | login
-    secured.write_manifests(folder, cluster, properties, "---\n".join(policies))
+    secured.write_manifests(folder, cluster, properties, "---\n".join(policies), more=more)
 
 
 POLICIES = (
@@ -158,3 +161,21 @@ def test_a_restored_group_needs_read_on_the_group_and_its_topics(
     answer = as_user(tmp_path, "ci-some", *command)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert group in list_groups(secure_cluster)
+
+
+def test_a_protection_of_groups_is_checked_where_no_policy_needs_groups(
+    secure_cluster: SandboxCluster, tmp_path: Path
+) -> None:
+    """It was silent until a removal came. Who may not list the groups is not told that one is missing."""
+    protect = f"protect: {{groups: [{DENIED_GROUP}, {DENIED_GROUP}s]}}"
+    write_manifests(tmp_path, secure_cluster, policy("LeaderPolicy", "all", 'topics: ["*"]'), more=protect)
+    named = f'none matches "{DENIED_GROUP}s" (did you mean "{DENIED_GROUP}"?)'
+    for command in ("plan", "drift"):
+        (line,) = re.findall(
+            "a part of protect.groups guards nothing.*", as_user(tmp_path, "ci-reader", command).stdout
+        )
+        assert named in line
+        unlisted = as_user(tmp_path, "ci-topics", command)
+        assert unlisted.returncode in (0, 2), unlisted.stdout + unlisted.stderr
+        assert "guards" not in unlisted.stdout
+    assert as_user(tmp_path, "ci-reader", "plan", "--fail-on", "unmatched").returncode == 3
