@@ -93,8 +93,8 @@ def run_checks(session: KafkaSession, required: RequiredAccess) -> DoctorReport:
         silent=(*(silent[broker].reason for broker in sorted(silent)), *_not_alive(session, listing)),
         unseen=(
             *(
-                fact.reason
-                for fact in (listing.incomplete, groups.incomplete)
+                f"the list of {subjects} is incomplete: {fact.reason}"
+                for subjects, fact in (("topics", listing.incomplete), ("groups", groups.incomplete))
                 if fact is not None and not (silent and fact.unanswered)
             ),
             *_undecidable(required, groups, described),

@@ -147,7 +147,7 @@ def _listed(
     """The groups, and what makes the listing incomplete."""
     failure = failure_of(listing, right=_RIGHT)
     if failure is not None:
-        return {}, failure.about("the group listing failed")
+        return {}, failure
     result = listing.result()
     groups: dict[str, GroupFacts] = {}
     for entry in result.valid or ():
@@ -167,16 +167,15 @@ def _listed(
         reasons = "; ".join(sorted({reason_of(failure) for failure in result.errors}))
         # Whatever the other brokers say, one that is silent keeps its groups.
         cause = Cause.NO_ANSWER if Cause.NO_ANSWER in map(cause_of, result.errors) else Cause.OTHER
-        return groups, Unknown(f"the group listing is incomplete: {reasons}", cause)
-    may_lack = "the group listing may lack groups"
+        return groups, Unknown(reasons, cause)
     failure = failure_of(cluster)
     if failure is not None:
-        return groups, failure.about(f"{may_lack}: the caller's rights are unknown")
+        return groups, failure.about("the caller's rights are unknown")
     rights = cluster.result().authorized_operations
     if {AclOperation.DESCRIBE, AclOperation.ALL}.intersection(rights or ()):
         return groups, None
     untold = None if rights else find_untold(session.api_versions(), "rights", *CLUSTER_RIGHTS)
-    return groups, (Unknown(f"the right {_RIGHT} is missing") if untold is None else untold).about(may_lack)
+    return groups, Unknown(f"the right {_RIGHT} is missing") if untold is None else untold
 
 
 def _list_with_old_call(client: AdminClient, limit_s: float) -> Any:

@@ -201,7 +201,9 @@ def _incomplete(policies: Sequence[Policy], decisions: Iterable[Decision], snaps
         (request.groups or request.readers, "The list of groups is incomplete", snapshot.groups_incomplete),
         (request.readers, "Not every group's position is known", snapshot.readers_incomplete),
     )
-    incomplete = [(text, fact) for is_needed, text, fact in lists if is_needed and fact is not None]
+    # What makes a list incomplete is told once, by the first sentence that rests on it.
+    told = {fact.reason: (text, fact) for is_needed, text, fact in reversed(lists) if is_needed and fact is not None}
+    incomplete = list(reversed(told.values()))
     silent, unread = defaultdict[str, list[Blocked]](list), defaultdict[Address, list[Blocked]](list)
     for decision in decisions:
         if isinstance(decision, Blocked) and decision.code == SILENT:

@@ -356,7 +356,7 @@ _Listing = TypeVar("_Listing", TopicListing, GroupListing)
 def _complete(listing: _Listing) -> _Listing:
     """Raise ScanFailed for an incomplete listing: its table would show a smaller cluster."""
     if listing.incomplete is not None:
-        raise ScanFailed(listing.incomplete.reason)
+        raise ScanFailed(f"the list is incomplete: {listing.incomplete.reason}")
     return listing
 
 

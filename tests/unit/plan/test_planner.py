@@ -478,6 +478,15 @@ def test_lists_that_a_plan_does_not_need_may_be_incomplete() -> None:
     )
 
 
+def test_one_reason_is_told_once() -> None:
+    """The positions of groups are unknown because the list of groups is incomplete: it was told twice."""
+    changes = dict.fromkeys(("groups_incomplete", "readers_incomplete"), Unknown("no right"))
+    told = planned(floor(keep=LAST), snapshot(purgeable(0), **changes)).incomplete
+    assert [sentence.count("no right") for sentence in told] == [1, 1]
+    assert told[0] == "The list of groups is incomplete: no right."
+    assert told[1].startswith("1 subject of RetentionFloor/gdpr could not be read")
+
+
 # --- purity
 
 
