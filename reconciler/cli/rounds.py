@@ -161,7 +161,7 @@ class ClusterRounds:
             return ""
         if by_time:
             return f"they have not read the same for {SETTLED_S:.0f} s"
-        return "git calls them changed (git status) or is told to ignore changes (git ls-files -v); commit them, or release them with apply --release"
+        return "they are not the files of the commit, byte for byte; commit them, or release them with apply --release"
 
     def _is_released(self, manifests: ClusterManifests, signals: SignalState) -> bool:
         """Return whether the newest release is of these manifests, by the journal of those in force."""

@@ -1,16 +1,20 @@
-"""Git: the commit that manifests are of, and whether git changes their files right now."""
+"""Git: the commit that manifests are of, and whether git changes their files right now.
 
+Git only reads its own objects and its index here. A command that looks at files, as `git status` does, runs
+programs that a checkout's files and settings choose.
+"""
+
+import hashlib
 import logging
-import math
 import os
-import re
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
+from reconciler.manifest.files import SUFFIXES
 from reconciler.model.plan import ManifestFile, Source
 from reconciler.text.escape import display_name
 
@@ -19,7 +23,7 @@ _LOCKS = (
     *("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"),
 )
 """What the git folder of a checkout holds while git changes its files, or goes from commit to commit."""
-_GLOB = re.compile(r"[\\*?[]")
+_LINK, _SUBMODULE = "120000", "160000"
 _LOG = logging.getLogger(__name__)
 _OF_A_REPOSITORY = (
     *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"),
@@ -27,23 +31,55 @@ _OF_A_REPOSITORY = (
 )
 
 
+class _Entry(NamedTuple):
+    """What a commit has at a path. `id`: of the object, or the commit of a submodule, in hexadecimal digits."""
+
+    mode: str
+    id: str
+
+    def is_at(self, path: Path, sha256: str | None = None) -> bool:
+        """Whether the file or the link of a path is this one, but for its line ends. `sha256`: of what was read of it."""
+        try:
+            is_link = path.is_symlink()
+            if is_link is not (self.mode == _LINK) or not (is_link or path.is_file()):
+                return False
+            data = os.fsencode(path.readlink()) if is_link else path.read_bytes()
+        except OSError:
+            return False
+        algorithm = hashlib.sha1 if len(self.id) == 40 else hashlib.sha256
+        stored = (data, data.replace(b"\r\n", b"\n"))  # `core.autocrlf` writes other line ends than it stores
+        return sha256 in (None, hashlib.sha256(data).hexdigest()) and any(
+            algorithm(b"blob %d\0" % len(blob) + blob, usedforsecurity=False).hexdigest() == self.id for blob in stored
+        )
+
+
 def run_git(folder: Path, *arguments: str | Path) -> str | None:
-    """Return the output of git without its newline; None if git fails, hangs or is missing."""
-    return _ask_git(folder, *arguments)[0]
+    """Return what git says at the top of the checkout around a folder, without its newline.
+
+    None if there is no checkout, or git fails, hangs or is missing.
+    """
+    top = _top_of(folder.resolve())
+    return None if top is None else _ask_git(top, *arguments)[0]
 
 
-def _ask_git(folder: Path, *arguments: str | Path) -> tuple[str | None, str]:
+def _ask_git(top: Path, *arguments: str | Path) -> tuple[str | None, str]:
     """Return the output of git as `run_git` does, and the first line of what it says about a failure."""
-    # `git status` would take the lock of the index, and get in the way of whoever works in the checkout. It would
-    # also run the watcher that the checkout configures, and believe it, or believe mtimes where that is configured.
-    settings = ["-c", "core.fsmonitor=false", "-c", "core.checkStat=default", "-c", "core.trustctime=true"]
-    command = ["git", "--no-optional-locks", *settings, "-C", folder, *arguments]
+    # Git takes any folder for a repository that has HEAD, config, objects and refs, and runs what that config names: a
+    # commit can hold such a folder, but no `.git`, and git looks for that first. Its own setting is of Git 2.38.
+    settings = ["-c", "safe.bareRepository=explicit", "-c", "core.fsmonitor=false"]
+    command = ["git", "--no-optional-locks", "--literal-pathspecs", *settings, "-C", top, *arguments]
     # A hook runs with variables that win over -C, and lead to the repository that the hook is of.
     environment = {name: value for name, value in os.environ.items() if name not in _OF_A_REPOSITORY}
     environment["GIT_NO_REPLACE_OBJECTS"] = "1"  # `git replace` shows files under the name of a commit that lacks them
     try:
         result = subprocess.run(
-            command, capture_output=True, text=True, errors="surrogateescape", timeout=30, check=False, env=environment
+            command,
+            capture_output=True,
+            encoding="utf-8",
+            errors="surrogateescape",
+            timeout=30,
+            check=False,
+            env=environment,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return None, f"git does not run: {error.strerror}" if isinstance(error, OSError) else "git does not answer"
@@ -54,60 +90,50 @@ def git_sources(manifests: Iterable[ManifestFile], roots: Iterable[Path]) -> lis
     """Return the source of each checkout that files or roots are in, such as of a submodule; what no git has is one."""
     by_checkout = defaultdict[Path | None, tuple[list[ManifestFile], list[Path]]](lambda: ([], []))
     for file in manifests:
-        by_checkout[_checkout_of(Path(file.path))][0].append(file)
+        by_checkout[_top_of(Path(file.path).parent.resolve())][0].append(file)
     for root in roots:
-        by_checkout[_checkout_of(root)][1].append(root)
+        by_checkout[_top_of(root.resolve())][1].append(root)
     return [git_source(tuple(files), of_checkout) for files, of_checkout in by_checkout.values()]
 
 
-def _checkout_of(path: Path) -> Path | None:
-    folder = _git_folder(path.absolute())
-    return None if folder is None else folder.resolve()
-
-
 def git_source(manifests: tuple[ManifestFile, ...], roots: Iterable[Path] = ()) -> Source:
-    """Return the files and the commit of their checkout; dirty unless git confirms that it has them.
+    """Return the files and the commit of their checkout; dirty unless the commit has just these, byte for byte.
 
     `roots`: what was read, also where no file of it is left. A submodule below them has to be as the commit says.
     """
-    roots = [_folder_of(root.resolve()) for root in roots]
-    paths = [Path(file.path).absolute() for file in manifests]
-    folders = list(dict.fromkeys([*(path.parent for path in paths), *roots]))
-    # The commit is of the checkout around its submodules, whose git folders are deeper.
-    folders.sort(key=lambda folder: len(of.parts) if (of := _checkout_of(folder)) else math.inf)
-    git = partial(run_git, folders[0])
+    chains = [_resolve_symlinks(Path(file.path).absolute()) for file in manifests]
+    places = [*(Path(file.path).parent for file in manifests), *roots]
+    folders = list(dict.fromkeys(_folder_of(place.resolve()) for place in places))
+    # The commit is of the checkout around its submodules.
+    top = min(filter(None, map(_top_of, folders)), key=lambda top: len(top.parts), default=None)
     # Quiet: a repository without a commit is not a failure.
-    commit, failure = _ask_git(folders[0], "rev-parse", "--verify", "--quiet", "HEAD")
-    top = git("rev-parse", "--show-toplevel")
+    commit, failure = (None, "") if top is None else _ask_git(top, "rev-parse", "--verify", "--quiet", "HEAD")
     if commit is None or top is None:
-        if failure and _git_folder(folders[0]) is not None:
+        if failure:
             _LOG.warning("no commit of %s is known: %s; see git status there", folders[0], display_name(failure))
         return Source(manifests=manifests)
-    submodules = dict(_submodules(roots))
-    chains = [_resolve_symlinks(path) for path in paths]
+    found = _entries(top, commit, [*folders, *(path.parent for chain in chains for path in chain)])
+    entries = found or {}
+    submodules = {path: entry.id for path, entry in entries.items() if entry.mode == _SUBMODULE}
     by_submodule = defaultdict[Path | None, list[ManifestFile]](list)
+    read = dict[Path, str | None]()
     for file, chain in zip(manifests, chains, strict=True):
         by_submodule[_find_above(chain[-1], submodules)].append(file)
-    # A removed manifest is not among the files, so the status covers the YAML files beside and below them.
-    globs = [_GLOB.sub(r"\\\g<0>", str(folder)) for folder in folders if not _find_above(folder, submodules)]
-    neighbours = [f":(glob,icase){folder}/**/*.{ending}" for folder in globs for ending in ("yaml", "yml")]
-    outside = not all(chain[-1].is_relative_to(top) for chain in chains)
-    inside = dict.fromkeys(path for chain in chains for path in chain if path.is_relative_to(top))
-    # As a glob, a name may name others.
-    resolved_paths = [f":(literal){path}" for path in inside if not _find_above(path, submodules)]
-    changed = git("status", "--porcelain", "--", *resolved_paths, *neighbours)
-    tracked = git("ls-files", "--error-unmatch", "--", *resolved_paths)
-    # Status believes the marks of the index: assume-unchanged (h), and of sparse checkouts skip-worktree (S).
-    marks = git("ls-files", "-v", "--", *resolved_paths, *neighbours)
-    unmarked = marks is not None and all(line.startswith("H ") for line in marks.splitlines())
+        # The links on the way to a checkout are not of it.
+        read |= {path: None for path in chain[:-1] if path.is_relative_to(top)} | {chain[-1]: file.sha256}
+    # A manifest that was removed, or that names another cluster by now, is not among the files.
+    expected = {
+        path: None
+        for path in entries.keys() - submodules.keys()
+        if path.suffix.lower() in SUFFIXES and any(map(path.is_relative_to, folders))
+    } | {path: sha256 for path, sha256 in read.items() if not _find_above(path, submodules)}
+    is_dirty = any(path not in entries or not entries[path].is_at(path, sha256) for path, sha256 in expected.items())
     # What a person configures for `git log` would be a part of the name.
-    author = git("show", "--no-patch", "--no-show-signature", "--encoding=UTF-8", "--format=%an", commit) or ""
+    author = run_git(top, "show", "--no-patch", "--no-show-signature", "--encoding=UTF-8", "--format=%an", commit) or ""
     return Source(
         commit=commit,
-        dirty=outside
-        or changed != ""
-        or tracked is None
-        or not unmarked
+        dirty=found is None
+        or is_dirty
         or any(
             not _is_at(place, named) or git_source(tuple(by_submodule[place]), [place]).dirty
             for place, named in submodules.items()
@@ -123,35 +149,38 @@ def find_reason_to_wait(roots: Iterable[Path], files: Iterable[Path]) -> str:
     Where git cannot be asked, nothing shows it, and time decides, as about a folder without git.
     """
     paths = [*roots, *files]
-    places = dict.fromkeys(place for path in paths for place in (path.absolute(), path.resolve()))
-    git_folders = {_git_folder(place) for place in places}
-    for lock in (folder / name for folder in git_folders if folder for name in _LOCKS):
+    folders = dict.fromkeys(_folder_of(place) for path in paths for place in (path.absolute(), path.resolve()))
+    tops = dict.fromkeys(top.resolve() for folder in folders if (top := _top_of(folder)))
+    for lock in (folder / name for folder in map(_git_folder, tops) if folder for name in _LOCKS):
         if _may_exist(lock):
             end = "remove it if no git runs" if lock.suffix == ".lock" else "end or abort what git status shows"
             return f"git is changing the checkout ({lock} is there; {end})"
-    for folder in dict.fromkeys(map(_folder_of, places)):
+    for top in tops:
         # What a merge, a pick or a stash left in conflict.
-        if entries := run_git(folder, "ls-files", "--unmerged", "--full-name", "-z", "--", ":/"):
-            conflict = display_name(entries.split("\0")[0].partition("\t")[2])
+        if unmerged := run_git(top, "ls-files", "--unmerged", "-z"):
+            conflict = display_name(unmerged.split("\0")[0].partition("\t")[2])
             return f"git calls {conflict} unmerged: the checkout is of two versions; resolve and commit it"
-    # A pull leaves a submodule so until `git submodule update`, and git calls the checkout clean if it is new.
-    for place, named in _submodules(map(_folder_of, paths)):
-        if not _is_at(place, named):
-            return (
-                f"the submodule {display_name(str(place))} is not at the commit that the checkout names; run "
-                "git submodule update --init, or commit the change"
-            )
+    # A pull leaves a submodule so until `git submodule update`, and git calls the checkout clean if it is new. Not the
+    # index: it may have another commit of a submodule, or no longer the submodule.
+    for top in tops:
+        for place, entry in (_entries(top, "HEAD", folders) or {}).items():
+            if entry.mode == _SUBMODULE and not _is_at(place, entry.id):
+                return (
+                    f"the submodule {display_name(str(place))} is not at the commit that the checkout names; run "
+                    "git submodule update --init, or commit the change"
+                )
     return ""
 
 
-def _submodules(folders: Iterable[Path]) -> Iterator[tuple[Path, str]]:
-    """Yield the folder of each submodule below the folders, and its commit, as the commit of the checkout has them."""
-    for folder in dict.fromkeys(folders):
-        # Not the index: it may have another commit of a submodule, or no longer the submodule.
-        for entry in (run_git(folder, "ls-tree", "-r", "-z", "HEAD") or "").split("\0"):
-            kind, _, name = entry.partition("\t")
-            if kind.startswith("160000 "):
-                yield folder / name, kind.split()[2]
+def _entries(top: Path, commit: str, places: Iterable[Path]) -> Mapping[Path, _Entry] | None:
+    """Return what a commit has in those places that are in its checkout, and below, by path; None if git fails."""
+    inside = {place for place in places if place.is_relative_to(top)}
+    names = [place.relative_to(top) for place in inside if inside.isdisjoint(place.parents)]
+    listed = run_git(top, "ls-tree", "-r", "-z", commit, "--", *names) if names else ""
+    if listed is None:
+        return None
+    found = (entry.partition("\t") for entry in listed.split("\0") if entry)
+    return {top / name: _Entry(kind.split()[0], kind.split()[2]) for kind, _, name in found}
 
 
 def _find_above(path: Path, places: Iterable[Path]) -> Path | None:
@@ -178,23 +207,30 @@ def _may_exist(path: Path) -> bool:
 def is_outside_of_git(path: Path) -> bool:
     """Whether git has not delivered this file: it is in no checkout, or git confirms that it is untracked."""
     places = dict.fromkeys((path.absolute(), path.resolve()))  # a link may lead into a checkout
-    return all(_git_folder(place) is None or run_git(place.parent, "ls-files", "--", place) == "" for place in places)
+    return all(
+        (top := _top_of(place)) is None or run_git(top, "ls-files", "--", place.relative_to(top)) == ""
+        for place in places
+    )
 
 
-def _git_folder(path: Path) -> Path | None:
-    """Return the git folder of the checkout around a path, without git; None: there is none.
+def _top_of(path: Path) -> Path | None:
+    """Return the top folder of the checkout around a path, without git; None: there is none."""
+    return next((place for place in (path, *path.parents) if _has_git(place / ".git")), None)
 
-    In a worktree and in a submodule, `.git` is a file that names it.
-    """
-    for place in (path, *path.parents):
-        git = place / ".git"
-        if git.is_dir():
-            return git
-        if git.is_file():
-            with suppress(OSError):
-                # After a crash of the machine it may consist of null characters, which no path holds.
-                text, _, _nulls = git.read_text(errors="surrogateescape").partition("\0")
-                return place / text.removeprefix("gitdir:").strip()
+
+def _has_git(git: Path) -> bool:
+    return git.is_dir() or git.is_file()
+
+
+def _git_folder(top: Path) -> Path | None:
+    """Return the git folder of a checkout. In a worktree and in a submodule, `.git` is a file that names it."""
+    git = top / ".git"
+    if git.is_dir():
+        return git
+    with suppress(OSError):
+        # After a crash of the machine it may consist of null characters, which no path holds.
+        text, _, _nulls = git.read_text(errors="surrogateescape").partition("\0")
+        return top / text.removeprefix("gitdir:").strip()
     return None
 
 

@@ -152,13 +152,118 @@ def _ignored_glob(folder: Path) -> None:
 )
 @pytest.mark.parametrize("name", ["checkout", "check[out]*\\?"])
 def test_differences_to_the_commit_are_dirty(checkout: Path, name: str, change: Callable[[Path], None]) -> None:
-    """Changed, new, ignored or removed files, and those that `git status` is told not to look at.
+    """Changed, new, ignored or removed files, and those that git is told not to look at.
 
     A removed file was not seen in a folder with a bracket in its name.
     """
     checkout = checkout.rename(checkout.with_name(name))
     change(checkout / "manifests")
     assert is_dirty(checkout)
+
+
+def _stored_in_another_encoding(folder: Path) -> None:
+    """Let a checkout have other text than its commit, which git calls the same."""
+    write(folder / "more.yaml", OTHER + "# \u00c3\u00a9\n")
+    (folder / ".gitattributes").write_text("more.yaml working-tree-encoding=ISO-8859-1\n")
+    (folder / "more.yaml").write_bytes((OTHER + "# \u00c3\u00a9\n").encode("latin-1"))
+
+
+def _filtered(folder: Path) -> None:
+    """Let git store other text than the file has."""
+    (folder / ".gitattributes").write_text("more.yaml filter=x\n")
+    git(folder, "config", "filter.x.clean", "grep -v keep")
+    write(folder / "more.yaml", OTHER + "# keep\n")
+
+
+@pytest.mark.parametrize("change", [_stored_in_another_encoding, _filtered])
+def test_what_git_changes_on_its_way_into_a_commit_is_dirty(checkout: Path, change: Callable[[Path], None]) -> None:
+    """Git calls these files unchanged, and nobody who reads the commit reads what was planned."""
+    change(checkout / "manifests")
+    commit(checkout)
+    assert git(checkout, "status", "--porcelain") == ""
+    assert is_dirty(checkout)
+
+
+def test_other_line_ends_are_no_change(checkout: Path) -> None:
+    """`core.autocrlf` writes them into the checkout, and not into the commit."""
+    git(checkout, "config", "core.autocrlf", "true")
+    manifest = checkout / "manifests" / "cluster.yaml"
+    manifest.unlink()
+    git(checkout, "checkout", "-q", "--", ".")
+    assert b"\r\n" in manifest.read_bytes()
+    assert not is_dirty(checkout)
+    manifest.write_bytes(manifest.read_bytes() + b"# more\r\n")
+    assert is_dirty(checkout)
+
+
+def test_manifests_at_the_top_of_a_checkout(tmp_path: Path) -> None:
+    manifest = write(tmp_path / "cluster.yaml", MANIFEST)
+    git(tmp_path, "init", "-q")
+    commit(tmp_path)
+    assert source_of(tmp_path) == (git(tmp_path, "rev-parse", "HEAD"), False)
+    write(manifest, MANIFEST + "# more\n")
+    assert source_of(tmp_path)[1]
+
+
+@pytest.fixture
+def trapped(checkout: Path, tmp_path: Path) -> Path:
+    """Return a clone of a commit that has a repository of its own among its files, whose settings run a program."""
+    folder, ran = checkout / "manifests", tmp_path / "ran"
+    for path, text in {
+        "HEAD": "ref: refs/heads/main\n",
+        "config": f'[core]\nrepositoryformatversion = 0\nworktree = ..\n[filter "x"]\nclean = "touch {ran}; cat"\n',
+        ".gitattributes": "*.yaml filter=x\n",
+        "objects/kept": "",
+        "refs/heads/kept": "",
+    }.items():
+        write(folder / path, text)
+    inner = [f"--git-dir={folder}", f"--work-tree={checkout}"]
+    git(checkout, *inner, "add", "manifests/cluster.yaml")
+    git(checkout, *inner, "-c", "user.name=forged", "-c", "user.email=a@b", "commit", "-q", "-m", "x")
+    ran.unlink()
+    git(checkout, "add", "-A", "--force")
+    commit(checkout)
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", str(checkout), str(clone))
+    assert not ran.exists()
+    git(clone / "manifests", "status")
+    assert ran.exists(), "git itself runs it there"
+    ran.unlink()
+    return clone
+
+
+def test_a_repository_among_the_files_of_a_commit_is_not_asked(trapped: Path) -> None:
+    """A pull request could run a program with the secrets of the plan, and choose the commit and its author."""
+    manifests = trapped / "manifests"
+    source = manifest_git.git_source(loaded(manifests), [manifests])
+    assert (source.commit, source.dirty) == (git(trapped, "rev-parse", "HEAD"), False)
+    assert source.author != "forged"
+    assert manifest_git.git_sources(loaded(manifests), [manifests]) == [source]
+    assert manifest_git.find_reason_to_wait([manifests], []) == ""
+    assert not manifest_git.is_outside_of_git(manifests / "cluster.yaml"), "git has delivered it"
+    assert not (trapped.parent / "ran").exists()
+
+
+def test_no_program_of_the_checkout_runs(checkout: Path, tmp_path: Path) -> None:
+    """Its own settings may come with it, as in an archive of the whole folder."""
+    ran = tmp_path / "ran"
+    (checkout / "manifests" / ".gitattributes").write_text("*.yaml filter=x diff=x\n")
+    commit(checkout)
+    run = str(program(tmp_path / "trap", f"touch {ran}; cat"))
+    for name in (
+        "filter.x.clean",
+        "filter.x.process",
+        "diff.x.textconv",
+        "core.fsmonitor",
+        "core.pager",
+        "gpg.program",
+    ):
+        git(checkout, "config", name, run)
+    git(checkout, "config", "log.showSignature", "true")
+    os.utime(checkout / "manifests" / "cluster.yaml", (1_000_000_000, 1_000_000_000))
+    assert source_of(checkout / "manifests")[1] is False
+    assert manifest_git.find_reason_to_wait([checkout / "manifests"], []) == ""
+    assert not ran.exists()
 
 
 def test_manifests_outside_of_the_checkout_have_no_commit(
