@@ -79,7 +79,8 @@ class JournalFile:
                     if not line:
                         raise JournalUnavailable(f"the journal {self} was cut off at byte {start} during reading")
                     start += len(line)
-                    if containing in line:
+                    # What was sought may be among the bytes that a crash of the machine took from a line.
+                    if containing in line or not _is_whole(line):
                         yield Line(line[:-1], f"the line that ends at byte {start}")
         except FileNotFoundError:
             return
@@ -118,6 +119,11 @@ class JournalFile:
             yield descriptor
         finally:
             os.close(descriptor)
+
+
+def _is_whole(line: bytes) -> bool:
+    """Whether a line begins and ends as each one does, and has none of the null characters of an unwritten block."""
+    return _TIME.match(line) is not None and line.endswith(b"}\n") and b"\0" not in line
 
 
 def _end_of_last_line(descriptor: int) -> int:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,32 @@ def test_damage_elsewhere_is_not_harmless(cluster: FakeCluster, journal: ActionJ
     for _ in range(2):
         with pytest.raises(JournalUnavailable, match="damaged in the line that ends at byte 41"):
             last_purges(damaged_journal)
+
+
+def _cut(line: bytes) -> bytes:
+    return line[:40] + b"\n"
+
+
+def _unwritten(line: bytes) -> bytes:
+    return bytes(len(line) - 1) + b"\n"
+
+
+def _unwritten_digest(line: bytes) -> bytes:
+    return line.replace(PLAN.encode(), bytes(len(PLAN)))
+
+
+@pytest.mark.parametrize("damage", [_cut, _unwritten, _unwritten_digest])
+def test_damage_is_seen_where_only_one_plan_is_sought(
+    cluster: FakeCluster, journal: ActionJournal, damage: Callable[[bytes], bytes]
+) -> None:
+    """A line without the digest of the plan was passed over, and the plan removed a restored group again."""
+    cluster.commit("old-etl", {AT: 1})
+    run(cluster, [removal(cluster, "old-etl")], journal=journal)
+    path = journal.store.path
+    path.write_bytes(b"".join(map(damage, path.read_bytes().splitlines(keepends=True))))
+    for read in (journal.removed_groups, journal.open_intents):
+        with pytest.raises(JournalUnavailable, match="damaged in the line that ends at byte"):
+            read(PLAN, since_ms=0)
 
 
 def test_a_journal_that_is_truncated_during_a_read_is_an_error(
