@@ -26,7 +26,8 @@ DEEPEST = 16
 MOST_SHOWN = 200
 """Errors that are reported for one file; a larger number would hide the others in a review."""
 
-_NOT_ASCII_TEXT = re.compile(r"[^\t\n\r -~]")
+# A carriage return alone ends a line in YAML, and not in a diff: what follows a comment looks like a part of it.
+_NOT_ASCII_TEXT = re.compile(r"[^\t\n\r -~]|\r(?!\n)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _STAND_IN = "\ufffd"
 _SYNTAX_HINTS = (
@@ -130,8 +131,8 @@ def plain_value(text: str) -> Any:
 
 
 def lines_of(text: str) -> list[str]:
-    """Split a file into lines as YAML counts them."""
-    return re.split(r"\r\n|\n|\r", text)
+    """Split a file into lines as a reviewer counts them."""
+    return re.split(r"\r?\n", text)
 
 
 def read(text: str) -> list[YamlDocument]:

@@ -41,7 +41,7 @@ def load(*contents: bytes) -> tuple[bool, tuple[Diagnostic, ...]]:
 def check_diagnostics(valid: bool, diagnostics: tuple[Diagnostic, ...], text: str) -> None:
     """Every diagnostic points into the file, has all its parts and renders in every format."""
     assert valid is not any(diagnostic.severity == "error" for diagnostic in diagnostics)
-    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     for diagnostic in diagnostics:
         assert diagnostic.code in CODES
         assert diagnostic.message
