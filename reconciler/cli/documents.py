@@ -14,7 +14,17 @@ from reconciler.cli import console
 from reconciler.cli.settings import Settings
 from reconciler.errors import OutputUnwritten, UsageError
 from reconciler.report.annotations import write_annotations
-from reconciler.report.document import JOURNAL, RESULTS, Document, Format, Kind, Rendered, StepOutputs, View
+from reconciler.report.document import (
+    JOURNAL,
+    RESULTS,
+    SUGGESTIONS,
+    Document,
+    Format,
+    Kind,
+    Rendered,
+    StepOutputs,
+    View,
+)
 from reconciler.report.markdown import write_pages
 from reconciler.report.tree import NO_PAGES, Report
 from reconciler.text.escape import escape_text
@@ -173,13 +183,15 @@ def prepare(settings: Settings, kind: Kind, *files: Path | None) -> None:
 
 
 def _check_replaceable(path: Path, kind: Kind) -> None:
-    """Raise FileExistsError for a manifest and for the journal, which no output replaces, but an export of it."""
+    """Raise FileExistsError for a manifest's name and for the journal, which no output replaces, but an export of it."""
     from reconciler.codec import read_kind
     from reconciler.journal.file import FOLDER
-    from reconciler.manifest.files import SUFFIXES  # what validates manifests, which `help` does without
+    from reconciler.model.plan import MANIFEST_SUFFIXES
 
-    if path.suffix.lower() in SUFFIXES and path.is_file():
-        raise FileExistsError(errno.EEXIST, "it ends like a manifest, and would be replaced")
+    if path.suffix.lower() in MANIFEST_SUFFIXES and (
+        path.is_file() or kind != SUGGESTIONS
+    ):  # only those write manifests
+        raise FileExistsError(errno.EEXIST, "it ends like a manifest, and would be read or replaced as one")
     if read_kind(path) == "Journal" and (kind != JOURNAL or path.resolve().parent.name == FOLDER):
         raise FileExistsError(errno.EEXIST, "it is a journal, whose entries would be lost")
 

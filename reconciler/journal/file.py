@@ -3,9 +3,11 @@
 A last line without its end does not count: the request behind it was never sent.
 """
 
+import errno
 import fcntl
 import os
 import re
+import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -104,8 +106,11 @@ class JournalFile:
                 f"the journal {self} is not used: {escape_name(str(link))} is a link; put a file in its place, or "
                 "name a topic in spec.journal of the Cluster"
             )
-        descriptor = os.open(self.path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        # Opening a pipe could wait for ever.
+        descriptor = os.open(self.path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
         try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError(errno.EINVAL, "it is not a regular file")
             while True:
                 with suppress(BlockingIOError):
                     fcntl.flock(descriptor, lock | fcntl.LOCK_NB)

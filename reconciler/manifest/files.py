@@ -15,7 +15,7 @@ from reconciler.manifest.diagnostics import Diagnostic, SourceFile
 from reconciler.manifest.parse import ParsedManifest, address_of, parse_manifest
 from reconciler.manifest.yaml import MOST_SHOWN
 from reconciler.model.names import SourceLocation
-from reconciler.model.plan import ManifestFile
+from reconciler.model.plan import MANIFEST_SUFFIXES, ManifestFile
 from reconciler.model.scan_request import ExternalReaderRequest
 from reconciler.model.selector import Selector
 from reconciler.plan.rules import RuleSet
@@ -30,7 +30,6 @@ from reconciler.text.validation import error_reason
 DEFAULT_FOLDER = Path("manifests")
 """Where commands look for manifests that no path names."""
 LARGEST_BYTES = 1_048_576
-SUFFIXES = (".yaml", ".yml")
 _CITED_MAX = 3
 """Files that one message names."""
 
@@ -301,7 +300,7 @@ def _read_below(root: Path, folders: Sequence[Path], inodes: set[tuple[int, int]
         try:
             status = path.stat()
             inode, is_folder = (status.st_dev, status.st_ino), stat.S_ISDIR(status.st_mode)
-            if not is_folder and path != root and path.suffix.lower() not in SUFFIXES:
+            if not is_folder and path != root and path.suffix.lower() not in MANIFEST_SUFFIXES:
                 continue
             empty = empty and is_folder and inode not in inodes
             if inode in inodes:

@@ -14,8 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from reconciler.manifest.files import SUFFIXES
-from reconciler.model.plan import ManifestFile, Source
+from reconciler.model.plan import MANIFEST_SUFFIXES, ManifestFile, Source
 from reconciler.text.escape import display_name
 
 _LOCKS = (
@@ -125,7 +124,7 @@ def git_source(manifests: tuple[ManifestFile, ...], roots: Iterable[Path] = ()) 
     expected = {
         path: None
         for path in entries.keys() - submodules.keys()
-        if path.suffix.lower() in SUFFIXES and any(map(path.is_relative_to, folders))
+        if path.suffix.lower() in MANIFEST_SUFFIXES and any(map(path.is_relative_to, folders))
     } | {path: sha256 for path, sha256 in read.items() if not _find_above(path, submodules)}
     is_dirty = any(path not in entries or not entries[path].is_at(path, sha256) for path, sha256 in expected.items())
     # What a person configures for `git log` would be a part of the name.

@@ -145,6 +145,10 @@ class UsedWaiver:
     declared_at: SourceLocation
 
 
+MANIFEST_SUFFIXES = (".yaml", ".yml")
+"""How the names of manifests end, in any case."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFile:
     """A file that the plan was made from, and the sha256 (hex) of its bytes."""

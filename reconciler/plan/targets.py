@@ -117,14 +117,15 @@ def find_subjects(text: str, decided: Iterable[Address]) -> list[Address]:
             return [next((address for address in full if address in known), full[0])]
         return full
     topics = {(address.name, address.partition) for address in map(_as_topic, readings)}
+    topic_names = {name for name, _partition in topics}
     subjects, known_names = set[Address](), set[str]()
     for address in decided:  # a plan may have a million
         known_names.add(address.name)
         if address.is_of_group:
             if address.name in readings or ("\u2026" in text and format_subject(address) == text):
                 subjects.add(address)
-        elif (address.name, address.partition) in topics:
-            subjects.add(address)
+        elif (address.name, address.partition) in topics or (address.partition < 0 and address.name in topic_names):
+            subjects.add(address)  # a decision about a topic is one about each of its partitions
         elif (address.name, -1) in topics:
             subjects.add(Address(address.kind, address.policy, address.name))
     subjects = _without_topics(text, subjects)

@@ -22,7 +22,7 @@ from reconciler.model.outcome import Outcome, Status
 from reconciler.model.snapshot import CommittedOffset
 from reconciler.operations.delete_records import DeleteRecords
 from reconciler.plan import plan_file
-from reconciler.report.document import JOURNAL, RESULTS, Document, Format
+from reconciler.report.document import JOURNAL, RESULTS, SUGGESTIONS, Document, Format
 from reconciler.report.metrics import Metrics
 from reconciler.report.results import results_document
 from tests import rendering
@@ -97,6 +97,14 @@ def test_a_link_that_leads_to_itself_is_refused_before_anything_is_done(tmp_path
     link.unlink()
     link.symlink_to("new.json")
     documents.prepare(Settings(), RESULTS, link)
+
+
+@pytest.mark.parametrize("name", ["results.yaml", "results.YML"])
+def test_no_output_but_manifests_ends_like_one(name: str, tmp_path: Path) -> None:
+    """Results beside the manifests were read as a manifest: every later command failed, that of the undo, too."""
+    with pytest.raises(UsageError, match=f"{name} cannot be written: it ends like a manifest, and would be read"):
+        documents.prepare(Settings(), RESULTS, tmp_path / name)
+    documents.prepare(Settings(), SUGGESTIONS, tmp_path / name)
 
 
 def test_an_output_below_a_folder_that_is_gone_is_no_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

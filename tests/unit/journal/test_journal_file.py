@@ -150,6 +150,16 @@ def test_damage_elsewhere_is_not_harmless(cluster: FakeCluster, journal: ActionJ
             last_purges(damaged_journal)
 
 
+def test_a_pipe_in_place_of_the_file_is_an_error(cluster: FakeCluster, journal: ActionJournal) -> None:
+    """Opening it waited for ever, also for a signal."""
+    journal.store.path.parent.mkdir()
+    os.mkfifo(journal.store.path)
+    with pytest.raises(JournalUnavailable, match="cannot be read: it is not a regular file"):
+        last_purges(journal)
+    with pytest.raises(JournalUnavailable, match="cannot be written: it is not a regular file"):
+        journal.record([purge(cluster, AT, 60)], run_id="r", plan_digest=PLAN, at_ms=1)
+
+
 def _cut(line: bytes) -> bytes:
     return line[:40] + b"\n"
 

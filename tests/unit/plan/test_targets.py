@@ -199,6 +199,12 @@ def test_subjects_of_a_plan_are_found_by_their_printed_text() -> None:
         find_subjects("order", decided)
 
 
+def test_a_decision_about_a_topic_is_one_about_its_partitions() -> None:
+    """Of a topic that a pattern skips, `explain` said that the plan decides nothing at its partitions."""
+    skipped = Address("RetentionFloor", "gdpr", "orders")
+    assert find_subjects("orders[1]", [skipped, Address("GroupRemoval", "dead", "orders")]) == [skipped]
+
+
 def test_a_subject_of_several_policies_is_explained_for_each() -> None:
     """A plan prints `orders[1]`, and `explain 'orders[1]'` once asked which policy is meant."""
     decided = [Address("LeaderPolicy", f"leaders-{n}", "orders", 1) for n in range(11)]
