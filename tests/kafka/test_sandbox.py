@@ -4,6 +4,7 @@ The tests use their own sandboxes with one broker, because other tests need the 
 """
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -110,14 +111,21 @@ def test_a_command_stops_a_broker(named: SandboxCluster, tmp_path: Path) -> None
     assert "shut down completely" in named.log(1).read_text()
 
 
-def test_nothing_remains_after_a_kill_of_the_owner() -> None:
-    """After SIGKILL of the process that started a sandbox, broker, supervisor and data are gone."""
+@pytest.mark.parametrize("end", ["a kill of the owner", "a removal of the data"])
+def test_nothing_remains_after(end: str) -> None:
+    """After SIGKILL of the process that started a sandbox, broker, supervisor and data are gone.
+
+    A supervisor whose data folder a cleaner had removed waited for ever, and `sandbox down` did not find it.
+    """
     with subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True) as process:
         record = json.loads(process.stdout.readline()) if process.stdout else {}
         folder = Path(record["dir"])
         broker, supervisor = identify(record["pid"]), read_process(folder / "supervisor.json")
         assert broker is not None
         assert supervisor.alive()
+        if end == "a removal of the data":
+            shutil.rmtree(folder, ignore_errors=True)
+            assert supervisor.wait_gone(30)
         process.kill()
     assert broker.wait_gone(30)
     assert supervisor.wait_gone(30)

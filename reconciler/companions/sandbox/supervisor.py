@@ -52,13 +52,13 @@ def restart_file(folder: Path, broker_id: int) -> Path:
 
 
 def supervise(folder: Path, specs: Sequence[BrokerSpec], *, parent_pipe: int, stop: Event) -> None:
-    """Run the brokers until the parent's pipe closes or `stop` is set. Then remove `folder`."""
+    """Run the brokers until the parent's pipe closes, `stop` is set or `folder` is gone. Then remove `folder`."""
     brokers: dict[int, subprocess.Popen[bytes]] = {}
     attached = True
     try:
         for spec in specs:
             brokers[spec.id] = _start(spec, folder)
-        while not stop.is_set():
+        while not stop.is_set() and folder.is_dir():  # what cleans temporary folders may take it
             readable, _, _ = select.select([parent_pipe] if attached else [], [], [], POLL_S)
             if readable:
                 if os.read(parent_pipe, len(DETACH)) != DETACH:
