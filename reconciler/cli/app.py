@@ -268,10 +268,8 @@ def run_within(arguments: Sequence[str]) -> int:
     except SystemExit as error:  # of typer: 1 where nothing reads stdout any more, and after a completion
         return int(error.code or ExitCode.DONE)
     except Exception as error:  # noqa: BLE001  the last line of defence: users get a message, not a traceback
-        # In the Kafka client a signal becomes a SystemError, without a trace of the signal where that came in one of the
-        # client's callbacks; and what it cut short may fail to clean up.
-        lost = isinstance(error, SystemError) and str(error).endswith("NULL without setting an exception")
-        if lost or isinstance(error.__context__, KeyboardInterrupt):
+        # In the Kafka client a signal becomes a SystemError, and what it cut short may fail to clean up.
+        if isinstance(error.__context__, KeyboardInterrupt):
             return _interrupted()
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             # Of a help page, which typer prints: `console.write` has its own error.

@@ -158,7 +158,8 @@ def prepare(settings: Settings, kind: Kind, *files: Path | None) -> None:
     from reconciler.codec import read_kind  # what reads documents, which `help` does without
 
     places = set[Path]()
-    for path in filter(None, (*(file.path for file in settings.output_file or ()), *files)):
+    outputs = [file.path for file in settings.output_file or ()]
+    for path in filter(None, (*outputs, *files)):
         try:
             place = Path(os.path.realpath(path))
             if place in places and (place.is_file() or not place.exists()):
@@ -169,7 +170,7 @@ def prepare(settings: Settings, kind: Kind, *files: Path | None) -> None:
             present = next(place for place in (path, *path.parents) if place.exists())
             if present != path and not present.is_dir():
                 raise NotADirectoryError(errno.ENOTDIR, f"{present} is not a folder")
-            _check_replaceable(path, kind)
+            _check_replaceable(path, kind, of_manifests=kind == SUGGESTIONS and path not in outputs)
             if kind != RESULTS and read_kind(path) == "Results":
                 raise FileExistsError(errno.EEXIST, "it has results, with which restore-group writes offsets back")
             if path.is_dir():
@@ -182,16 +183,17 @@ def prepare(settings: Settings, kind: Kind, *files: Path | None) -> None:
             raise UsageError(f"{path} cannot be written: {error_reason(error)}; nothing was done") from error
 
 
-def _check_replaceable(path: Path, kind: Kind) -> None:
-    """Raise FileExistsError for a manifest's name and for the journal, which no output replaces, but an export of it."""
+def _check_replaceable(path: Path, kind: Kind, *, of_manifests: bool = False) -> None:
+    """Raise FileExistsError for the name of a manifest, unless a new file `of_manifests` gets it, and for the journal.
+
+    No output replaces the journal but an export of it.
+    """
     from reconciler.codec import read_kind
     from reconciler.journal.file import FOLDER
     from reconciler.model.plan import MANIFEST_SUFFIXES
 
-    if path.suffix.lower() in MANIFEST_SUFFIXES and (
-        path.is_file() or kind != SUGGESTIONS
-    ):  # only those write manifests
-        raise FileExistsError(errno.EEXIST, "it ends like a manifest, and would be read or replaced as one")
+    if path.suffix.lower() in MANIFEST_SUFFIXES and (path.is_file() or not of_manifests):
+        raise FileExistsError(errno.EEXIST, "it ends like a manifest, and would be read as one; name it otherwise")
     if read_kind(path) == "Journal" and (kind != JOURNAL or path.resolve().parent.name == FOLDER):
         raise FileExistsError(errno.EEXIST, "it is a journal, whose entries would be lost")
 

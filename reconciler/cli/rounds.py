@@ -161,7 +161,7 @@ class ClusterRounds:
             return ""
         if by_time:
             return f"they have not read the same for {SETTLED_S:.0f} s"
-        return "they are not the files of the commit, byte for byte; commit them, or release them with apply --release"
+        return "the commit has other files than these, or git could not list them; commit them, or release them with apply --release"
 
     def _is_released(self, manifests: ClusterManifests, signals: SignalState) -> bool:
         """Return whether the newest release is of these manifests, by the journal of those in force."""

@@ -81,7 +81,7 @@ class JournalFile:
                     if not line:
                         raise JournalUnavailable(f"the journal {self} was cut off at byte {start} during reading")
                     start += len(line)
-                    # What was sought may be among the bytes that a crash of the machine took from a line.
+                    # What was sought may be in what a crash of the machine left unwritten or cut off.
                     if containing in line or not _is_whole(line):
                         yield Line(line[:-1], f"the line that ends at byte {start}")
         except FileNotFoundError:

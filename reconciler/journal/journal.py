@@ -59,7 +59,7 @@ class LineStore(Protocol):
     def lines(self, *, since_ms: int = 0, containing: bytes = b"") -> Iterator[Line]:
         """Yield lines in the order of storage: since a time, and perhaps some older ones.
 
-        `containing`: only lines with these bytes.
+        `containing`: only lines with these bytes, and damaged ones.
         """
 
     def damaged(self, location: str, error: ValueError) -> JournalUnavailable:

@@ -1,7 +1,7 @@
 """Git: the commit that manifests are of, and whether git changes their files right now.
 
-Git only reads its own objects and its index here. A command that looks at files, as `git status` does, runs
-programs that a checkout's files and settings choose.
+Git reads only its own objects and its index. A command that looks at files, as `git status` does, runs programs
+that a checkout's files and settings choose.
 """
 
 import hashlib
@@ -96,24 +96,26 @@ def git_sources(manifests: Iterable[ManifestFile], roots: Iterable[Path]) -> lis
 
 
 def git_source(manifests: tuple[ManifestFile, ...], roots: Iterable[Path] = ()) -> Source:
-    """Return the files and the commit of their checkout; dirty unless the commit has just these, byte for byte.
+    """Return the files and the commit of their checkout; dirty unless the commit has just these, but for line ends.
 
     `roots`: what was read, also where no file of it is left. A submodule below them has to be as the commit says.
     """
     chains = [_resolve_symlinks(Path(file.path).absolute()) for file in manifests]
     places = [*(Path(file.path).parent for file in manifests), *roots]
-    folders = list(dict.fromkeys(_folder_of(place.resolve()) for place in places))
+    folders = {_folder_of(place.resolve()) for place in places}
     # The commit is of the checkout around its submodules.
-    top = min(filter(None, map(_top_of, folders)), key=lambda top: len(top.parts), default=None)
+    top = min(filter(None, map(_top_of, folders)), key=lambda top: (len(top.parts), top), default=None)
     # Quiet: a repository without a commit is not a failure.
     commit, failure = (None, "") if top is None else _ask_git(top, "rev-parse", "--verify", "--quiet", "HEAD")
     if commit is None or top is None:
         if failure:
-            _LOG.warning("no commit of %s is known: %s; see git status there", folders[0], display_name(failure))
+            _LOG.warning("no commit of %s is known: %s; see git status there", top, display_name(failure))
         return Source(manifests=manifests)
     found = _entries(top, commit, [*folders, *(path.parent for chain in chains for path in chain)])
     entries = found or {}
-    submodules = {path: entry.id for path, entry in entries.items() if entry.mode == _SUBMODULE}
+    # Links lead to the folders of more files than were read.
+    below = {path: entry for path, entry in entries.items() if not folders.isdisjoint((path, *path.parents))}
+    submodules = {path: entry.id for path, entry in below.items() if entry.mode == _SUBMODULE}
     by_submodule = defaultdict[Path | None, list[ManifestFile]](list)
     read = dict[Path, str | None]()
     for file, chain in zip(manifests, chains, strict=True):
@@ -121,11 +123,8 @@ def git_source(manifests: tuple[ManifestFile, ...], roots: Iterable[Path] = ()) 
         # The links on the way to a checkout are not of it.
         read |= {path: None for path in chain[:-1] if path.is_relative_to(top)} | {chain[-1]: file.sha256}
     # A manifest that was removed, or that names another cluster by now, is not among the files.
-    expected = {
-        path: None
-        for path in entries.keys() - submodules.keys()
-        if path.suffix.lower() in MANIFEST_SUFFIXES and any(map(path.is_relative_to, folders))
-    } | {path: sha256 for path, sha256 in read.items() if not _find_above(path, submodules)}
+    expected = dict[Path, str | None].fromkeys(path for path in below if path.suffix.lower() in MANIFEST_SUFFIXES)
+    expected |= {path: sha256 for path, sha256 in read.items() if not _find_above(path, submodules)}
     is_dirty = any(path not in entries or not entries[path].is_at(path, sha256) for path, sha256 in expected.items())
     # What a person configures for `git log` would be a part of the name.
     author = run_git(top, "show", "--no-patch", "--no-show-signature", "--encoding=UTF-8", "--format=%an", commit) or ""

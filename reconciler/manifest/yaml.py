@@ -310,5 +310,7 @@ def _invisible_characters(lines: list[str]) -> Iterator[ManifestError]:
                 point, column = ord(match[0]), match.start() + 1
                 escape = f"\\u{point:04X}" if point <= 0xFFFF else f"\\U{point:08X}"
                 hint = f'remove it, or write "{escape}" in double quotes, which a reviewer can see'
+                if match[0] == "\r":
+                    hint = "end lines with LF or CRLF"
                 span = TextRange(number, column, number, column + 1)
                 yield ManifestError("M108", f"an invisible character, U+{point:04X}", span, hint)

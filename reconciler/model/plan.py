@@ -168,7 +168,7 @@ def content_hashes(files: Iterable[ManifestFile]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where the manifests came from. `commit` None: no checkout. `dirty`: uncommitted changes.
+    """Where the manifests came from. `commit` None: no checkout. `dirty`: it has other manifests.
 
     `author`: of the commit, any text; None: not known.
     """

@@ -199,11 +199,14 @@ def _incomplete(policies: Sequence[Policy], decisions: Iterable[Decision], snaps
     lists = (
         (request.topics, "The list of topics is incomplete", snapshot.topics_incomplete),
         (request.groups or request.readers, "The list of groups is incomplete", snapshot.groups_incomplete),
-        (request.readers, "Not every group's position is known", snapshot.readers_incomplete),
+        # For the reason that the list is incomplete for, none is known.
+        (
+            request.readers and snapshot.readers_incomplete != snapshot.groups_incomplete,
+            "Not every group's position is known",
+            snapshot.readers_incomplete,
+        ),
     )
-    # What makes a list incomplete is told once, by the first sentence that rests on it.
-    told = {fact.reason: (text, fact) for is_needed, text, fact in reversed(lists) if is_needed and fact is not None}
-    incomplete = list(reversed(told.values()))
+    incomplete = [(text, fact) for is_needed, text, fact in lists if is_needed and fact is not None]
     silent, unread = defaultdict[str, list[Blocked]](list), defaultdict[Address, list[Blocked]](list)
     for decision in decisions:
         if isinstance(decision, Blocked) and decision.code == SILENT:

@@ -515,8 +515,9 @@ def _waiver_item(waiver: UsedWaiver, *, now_ms: int) -> Item:
 
 
 def explain_report(plan: Plan, address: Address) -> Report:
-    """Explain the decisions at or below that address. Raises UsageError where there is none."""
-    decisions = [decision for decision in plan.decisions if address in with_parents(decision.address)]
+    """Explain the decisions at, below or above that address. Raises UsageError where there is none."""
+    above = with_parents(address)
+    decisions = [of for of in plan.decisions if of.address in above or address in with_parents(of.address)]
     subject = escaped_name(format_address(address))
     unmatched = [unmatched_item(warning) for warning in plan.unmatched if warning.policy == address.policy_address]
     if not decisions and not unmatched:

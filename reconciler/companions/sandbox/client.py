@@ -205,7 +205,10 @@ def produce(
                     break
                 except BufferError:
                     producer.poll(_POLL_S)
-    pending = producer.flush(deadline_s)
+    try:
+        pending = producer.flush(deadline_s)
+    except SystemError as error:  # Ctrl-C in a callback of the client, which loses it
+        raise KeyboardInterrupt from error
     if errors:
         raise KafkaException(errors[0])
     if pending:

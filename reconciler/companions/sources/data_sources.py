@@ -356,7 +356,8 @@ _Listing = TypeVar("_Listing", TopicListing, GroupListing)
 def _complete(listing: _Listing) -> _Listing:
     """Raise ScanFailed for an incomplete listing: its table would show a smaller cluster."""
     if listing.incomplete is not None:
-        raise ScanFailed(f"the list is incomplete: {listing.incomplete.reason}")
+        subjects = "topics" if isinstance(listing, TopicListing) else "groups"
+        raise ScanFailed(f"the list of {subjects} is incomplete: {listing.incomplete.reason}")
     return listing
 
 

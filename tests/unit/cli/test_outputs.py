@@ -104,7 +104,11 @@ def test_no_output_but_manifests_ends_like_one(name: str, tmp_path: Path) -> Non
     """Results beside the manifests were read as a manifest: every later command failed, that of the undo, too."""
     with pytest.raises(UsageError, match=f"{name} cannot be written: it ends like a manifest, and would be read"):
         documents.prepare(Settings(), RESULTS, tmp_path / name)
-    documents.prepare(Settings(), SUGGESTIONS, tmp_path / name)
+    documents.prepare(Settings(), SUGGESTIONS, tmp_path / name)  # --write
+    saved = Path(__file__).parents[2] / "golden" / "01-one-of-each-kind" / "plan.json"
+    for words in (("suggest", "--bootstrap-server", "127.0.0.1:1", "--timeout", "1"), ("show", str(saved))):
+        assert "ends like a manifest" in reconciler(tmp_path, *words, "--output-file", f"json={name}").stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_output_below_a_folder_that_is_gone_is_no_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

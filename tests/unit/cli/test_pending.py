@@ -350,7 +350,7 @@ def test_a_loop_says_which_cluster_it_does_not_run(folder: Path, loop: Loop) -> 
 
 
 def test_reading_a_checkout_takes_no_lock_of_git(checkout: Path, folder: Path) -> None:
-    """`git status` refreshes the index, under the lock that another run would see."""
+    """A refresh of the index, as of `git status`, would take the lock that another run sees."""
     path = folder / "clicks.yaml"
     index = checkout / ".git" / "index"
     before = index.read_bytes()

@@ -203,9 +203,6 @@ def test_a_command_that_ctrl_c_ends_says_so(
         except KeyboardInterrupt as error:
             raise SystemError("<built-in method list_offsets> returned a result with an exception set") from error
 
-    def interrupt_in_a_callback(*_arguments: object, **_options: object) -> None:
-        raise SystemError("<method 'flush' of 'cimpl.Producer' objects> returned NULL without setting an exception")
-
     def interrupt_and_fail(*_arguments: object, **_options: object) -> None:
         try:
             raise KeyboardInterrupt
@@ -216,7 +213,6 @@ def test_a_command_that_ctrl_c_ends_says_so(
         (loading, "load", interrupt),
         (app.LazyGroup, "parse_args", interrupt),
         (loading, "load", interrupt_in_c),
-        (loading, "load", interrupt_in_a_callback),
         (loading, "load", interrupt_and_fail),
     ):
         with monkeypatch.context() as patch:

@@ -387,6 +387,18 @@ def test_the_commit_is_of_the_checkout_around_a_submodule(is_deeper: bool, check
     assert not is_dirty(checkout)  # and of this commit
 
 
+def test_a_submodule_beside_the_manifests_does_not_matter(checkout: Path, tmp_path: Path) -> None:
+    """A link at the top of the checkout leads to the manifests, and to nothing else of it."""
+    library = write(tmp_path / "library" / "floor.yaml").parent
+    git(library, "init", "-q")
+    commit(library)
+    git(checkout, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(library), "library")
+    (checkout / "current").symlink_to("manifests")
+    commit(checkout)
+    _absent(checkout / "library")
+    assert source_of(checkout / "current") == (git(checkout, "rev-parse", "HEAD"), False)
+
+
 def _absent(submodule: Path) -> None:
     """Take a submodule away, as a clone without submodules leaves it out."""
     git(submodule.parent, "submodule", "deinit", "-q", "--force", submodule.name)

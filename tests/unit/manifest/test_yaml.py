@@ -174,6 +174,7 @@ def test_invisible_characters_hide_nothing_else() -> None:
     assert [error.span for error in document.errors] == [TextRange(1, 5, 1, 6), TextRange(3, 4, 3, 5)]
     assert document.errors[0].hint.count('"\\u200B"') == 1
     assert only("a: \U000e0041\n").errors[0].hint.count('"\\U000E0041"') == 1
+    assert "LF or CRLF" in only("a: 1 # x\rb: 2\n").errors[0].hint
     assert document.root is not None
     assert document.root.value["b"] == [1, 1]
     assert document.root.value["a"] is INVALID

@@ -485,6 +485,10 @@ def test_one_reason_is_told_once() -> None:
     assert [sentence.count("no right") for sentence in told] == [1, 1]
     assert told[0] == "The list of groups is incomplete: no right."
     assert told[1].startswith("1 subject of RetentionFloor/gdpr could not be read")
+    told = planned(
+        floor(keep=LAST), snapshot(purgeable(0), topics_incomplete=Unknown("no right"), **changes)
+    ).incomplete
+    assert told[:2] == ("The list of topics is incomplete: no right.", "The list of groups is incomplete: no right.")
 
 
 # --- purity

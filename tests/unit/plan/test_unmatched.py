@@ -154,6 +154,14 @@ def test_a_warning_survives_the_plan_file_and_changes_no_digest(tmp_path: Path) 
     assert plan_file.digest(replace(plan, unmatched=())) == plan_file.digest(plan)
 
 
+def test_a_decision_about_a_topic_explains_its_partitions() -> None:
+    """`explain RetentionFloor/gdpr/orders[1]` said that the plan decides nothing there."""
+    plan = planned([floor("orders*", keep={"last": 1})], snapshot(topic(cleanup_policy=frozenset({"compact"}))))
+    (decision,) = plan.decisions
+    (line, *_facts) = write_lines(explain_report(plan, replace(decision.address, partition=1)))
+    assert str(decision.address) in line.plain
+
+
 def test_an_explanation_shows_the_warning() -> None:
     """With the next step, as each report of a plan does."""
     plan = plan_of(leaders("paymnets*"))
