@@ -9,7 +9,7 @@ import logging
 import os
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -24,10 +24,11 @@ _LOCKS = (
 """What the git folder of a checkout holds while git changes its files, or goes from commit to commit."""
 _LINK, _SUBMODULE = "120000", "160000"
 _LOG = logging.getLogger(__name__)
-_OF_A_REPOSITORY = (
+_OF_OTHERS = (
     *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"),
-    "GIT_NAMESPACE",
+    *("GIT_NAMESPACE", "GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS", "GIT_ICASE_PATHSPECS"),
 )
+"""Variables that lead git to another repository, as those of a hook do, or to other names."""
 
 
 class _Entry(NamedTuple):
@@ -41,6 +42,8 @@ class _Entry(NamedTuple):
         try:
             is_link = path.is_symlink()
             if is_link is not (self.mode == _LINK) or not (is_link or path.is_file()):
+                return False
+            if os.path.realpath(path.parent) != str(path.parent):  # a link took the place of a folder
                 return False
             data = os.fsencode(path.readlink()) if is_link else path.read_bytes()
         except OSError:
@@ -57,7 +60,7 @@ def run_git(folder: Path, *arguments: str | Path) -> str | None:
 
     None if there is no checkout, or git fails, hangs or is missing.
     """
-    top = _top_of(folder.resolve())
+    top = _top_of(Path(os.path.realpath(folder)))
     return None if top is None else _ask_git(top, *arguments)[0]
 
 
@@ -66,23 +69,17 @@ def _ask_git(top: Path, *arguments: str | Path) -> tuple[str | None, str]:
     # Git takes any folder for a repository that has HEAD, config, objects and refs, and runs what that config names: a
     # commit can hold such a folder, but no `.git`, and git looks for that first. Its own setting is of Git 2.38.
     settings = ["-c", "safe.bareRepository=explicit", "-c", "core.fsmonitor=false"]
-    command = ["git", "--no-optional-locks", "--literal-pathspecs", *settings, "-C", top, *arguments]
-    # A hook runs with variables that win over -C, and lead to the repository that the hook is of.
-    environment = {name: value for name, value in os.environ.items() if name not in _OF_A_REPOSITORY}
+    command = ["git", "--no-optional-locks", *settings, "-C", top, *arguments]
+    environment = {name: value for name, value in os.environ.items() if name not in _OF_OTHERS}
     environment["GIT_NO_REPLACE_OBJECTS"] = "1"  # `git replace` shows files under the name of a commit that lacks them
+    environment["GIT_NO_LAZY_FETCH"] = "1"  # settings name the program that fetches what a partial clone lacks
     try:
-        result = subprocess.run(
-            command,
-            capture_output=True,
-            encoding="utf-8",
-            errors="surrogateescape",
-            timeout=30,
-            check=False,
-            env=environment,
-        )
+        result = subprocess.run(command, capture_output=True, timeout=30, check=False, env=environment)
     except (OSError, subprocess.TimeoutExpired) as error:
         return None, f"git does not run: {error.strerror}" if isinstance(error, OSError) else "git does not answer"
-    return (result.stdout.strip(), "") if result.returncode == 0 else (None, result.stderr.strip().partition("\n")[0])
+    # As the names of files are decoded, and with their carriage returns.
+    output, failure = os.fsdecode(result.stdout).strip(), os.fsdecode(result.stderr).strip().partition("\n")[0]
+    return (output, "") if result.returncode == 0 else (None, failure)
 
 
 def git_sources(manifests: Iterable[ManifestFile], roots: Iterable[Path]) -> list[Source]:
@@ -95,27 +92,26 @@ def git_sources(manifests: Iterable[ManifestFile], roots: Iterable[Path]) -> lis
     return [git_source(tuple(files), of_checkout) for files, of_checkout in by_checkout.values()]
 
 
-def git_source(manifests: tuple[ManifestFile, ...], roots: Iterable[Path] = ()) -> Source:
+def git_source(manifests: tuple[ManifestFile, ...], roots: Iterable[Path] = (), *, top: Path | None = None) -> Source:
     """Return the files and the commit of their checkout; dirty unless the commit has just these, but for line ends.
 
     `roots`: what was read, also where no file of it is left. A submodule below them has to be as the commit says.
+    `top`: of the checkout; None: it is the one around all others, which are its submodules.
     """
     chains = [_resolve_symlinks(Path(file.path).absolute()) for file in manifests]
-    places = [*(Path(file.path).parent for file in manifests), *roots]
-    folders = {_folder_of(place.resolve()) for place in places}
-    # The commit is of the checkout around its submodules.
-    top = min(filter(None, map(_top_of, folders)), key=lambda top: (len(top.parts), top), default=None)
+    read_below = {root.resolve() for root in roots}
+    if top is None:
+        tops = filter(None, map(_top_of, {*(Path(file.path).parent.resolve() for file in manifests), *read_below}))
+        top = min(tops, key=lambda top: (len(top.parts), top), default=None)
     # Quiet: a repository without a commit is not a failure.
     commit, failure = (None, "") if top is None else _ask_git(top, "rev-parse", "--verify", "--quiet", "HEAD")
     if commit is None or top is None:
         if failure:
             _LOG.warning("no commit of %s is known: %s; see git status there", top, display_name(failure))
         return Source(manifests=manifests)
-    found = _entries(top, commit, [*folders, *(path.parent for chain in chains for path in chain)])
+    found = _entries(top, commit, [*read_below, *(path for chain in chains for path in chain)])
     entries = found or {}
-    # Links lead to the folders of more files than were read.
-    below = {path: entry for path, entry in entries.items() if not folders.isdisjoint((path, *path.parents))}
-    submodules = {path: entry.id for path, entry in below.items() if entry.mode == _SUBMODULE}
+    submodules = {path: entry.id for path, entry in entries.items() if entry.mode == _SUBMODULE}
     by_submodule = defaultdict[Path | None, list[ManifestFile]](list)
     read = dict[Path, str | None]()
     for file, chain in zip(manifests, chains, strict=True):
@@ -123,21 +119,22 @@ def git_source(manifests: tuple[ManifestFile, ...], roots: Iterable[Path] = ()) 
         # The links on the way to a checkout are not of it.
         read |= {path: None for path in chain[:-1] if path.is_relative_to(top)} | {chain[-1]: file.sha256}
     # A manifest that was removed, or that names another cluster by now, is not among the files.
-    expected = dict[Path, str | None].fromkeys(path for path in below if path.suffix.lower() in MANIFEST_SUFFIXES)
+    expected = dict[Path, str | None].fromkeys(path for path in entries if _is_manifest(path, read_below))
     expected |= {path: sha256 for path, sha256 in read.items() if not _find_above(path, submodules)}
     is_dirty = any(path not in entries or not entries[path].is_at(path, sha256) for path, sha256 in expected.items())
     # What a person configures for `git log` would be a part of the name.
-    author = run_git(top, "show", "--no-patch", "--no-show-signature", "--encoding=UTF-8", "--format=%an", commit) or ""
+    author = run_git(top, "show", "--no-patch", "--no-show-signature", "--encoding=UTF-8", "--format=%an", commit)
     return Source(
         commit=commit,
         dirty=found is None
         or is_dirty
         or any(
-            not _is_at(place, named) or git_source(tuple(by_submodule[place]), [place]).dirty
+            not _is_at(place, named)
+            or git_source(tuple(by_submodule[place]), [place], top=place).unchanged_commit != named
             for place, named in submodules.items()
         ),
         manifests=manifests,
-        author=author.encode("utf-8", "backslashreplace").decode() or None,  # of any bytes
+        author=os.fsencode(author or "").decode("utf-8", "backslashreplace") or None,  # of any bytes
     )
 
 
@@ -173,12 +170,23 @@ def find_reason_to_wait(roots: Iterable[Path], files: Iterable[Path]) -> str:
 def _entries(top: Path, commit: str, places: Iterable[Path]) -> Mapping[Path, _Entry] | None:
     """Return what a commit has in those places that are in its checkout, and below, by path; None if git fails."""
     inside = {place for place in places if place.is_relative_to(top)}
-    names = [place.relative_to(top) for place in inside if inside.isdisjoint(place.parents)]
+    names = [f":(literal){place.relative_to(top)}" for place in inside if inside.isdisjoint(place.parents)]
     listed = run_git(top, "ls-tree", "-r", "-z", commit, "--", *names) if names else ""
     if listed is None:
         return None
     found = (entry.partition("\t") for entry in listed.split("\0") if entry)
     return {top / name: _Entry(kind.split()[0], kind.split()[2]) for kind, _, name in found}
+
+
+def _is_manifest(path: Path, roots: Collection[Path]) -> bool:
+    """Whether a file is read at or below one of these places: none is that is hidden there."""
+    if path.suffix.lower() in MANIFEST_SUFFIXES:
+        for place in (path, *path.parents):
+            if place in roots:
+                return True
+            if place.name.startswith("."):
+                return False
+    return False
 
 
 def _find_above(path: Path, places: Iterable[Path]) -> Path | None:
@@ -206,7 +214,9 @@ def is_outside_of_git(path: Path) -> bool:
     """Whether git has not delivered this file: it is in no checkout, or git confirms that it is untracked."""
     places = dict.fromkeys((path.absolute(), path.resolve()))  # a link may lead into a checkout
     return all(
-        (top := _top_of(place)) is None or run_git(top, "ls-files", "--", place.relative_to(top)) == ""
+        # Where case does not count, a commit may have it under another name.
+        (top := _top_of(place)) is None
+        or run_git(top, "ls-files", "--", f":(icase,literal){place.relative_to(top)}") == ""
         for place in places
     )
 

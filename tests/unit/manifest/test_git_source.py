@@ -266,6 +266,67 @@ def test_no_program_of_the_checkout_runs(checkout: Path, tmp_path: Path) -> None
     assert not ran.exists()
 
 
+def test_what_a_partial_clone_lacks_is_not_fetched(checkout: Path, tmp_path: Path) -> None:
+    """The settings of the checkout name the program that would bring it."""
+    ran = tmp_path / "ran"
+    for name, value in {
+        "core.repositoryFormatVersion": "1",
+        "extensions.partialClone": "origin",
+        "remote.origin.promisor": "true",
+        "remote.origin.url": str(checkout),
+        "remote.origin.uploadpack": str(program(tmp_path / "trap", f"touch {ran}")),
+    }.items():
+        git(checkout, "config", name, value)
+    tree = git(checkout, "rev-parse", "HEAD:manifests")
+    (checkout / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
+    assert source_of(checkout / "manifests")[1]
+    assert not ran.exists()
+
+
+def _hidden(folder: Path) -> Path:
+    write(folder / ".more" / "leaders.yaml")
+    return folder
+
+
+def _beside(folder: Path) -> Path:
+    write(folder / "leaders.yaml")
+    return folder / "cluster.yaml"
+
+
+@pytest.mark.parametrize("add", [_hidden, _beside])
+def test_what_is_not_read_does_not_matter(checkout: Path, add: Callable[[Path], Path]) -> None:
+    """A filter of git encrypts it, so that it has other bytes for ever."""
+    root = add(checkout / "manifests")
+    commit(checkout)
+    for file in root.parent.rglob("leaders.yaml"):
+        write(file, OTHER + "# decrypted\n")
+    assert source_of(root) == (git(checkout, "rev-parse", "HEAD"), False)
+
+
+def test_a_link_in_place_of_a_folder_is_dirty(checkout: Path) -> None:
+    """Both folders hold the same file, and it is read once only."""
+    folder = checkout / "manifests"
+    for name in "ab":
+        write(folder / name / "leaders.yaml")
+    commit(checkout)
+    shutil.rmtree(folder / "b")
+    (folder / "b").symlink_to("a")
+    assert is_dirty(checkout)
+
+
+def test_a_file_of_a_submodule_behind_a_link_is_in_the_submodule(checkout: Path, tmp_path: Path) -> None:
+    """The link is of the checkout around it: the question about the submodule was asked again and again."""
+    team = write(tmp_path / "team" / "floor.yaml").parent
+    git(team, "init", "-q")
+    commit(team)
+    git(checkout, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(team), "team")
+    (checkout / "manifests" / "floor.yaml").symlink_to("../team/floor.yaml")
+    commit(checkout)
+    assert not is_dirty(checkout, checkout / "team")
+    write(checkout / "team" / "floor.yaml", OTHER + "# more\n")
+    assert is_dirty(checkout, checkout / "team")
+
+
 def test_manifests_outside_of_the_checkout_have_no_commit(
     checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -349,7 +410,7 @@ def test_a_git_file_of_null_characters_is_a_refusal(tmp_path: Path, caplog: pyte
     assert mentions(caplog.text, "invalid gitfile format", "see git status")
 
 
-@pytest.mark.parametrize("name", ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"])
+@pytest.mark.parametrize("name", ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_ICASE_PATHSPECS"])
 def test_variables_of_a_hook_name_no_other_repository(
     checkout: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -360,7 +421,7 @@ def test_variables_of_a_hook_name_no_other_repository(
     git(other, "commit", "-q", "--allow-empty", "-m", "other")
     expected = git(checkout, "rev-parse", "HEAD"), False
     places = {"GIT_DIR": other / ".git", "GIT_WORK_TREE": other, "GIT_INDEX_FILE": other / ".git" / "index"}
-    monkeypatch.setenv(name, str(places[name]))
+    monkeypatch.setenv(name, str(places.get(name, 1)))
     assert source_of(checkout / "manifests") == expected
 
 
