@@ -28,6 +28,7 @@ from reconciler.model.plan import (
     Plan,
     Rule,
     Satisfied,
+    Setting,
     Skipped,
     UsedWaiver,
     Waiting,
@@ -67,7 +68,9 @@ OPEN_ITEMS = 25
 _RULES_CHARS = 12_000
 """Characters of a page for each list of rules: a long one must not displace what is removed now."""
 _SETTINGS_MAX, _VALUES_MAX = 15, 5
-"""Settings of one rule and values of one setting that a report shows; the plan file has all."""
+"""Settings of one rule and values of one setting that a report shows of what stays the same; the plan file has all."""
+_VALUE_CHARS = 5_000
+"""Escaped characters of a value: a selector has at most 500, and an escape ten."""
 _EXPLAINED_MAX = 5
 """Decisions of one topic or policy that are explained where the address covers more than one."""
 
@@ -335,15 +338,17 @@ def _verdict_text(verdict: LimitVerdict, pages: dict[str, str]) -> Phrase:
 
 
 def _rule_item(rule: Rule) -> Item:
-    """The item of a manifest: its settings, those that differ from the base with the former values."""
+    """The item of a manifest: its settings, those that differ from the base with the former values.
+
+    What is new or differs is shown in full: a name may hide behind many that stay.
+    """
     limits = [setting for setting in rule.settings if setting.name.startswith("limits.") and setting.before is None]
     others = [setting for setting in rule.settings if setting not in limits]
-    settings: list[Phrase] = []
-    for setting in others[:_SETTINGS_MAX]:
-        before: Phrase = () if setting.before is None else (", before: ", *_values(setting.before))
-        settings.append((name(setting.name), ": ", *_values(setting.values), *before))
-    if len(others) > _SETTINGS_MAX:
-        settings.append((f"and {formatting.count(len(others) - _SETTINGS_MAX, 'more setting')}",))
+    stays = rule.change is Change.UNCHANGED
+    shown = others[:_SETTINGS_MAX] if stays else others
+    settings: list[Phrase] = [(name(setting.name), ": ", *_setting(setting, stays=stays)) for setting in shown]
+    if len(others) > len(shown):
+        settings.append((f"and {formatting.count(len(others) - len(shown), 'more setting')}",))
     if limits:
         texts = ((name(limit.name.removeprefix("limits.")), " ", *_values(limit.values)) for limit in limits)
         settings.append((name("limits"), ": ", *join(", ", *texts)))
@@ -356,11 +361,22 @@ def _rule_item(rule: Rule) -> Item:
     )
 
 
+def _setting(setting: Setting, *, stays: bool) -> Phrase:
+    """Return the values of a setting, and the former ones; of many what came and what went. `stays`: of few only."""
+    values, before = setting.values, setting.before
+    if before is None:
+        more = len(values) - _VALUES_MAX
+        return (*_values(values[:_VALUES_MAX]), f" and {more:,} more") if stays and more > 0 else _values(values)
+    if max(len(values), len(before)) <= _VALUES_MAX:
+        return (*_values(values), ", before: ", *_values(before))
+    changes = ("added", values, frozenset(before)), ("removed", before, frozenset(values))
+    parts = [(word, [value for value in of if value not in others]) for word, of, others in changes]
+    unchanged = (f"{len(values) - len(parts[0][1]):,} unchanged",)
+    return join("; ", *((f"{word}: ", *_values(differing)) for word, differing in parts if differing), unchanged)
+
+
 def _values(values: Sequence[str]) -> Phrase:
-    if not values:
-        return ("none",)
-    more = f" and {len(values) - _VALUES_MAX:,} more" if len(values) > _VALUES_MAX else ""
-    return (*join(", ", *((name(value),) for value in values[:_VALUES_MAX])), more)
+    return join(", ", *((escaped_name(display_name(value, most=_VALUE_CHARS)),) for value in values)) or ("none",)
 
 
 def _totals(plan: Plan) -> Iterator[Item]:

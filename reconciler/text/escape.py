@@ -106,14 +106,14 @@ def truncate(value: str, text: str, limit: int) -> str:
     return f"{escape_name(value[:_HEAD])}\\… {len(value)} characters, sha256 {digest}"
 
 
-def quoted(name: str) -> str:
-    """A group id, in quotes that it cannot leave; a very long one shortened."""
-    return '"' + truncate(name, escape_name(name), NAME_MAX).replace('"', '\\"') + '"'
+def quoted(name: str, *, most: int = NAME_MAX) -> str:
+    """A group id, in quotes that it cannot leave; one of more than `most` escaped characters shortened."""
+    return '"' + truncate(name, escape_name(name), most).replace('"', '\\"') + '"'
 
 
-def display_name(value: str) -> str:
+def display_name(value: str, *, most: int = NAME_MAX) -> str:
     """A topic, path or address: as it is where it needs no quotes, quoted otherwise."""
-    return value if _NEEDS_NO_QUOTES.fullmatch(value) else quoted(value)
+    return value if _NEEDS_NO_QUOTES.fullmatch(value) else quoted(value, most=most)
 
 
 def escape_sentence(value: str) -> str:

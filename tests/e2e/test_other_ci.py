@@ -146,13 +146,21 @@ def test_gitlab_applies_with_the_manifests_of_the_moment(
     assert (code, group in list_groups(cluster)) == (4, True), text
 
 
-def test_gitlab_connects_where_the_default_branch_says(repository: Repository) -> None:
-    """A merge request with other servers is refused, and its plan is still of the trusted cluster."""
+def test_gitlab_connects_where_the_default_branch_says(repository: Repository, tmp_path: Path) -> None:
+    """A merge request with other servers is refused, and its plan is still of the trusted cluster.
+
+    A tag with the name of the branch was fetched in its place, so the password went to those servers. A
+    link in place of the plan let the job write elsewhere.
+    """
     git(repository.origin, "checkout", "-q", "-b", "change")
+    (repository.origin / "plan.json").symlink_to(tmp_path / "elsewhere")
     repository.commit(cluster=repository.declare_cluster("127.0.0.1:9"))
-    _, text, code = GitLab(repository).run("plan")
+    git(repository.origin, "tag", "main")
+    clone, text, code = GitLab(repository).run("plan")
     assert code == 3, text
     assert "connects elsewhere after the merge" in text
+    assert not (clone / "plan.json").is_symlink()
+    assert not (tmp_path / "elsewhere").exists()
 
 
 ANY_USER = ("--reuid=1000660000", "--regid=0", "--clear-groups", "--no-new-privs")

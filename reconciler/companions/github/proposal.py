@@ -7,7 +7,7 @@ from reconciler.companions.github.api import GitHub
 from reconciler.companions.github.workflow_run import WorkflowRun, annotate, attempts
 
 NOTHING_CHANGES = "no manifests change"
-_MANIFESTS = "manifests"
+_MANIFESTS, _FOLDER = "manifests", "040000"
 _PAUSES = 5
 _DESCRIPTION_MAX = 140
 """Characters of a status on GitHub."""
@@ -48,8 +48,10 @@ def find_proposal(run: WorkflowRun, pause: Callable[[], None]) -> Mapping[str, s
         return {**found, "verdict": f"GitHub has not merged its head with {base} yet: run this workflow again"}
     found["merge"] = merge
     trees = (github.get(f"git/trees/{commit}")["tree"] for commit in (parents[0], merge))
-    before, after = ([row["sha"] for row in rows if row["path"] == _MANIFESTS] for rows in trees)
-    if before == after:
+    before, after = ([row for row in rows if row["path"] == _MANIFESTS] for rows in trees)
+    if any(row["mode"] != _FOLDER for row in (*before, *after)):  # a link stays the same while its target changes
+        return {**found, "verdict": f"{_MANIFESTS} is no folder: put the manifests into it"}
+    if [row["sha"] for row in before] == [row["sha"] for row in after]:
         return {**found, "verdict": NOTHING_CHANGES}
     if name != github.repository:
         verdict = "manifests of a fork are not planned: push its commits to a branch of this repository"

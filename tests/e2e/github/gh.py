@@ -139,7 +139,7 @@ def call(state: State, permissions: Mapping[str, str], method: str, path: str, f
                 return {"parents": [{"sha": parent} for parent in state.git("log", "-1", "--format=%P", sha).split()]}
             case ("GET", "git", "trees", sha):
                 rows = [row.split(None, 3) for row in state.git("ls-tree", sha).splitlines()]
-                return {"tree": [{"path": name, "sha": tree} for _mode, _type, tree, name in rows]}
+                return {"tree": [{"path": name, "mode": mode, "sha": tree} for mode, _type, tree, name in rows]}
             case ("GET", "compare", pair):
                 behind, ahead = state.git("rev-list", "--left-right", "--count", pair).split()
                 names = {(True, True): "identical", (True, False): "ahead", (False, True): "behind"}

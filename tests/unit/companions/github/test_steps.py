@@ -188,8 +188,8 @@ def proposal_answers() -> dict[str, Any]:
         "git/ref/heads/main": {"object": {"sha": TIP}},
         f"git/commits/{MERGE}": {"parents": [{"sha": BASE}, {"sha": HEAD}]},
         f"compare/{BASE}...{TIP}": {"status": "ahead"},
-        f"git/trees/{BASE}": {"tree": [{"path": "manifests", "sha": "1"}]},
-        f"git/trees/{MERGE}": {"tree": [{"path": "manifests", "sha": "2"}]},
+        f"git/trees/{BASE}": {"tree": [{"path": "manifests", "mode": "040000", "sha": "1"}]},
+        f"git/trees/{MERGE}": {"tree": [{"path": "manifests", "mode": "040000", "sha": "2"}]},
     }
 
 
@@ -232,6 +232,13 @@ def test_the_merge_of_head_and_base_is_awaited(api: FakeApi, late: str) -> None:
 def test_a_run_of_no_open_pull_request_is_not_planned(api: FakeApi, changes: dict[str, Any]) -> None:
     api.answers |= proposal_answers()
     assert find_proposal(checked(api, **changes), lambda: None) == {}
+
+
+def test_manifests_behind_a_link_are_not_said_to_stay(api: FakeApi) -> None:
+    """A pull request that changed only what the link leads to had a green check and no plan."""
+    link = {"tree": [{"path": "manifests", "mode": "120000", "sha": "1"}]}
+    api.answers |= proposal_answers() | {f"git/trees/{commit}": link for commit in (BASE, MERGE)}
+    assert "manifests is no folder" in find_proposal(checked(api), lambda: None)["verdict"]
 
 
 @pytest.mark.parametrize("broken", [(500, {"message": "x"}), {}, b"<html>"], ids=str)
