@@ -2,7 +2,9 @@
 manifests.
 """
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -229,6 +231,51 @@ def test_limits_that_stay_take_one_line(tmp_path: Path) -> None:
     lines = report.markdown(plan(removal(), continuous=continuous)).splitlines()
     assert "  - `limits.topics`: `50`, before: `5`" in lines
     assert "  - `limits`: `recordsPercentPerTopic` `90`, `recordsPercent` `50`" in lines
+
+
+EIGHT = [f"ord-{letter}" for letter in "abcdefgh"]
+WIDE = "regex:({})".format("|".join([*(f"tmp-{letter}" for letter in "abcdefghijklm"), "wide", "tmp-n", "tmp-o"]))
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "shown"),
+    [
+        (
+            {"topics": [*EIGHT[:6], "payments", "ord-h"]},
+            {"topics": EIGHT},
+            "`topics`: added: `payments`; removed: `ord-g`; 7 unchanged",
+        ),
+        ({"topics": EIGHT[::-1]}, {"topics": EIGHT}, "`topics`: 8 unchanged"),
+        ({"topics": [*EIGHT, "pay*"]}, None, '`ord-h`, `"pay*"`'),
+        ({"topics": [WIDE]}, {"topics": ["ord-a"]}, "|wide|".replace("|", "\\u007c")),
+        (
+            {
+                "topics": ["ord-a"],
+                "keep": {"topicId": "kAwXdc4bS8uMfEXAMPLE0g", "fromOffset": dict.fromkeys(range(16), 2)},
+                "consumers": "ignore",
+            },
+            {
+                "topics": ["ord-a"],
+                "keep": {"topicId": "kAwXdc4bS8uMfEXAMPLE0g", "fromOffset": dict.fromkeys(range(16), 1)},
+            },
+            "`consumers`: `ignore`",
+        ),
+    ],
+    ids=["behind the fifth", "another order", "new", "a long expression", "behind the fifteenth setting"],
+)
+def test_no_change_of_a_rule_hides(
+    now: dict[str, Any], before: dict[str, Any] | None, shown: str, tmp_path: Path
+) -> None:
+    """What a reviewer had to know stood in no report: a protection could be swapped for what loses records."""
+    base, changed = (
+        CLUSTER if spec is None else CLUSTER + policy("f", json.dumps({"keep": {"last": 9}, "expectAtMost": 99, **spec}), mode="continuous")
+        for spec in (before, now)
+    )  # fmt: skip
+    continuous, _changes = compare(tmp_path, changed, base)
+    example = plan(removal(), continuous=continuous)
+    assert shown in report.markdown(example)
+    terminal = "\n".join(line.plain for line in report.text(example, width=1000))
+    assert shown.replace("`", "").replace("\\u007c", "|") in terminal
 
 
 def test_without_a_base_the_policies_are_listed_and_no_change_is_claimed() -> None:
