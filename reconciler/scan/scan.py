@@ -99,14 +99,15 @@ def scan(
 
 
 def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Listings:
-    progress("listing topics" + (" and groups" if request.lists_groups else ""))
+    with_groups = request.lists_groups
+    progress("listing topics" + (" and groups" if with_groups else ""))
     # In parallel: with a frozen broker each step takes its whole patience.
     not_listed = GroupListing(groups={}, incomplete=NOT_ASKED)
-    groups = futures.submit(lambda: list_groups(session, hidden=True) if request.lists_groups else not_listed)
+    groups = futures.submit(lambda: list_groups(session, hidden=True) if with_groups else not_listed)
     external = futures.submit(lambda: read_positions(session, request.external if request.readers else ()))
     listed = list_topics(session)
     log = futures.submit(
-        lambda: describe_log(session, listed) if request.group_facts else ConsumerOffsetsLog(missing=NOT_ASKED)
+        lambda: describe_log(session, listed) if with_groups else ConsumerOffsetsLog(missing=NOT_ASKED)
     )
     # Brokers tell only who may describe it that there is none.
     sought = [TRANSACTIONS_TOPIC] if request.offsets and TRANSACTIONS_TOPIC not in listed.topics else []
@@ -117,8 +118,10 @@ def _list(request: ScanRequest, session: KafkaSession, progress: Progress) -> Li
     # Compacted topics are not part of the cluster's records. The scan waits for the policies after the tasks.
     retention = futures.submit(lambda: retention_facts(session, select.topics_with_offsets(selected) | counted))
     consumer_offsets, group_listing = log.result(), groups.result()
-    if request.group_facts:
+    if with_groups:
         consumer_offsets, group_listing = consumer_offsets.judge(group_listing, hidden=request.without_consumer_offsets)
+        if not request.group_facts and group_listing.incomplete is None:  # no log is read, which may know more names
+            group_listing = replace(group_listing, incomplete=group_listing.hidden_unread)
     return Listings(
         topics=topics,
         groups=group_listing,

@@ -332,6 +332,7 @@ def test_7_groups_of_a_log_partition_without_a_leader_are_in_no_list(
             "other leaders",
         )
         snapshot = scanned(cluster_with_groups, engine)
+        names = scanned(cluster_with_groups, engine, ScanRequest(group_names=True))
     finally:
         cluster_with_groups.restart(FROZEN, timeout_s=120)
     assert silent.isdisjoint(snapshot.groups)
@@ -339,6 +340,8 @@ def test_7_groups_of_a_log_partition_without_a_leader_are_in_no_list(
     where = f"partitions of __consumer_offsets, which have no leader (replicas on brokers {FROZEN})"
     assert where in reason(snapshot.groups_incomplete)
     assert "no leader" in reason(snapshot.readers_incomplete)
+    # A protection of one of these groups was said to guard nothing.
+    assert where in reason(names.groups_incomplete)
 
 
 def assert_unknown(facts: PartitionFacts) -> None:
